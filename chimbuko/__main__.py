@@ -1,0 +1,5 @@
+"""``python -m chimbuko``."""
+
+from chimbuko.cli import main
+
+main()

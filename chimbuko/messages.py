@@ -1,0 +1,124 @@
+"""What agents, parameter server, store and dashboard say to each other, over a broker that speaks Redis.
+
+Small typed values in msgpack; tables travel as raw little-endian bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.records import CallRecord, Metadata, StepCount, StreamHealth
+
+DELTAS = "chimbuko:deltas"
+"""Stream of ``Delta``, agents to server."""
+MODEL_UPDATES = "chimbuko:model-updates"
+"""Stream of ``ModelUpdate``, server to agents."""
+MODEL = "chimbuko:model"
+"""Key with the whole model as one ``ModelUpdate``, for those who come late."""
+RECORDS = "chimbuko:records"
+"""Stream of ``RecordBatch``, agents to store."""
+RECORD_ACKS = "chimbuko:record-acks"
+"""Hash: stream key to the last batch sequence that is committed in the store."""
+FRAMES = "chimbuko:frames"
+"""Stream of ``Frame``, server to dashboards."""
+PROGRAMS = "chimbuko:programs"
+"""Hash: program name to program index."""
+
+PAYLOAD = b"m"
+"""Field of a stream entry that holds the encoded message."""
+
+
+class FunctionName(msgspec.Struct, frozen=True, array_like=True):
+    """A function's identity across ranks and runs, and its number in the table that follows."""
+
+    number: int
+    program: int
+    name: str
+
+
+class Delta(msgspec.Struct, frozen=True, array_like=True):
+    """What changed at one agent since its last delta. Numbers are the agent's own."""
+
+    agent: str
+    incarnation: int
+    sequence: int
+    closed_epochs: dict[str, int]
+    """Stream key to the last epoch that the stream has ended; only lockstep needs it."""
+    names: list[FunctionName]
+    """Functions that this delta mentions for the first time."""
+    rows: bytes
+    """int64 function numbers."""
+    table: bytes
+    """float64 rows of the profile table."""
+    steps: list[StepCount]
+    health: list[StreamHealth]
+
+
+class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of the global model that changed since ``version - 1``. Numbers are global."""
+
+    version: int
+    closed_epoch: int
+    """Last epoch that every stream has ended; only lockstep needs it."""
+    names: list[FunctionName]
+    rows: bytes
+    table: bytes
+    merged: dict[str, tuple[int, int]]
+    """Agent to the (incarnation, sequence) of its last delta that is in this version."""
+
+
+class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of one stream's spool on its way to the store; sending it twice is harmless."""
+
+    stream: str
+    sequence: int
+    records: list[CallRecord]
+    steps: list[StepCount]
+    metadata: list[Metadata]
+    dropped: dict[str, int]
+    """Function to number of anomalies that the spool had no room for, since the stream began."""
+
+
+class RankStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """Anomalies per step of one rank, over all its analysed steps."""
+
+    program: int
+    rank: int
+    steps: int
+    total: int
+    mean: float
+    stddev: float
+    minimum: int
+    maximum: int
+    skewness: float
+    kurtosis: float
+    severity_us: float
+    last_step: int
+
+
+class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """One function over all ranks."""
+
+    program: int
+    name: str
+    calls: int
+    anomalies: int
+    severity_us: float
+    exclusive_mean_us: float
+    exclusive_stddev_us: float
+    exclusive_minimum_us: float
+    exclusive_maximum_us: float
+    inclusive_mean_us: float
+    inclusive_maximum_us: float
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """What dashboards get per tick: only what changed. Statistics are absolute values, steps are new ones."""
+
+    tick: int
+    ranks: list[RankStatistics]
+    steps: list[StepCount]
+    functions: list[FunctionStatistics]
+    health: list[StreamHealth]
+    is_last: bool
+    """The run has ended."""

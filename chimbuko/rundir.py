@@ -1,0 +1,147 @@
+"""The folder of one run: what it holds, and how to find one again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from chimbuko import __version__
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+
+RUNS_FOLDER = Path("chimbuko-runs")
+"""Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """What a run was: written at its start, and again at its end."""
+
+    id: str
+    name: str
+    command: list[str]
+    state: str
+    """``running``, ``finished`` (the application ended) or ``interrupted``."""
+    started_us: int
+    ended_us: int
+    """0 while the run goes on."""
+    exit_code: int | None
+    """The application's; None while it runs and for recorded traces."""
+    host: str
+    store_url: str
+    config: AnalysisConfig
+    version: str
+    trace_bytes: int = 0
+    stored_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths inside the folder of one run."""
+
+    path: Path
+
+    @property
+    def info_path(self) -> Path:
+        """``RunInfo`` as JSON."""
+        return self.path / "run.json"
+
+    @property
+    def store_path(self) -> Path:
+        """The embedded provenance database."""
+        return self.path / "provenance.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        """One log per process of ours."""
+        return self.path / "logs"
+
+    @property
+    def trace(self) -> Path:
+        """Where the application's streams meet ours (SST contact files)."""
+        return self.path / "trace"
+
+    @property
+    def settings(self) -> Path:
+        """Files made for the application: ADIOS2 settings, TAU's select file."""
+        return self.path / "settings"
+
+    def read_info(self) -> RunInfo:
+        """What the run was.
+
+        Raises
+        ------
+        ConfigError
+            This is not the folder of a run.
+        """
+        try:
+            return msgspec.json.decode(self.info_path.read_bytes(), type=RunInfo)
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path}: not the folder of a run (it has no run.json)") from None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{self.info_path}: not readable ({error})") from error
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write atomically: a reader sees the old or the new text, never half of it."""
+        temporary = self.info_path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(info)))
+        os.replace(temporary, self.info_path)
+
+
+def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
+    """Make the folder of a new run, with its ``run.json``.
+
+    Raises
+    ------
+    ConfigError
+        The folder holds a run already, or cannot be written.
+    """
+    run = RunDirectory(folder.absolute())
+    if run.info_path.exists():
+        raise ConfigError(f"{folder}: holds a run already; choose another with --output")
+    try:
+        for path in (run.path, run.logs, run.trace, run.settings):
+            path.mkdir(parents=True, exist_ok=True)
+        run.write_info(
+            RunInfo(
+                id=uuid.uuid4().hex[:12],
+                name=folder.name,
+                command=command,
+                state="running",
+                started_us=time.time_ns() // 1000,
+                ended_us=0,
+                exit_code=None,
+                host=platform.node(),
+                store_url=store_url or f"sqlite:///{run.store_path}",
+                config=config,
+                version=__version__,
+            )
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: run folder cannot be written ({error.strerror}); choose another with --output"
+        ) from error
+    return run
+
+
+def find_run(path: Path | None) -> RunDirectory:
+    """The run in ``path``; the newest under ``chimbuko-runs`` where no path is given.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    if path is not None:
+        run = RunDirectory(path.absolute())
+        run.read_info()
+        return run
+    found = [RunDirectory(info.parent.absolute()) for info in RUNS_FOLDER.glob("*/run.json")]
+    if not found:
+        raise ConfigError(f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'")
+    return max(found, key=lambda run: run.read_info().started_us)

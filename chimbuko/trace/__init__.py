@@ -1,0 +1,1 @@
+"""The trace stream in TAU's ADIOS2 layout: schema, reader, writer, discovery."""

@@ -1,0 +1,122 @@
+"""TAU's ADIOS2 trace layout: the variables of a step and the columns of its arrays.
+
+Source: TAU's ADIOS2 trace plugin; timestamps are µs since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+UInt64Array = npt.NDArray[np.uint64]
+
+EVENTS: Final = "event_timestamps"
+COMMS: Final = "comm_timestamps"
+COUNTERS: Final = "counter_values"
+ARRAY_COUNTS: Final = {EVENTS: "timer_event_count", COMMS: "comm_count", COUNTERS: "counter_event_count"}
+ARRAY_COLUMNS: Final = {EVENTS: 6, COMMS: 8, COUNTERS: 6}
+SCALARS: Final = (
+    "program_count",
+    "comm_rank_count",
+    "thread_count",
+    "event_type_count",
+    "timer_count",
+    "counter_count",
+)
+
+TAU_IO_NAME: Final = "TAU trace data"
+"""The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
+
+
+class EventColumn(IntEnum):
+    """Columns of ``event_timestamps``, shape (N, 6)."""
+
+    PROGRAM = 0
+    RANK = 1
+    THREAD = 2
+    EVENT_TYPE = 3
+    TIMER = 4
+    TIME = 5
+
+
+class CommColumn(IntEnum):
+    """Columns of ``comm_timestamps``, shape (N, 8)."""
+
+    PROGRAM = 0
+    RANK = 1
+    THREAD = 2
+    EVENT_TYPE = 3
+    TAG = 4
+    PARTNER = 5
+    BYTES = 6
+    TIME = 7
+
+
+class CounterColumn(IntEnum):
+    """Columns of ``counter_values``, shape (N, 6)."""
+
+    PROGRAM = 0
+    RANK = 1
+    THREAD = 2
+    COUNTER = 3
+    VALUE = 4
+    TIME = 5
+
+
+class EventType(IntEnum):
+    """Event type ids as TAU usually numbers them; the stream's own map, where present, decides."""
+
+    ENTRY = 0
+    EXIT = 1
+    SEND = 2
+    RECV = 3
+
+
+@dataclass
+class StreamNames:
+    """What the attributes of one stream have named so far. Ids are the stream's own, not global."""
+
+    timers: dict[int, str] = field(default_factory=dict)
+    counters: dict[int, str] = field(default_factory=dict)
+    event_types: dict[int, str] = field(default_factory=dict)
+    program: str = ""
+    metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    """(rank, thread, key) to value."""
+
+    def event_type_id(self, kind: EventType) -> int:
+        """Id that this stream uses for ``kind``; TAU's usual one until the stream has said."""
+        for number, name in self.event_types.items():
+            if name == kind.name:
+                return number
+        return int(kind)
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One step of one stream.
+
+    The arrays are views of the reader's buffers and are valid until its next step is read.
+    """
+
+    step: int
+    """The writer's step number: a jump by more than one is a gap."""
+    events: UInt64Array
+    """(N, 6), columns as in ``EventColumn``."""
+    comms: UInt64Array
+    """(N, 8), columns as in ``CommColumn``."""
+    counters: UInt64Array
+    """(N, 6), columns as in ``CounterColumn``."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all three arrays."""
+        return len(self.events) + len(self.comms) + len(self.counters)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all three arrays."""
+        return self.events.nbytes + self.comms.nbytes + self.counters.nbytes
