@@ -50,12 +50,16 @@ def find_recorded(pattern: str) -> list[StreamName]:
     """
     paths = [Path(path) for path in sorted(glob.glob(pattern))]
     if not paths:
-        raise TraceFormatError(f"{pattern}: no trace stream matches; give a pattern like 'DIR/tau-metrics-*.bp'")
+        raise TraceFormatError(
+            f"{pattern}: no trace stream matches; give a pattern like 'DIR/tau-metrics-*.bp'"
+        )
     streams = []
     for path in paths:
         stream = parse_stream_path(path)
         if stream is None:
-            raise TraceFormatError(f"{path}: not named <prefix>-<executable>-<rank>.bp, so its rank is unknown")
+            raise TraceFormatError(
+                f"{path}: not named <prefix>-<executable>-<rank>.bp, so its rank is unknown"
+            )
         streams.append(stream)
     return sorted(streams)
 
@@ -63,7 +67,6 @@ def find_recorded(pattern: str) -> list[StreamName]:
 def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[StreamName]:
     """Streams whose SST contact file stands in ``folder`` now, sorted by program and rank."""
     found = (
-        parse_stream_path(path, prefix)
-        for path in folder.glob(f"{glob.escape(prefix)}-*.bp{CONTACT_SUFFIX}")
+        parse_stream_path(path, prefix) for path in folder.glob(f"{glob.escape(prefix)}-*.bp{CONTACT_SUFFIX}")
     )
     return sorted(stream for stream in found if stream is not None)

@@ -74,7 +74,9 @@ class StreamReader:
         try:
             self._engine = self._io.Open(str(path), adios2.Mode.Read)
         except Exception as error:
-            raise TraceFormatError(f"{path}: not a readable {engine} trace stream ({_reason(error)})") from error
+            raise TraceFormatError(
+                f"{path}: not a readable {engine} trace stream ({_reason(error)})"
+            ) from error
 
     def __enter__(self) -> Self:
         return self
