@@ -1,0 +1,174 @@
+/** What the server says, as it says it. Times are µs since the Unix epoch; durations are µs. */
+
+export type RankKey = string; // 'program:rank'
+
+export interface Status {
+  state: 'live' | 'behind' | 'stale' | 'ended';
+  sentence: string;
+  version: number;
+  /** µs from the first analysed step's start to the last one's end. */
+  clock_us: number;
+  /** µs between the newest analysed step and now; null where the trace is a recorded one. */
+  lag_us: number | null;
+  last_step: number | null;
+  ranks: number;
+  ranks_reporting: number;
+  anomalies: number;
+  /** Share of steps that were not analysed; null while no stream has told. */
+  loss: number | null;
+  losses: Record<string, number>;
+}
+
+export interface Answer {
+  anomalies: number;
+  ranks_with_anomalies: number;
+  functions: number;
+  worst_function: string | null;
+  worst_severity_us: number;
+  worst_call: string | null;
+  worst_rank: RankKey | null;
+}
+
+export interface Run {
+  id: string;
+  name: string;
+  command: string[];
+  directory: string;
+  state: string;
+  exit_code: number | null;
+  started_us: number;
+  ended_us: number;
+  /** Start of the first analysed step: zero of the run clock. */
+  zero_us: number;
+  programs: Record<string, string>;
+  detector: string;
+  metric: 'exclusive' | 'inclusive';
+  live: boolean;
+  status: Status;
+  answer: Answer;
+}
+
+export interface RankRow {
+  program: number;
+  rank: number;
+  steps: number;
+  total: number;
+  mean: number;
+  stddev: number;
+  minimum: number;
+  maximum: number;
+  skewness: number;
+  kurtosis: number;
+  severity_us: number;
+  last_step: number;
+}
+
+export interface Ranking {
+  statistic: Statistic;
+  n: number;
+  ranks: number;
+  top: RankRow[];
+  bottom: RankRow[];
+}
+
+export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total'] as const;
+export type Statistic = (typeof STATISTICS)[number];
+
+export interface FunctionRow {
+  program: number;
+  name: string;
+  calls: number;
+  anomalies: number;
+  severity_us: number;
+  exclusive_mean_us: number;
+  exclusive_stddev_us: number;
+  inclusive_mean_us: number;
+  inclusive_maximum_us: number;
+}
+
+/** step, start_us, end_us, calls, anomalies, severity_us. */
+export type StepRow = [number, number, number, number, number, number];
+
+export interface CallSummary {
+  id: string;
+  program: number;
+  rank: number;
+  thread: number;
+  step: number;
+  node: string;
+  function: string;
+  label: string;
+  entry_us: number;
+  exit_us: number;
+  inclusive_us: number;
+  exclusive_us: number;
+  score: number;
+  severity_us: number;
+  expected_us: number;
+}
+
+export interface CallPage {
+  calls: CallSummary[];
+  next: string | null;
+  total: number;
+}
+
+export interface StackFrame {
+  id: string;
+  function: string;
+  entry_us: number;
+  exit_us: number;
+  is_anomaly: boolean;
+}
+
+export interface WindowCall extends StackFrame {
+  parent_id: string;
+  depth: number;
+}
+
+export interface Message {
+  kind: string;
+  source: number;
+  destination: number;
+  tag: number;
+  size_bytes: number;
+  time_us: number;
+  call_id: string;
+}
+
+export interface CounterValue {
+  counter: string;
+  value: number;
+  time_us: number;
+  call_id: string;
+}
+
+export interface CallRecord extends CallSummary {
+  is_final: boolean;
+  step_start_us: number;
+  step_end_us: number;
+  spread_us: number;
+  seen: number;
+  detector: string;
+  depth: number;
+  children: number;
+  messages_count: number;
+  call_stack: StackFrame[];
+  window: WindowCall[];
+  messages: Message[];
+  counters: CounterValue[];
+  node_state: CounterValue[];
+  left_out: number;
+}
+
+export interface CallDetail {
+  record: CallRecord;
+  normal: CallRecord | null;
+}
+
+export interface LiveFrame {
+  status: Status;
+  steps: Record<RankKey, StepRow[]>;
+  /** Steps may have been missed: read the history again. */
+  resync: boolean;
+}

@@ -1,0 +1,15 @@
+import { defineConfig } from 'vite';
+
+export default defineConfig({
+  // Relative addresses: the page also works behind a proxy that adds a path.
+  base: './',
+  build: {
+    outDir: '../static',
+    emptyOutDir: true,
+    target: 'es2022',
+    // The content security policy allows files of the server only, so nothing may become a data: address.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  test: { include: ['test/**/*.test.ts'], environment: 'node' },
+} as Parameters<typeof defineConfig>[0]);
