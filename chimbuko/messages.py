@@ -75,6 +75,8 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     records: list[CallRecord]
     steps: list[StepCount]
     metadata: list[Metadata]
+    health: StreamHealth
+    """Running totals of the stream."""
     dropped: dict[str, int]
     """Function to number of anomalies that the spool had no room for, since the stream began."""
 

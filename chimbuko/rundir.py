@@ -143,5 +143,7 @@ def find_run(path: Path | None) -> RunDirectory:
         return run
     found = [RunDirectory(info.parent.absolute()) for info in RUNS_FOLDER.glob("*/run.json")]
     if not found:
-        raise ConfigError(f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'")
+        raise ConfigError(
+            f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
+        )
     return max(found, key=lambda run: run.read_info().started_us)

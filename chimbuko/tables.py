@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -49,28 +50,29 @@ class TableSchema:
 
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Numbers per row."""
         return sum(column.width for column in self.columns)
 
-    @property
+    @cached_property
     def starts(self) -> Int64Array:
         """Where each column begins, i8[columns]."""
         widths = [column.width for column in self.columns]
         return np.concatenate(([0], np.cumsum(widths)[:-1])).astype(np.int64)
 
-    @property
+    @cached_property
     def rules(self) -> Int64Array:
         """Merge rule of each column, i8[columns]."""
         return np.array([column.rule for column in self.columns], np.int64)
 
-    def slice(self, name: str) -> slice:
-        """Where the column ``name`` stands in a row."""
-        for start, column in zip(self.starts, self.columns, strict=True):
-            if column.name == name:
-                return slice(int(start), int(start) + column.width)
-        raise KeyError(name)
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each column stands in a row, by name."""
+        return {
+            column.name: slice(int(start), int(start) + column.width)
+            for start, column in zip(self.starts, self.columns, strict=True)
+        }
 
     def empty(self, rows: int) -> Float64Array:
         """A table of ``rows`` rows that changes nothing when merged."""

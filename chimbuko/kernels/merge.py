@@ -42,10 +42,7 @@ def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64])
         + 4.0 * delta_n * (n_a * m3_b - n_b * m3_a)
     )
     into[3] = (
-        m3_a
-        + m3_b
-        + delta * delta_n2 * n_a * n_b * (n_a - n_b)
-        + 3.0 * delta_n * (n_a * m2_b - n_b * m2_a)
+        m3_a + m3_b + delta * delta_n2 * n_a * n_b * (n_a - n_b) + 3.0 * delta_n * (n_a * m2_b - n_b * m2_a)
     )
     into[2] = m2_a + m2_b + delta * delta_n * n_a * n_b
     into[1] += delta_n * n_b

@@ -1,0 +1,131 @@
+"""Learning runtimes and flagging calls, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from chimbuko.ad.kernels.stack import CallTable
+from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
+
+
+@njit(cache=True, nogil=True)
+def learn(
+    calls: CallTable,
+    count: int,
+    is_named: npt.NDArray[np.uint8],
+    table: npt.NDArray[np.float64],
+    touched: npt.NDArray[np.uint8],
+) -> int:
+    """Add the completed calls among the first ``count`` to ``table``; returns how many calls were completed.
+
+    ``table`` f8[timers, width]: exclusive moments, then inclusive moments, then other columns.
+    ``touched`` u1[timers] marks the rows that changed.
+    """
+    completed = 0
+    for call in range(count):
+        time = calls.exit[call]
+        if time == 0:
+            continue
+        completed += 1
+        function = calls.function[call]
+        if calls.flags[call] != 0 or is_named[function] == 0:
+            continue
+        inclusive = time - calls.entry[call]
+        row = table[function]
+        add_value(row[0:MOMENTS_WIDTH], np.float64(inclusive - calls.child_us[call]))
+        add_value(row[MOMENTS_WIDTH : 2 * MOMENTS_WIDTH], np.float64(inclusive))
+        touched[function] = 1
+    return completed
+
+
+@njit(cache=True, nogil=True)
+def flag(
+    calls: CallTable,
+    count: int,
+    is_named: npt.NDArray[np.uint8],
+    use_inclusive: bool,
+    lower: npt.NDArray[np.float64],
+    upper: npt.NDArray[np.float64],
+    flagged: npt.NDArray[np.int32],
+) -> int:
+    """Write into ``flagged`` i4[count] which completed calls lie outside their function's limits.
+
+    ``lower``, ``upper`` f8[timers], in µs. Returns how many there are.
+    """
+    found = 0
+    for call in range(count):
+        time = calls.exit[call]
+        if time == 0 or calls.flags[call] != 0:
+            continue
+        function = calls.function[call]
+        if is_named[function] == 0:
+            continue
+        runtime_us = time - calls.entry[call]
+        if not use_inclusive:
+            runtime_us -= calls.child_us[call]
+        value = np.float64(runtime_us)
+        if value > upper[function] or value < lower[function]:
+            flagged[found] = call
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def most_typical(
+    calls: CallTable,
+    count: int,
+    use_inclusive: bool,
+    lower: npt.NDArray[np.float64],
+    upper: npt.NDArray[np.float64],
+    wanted: npt.NDArray[np.uint8],
+    best: npt.NDArray[np.int32],
+) -> None:
+    """Write into ``best`` i4[timers] the normal call nearest to the middle of the limits, or -1.
+
+    Only for functions that ``wanted`` u1[timers] marks.
+    """
+    nearest = np.full(len(best), np.inf)
+    best[:] = -1
+    for call in range(count):
+        function = calls.function[call]
+        time = calls.exit[call]
+        if wanted[function] == 0 or time == 0 or calls.flags[call] != 0:
+            continue
+        runtime_us = time - calls.entry[call]
+        if not use_inclusive:
+            runtime_us -= calls.child_us[call]
+        value = np.float64(runtime_us)
+        if value > upper[function] or value < lower[function]:
+            continue
+        distance = abs(value - 0.5 * (lower[function] + upper[function]))
+        if distance < nearest[function]:
+            nearest[function] = distance
+            best[function] = call
+
+
+@njit(cache=True, nogil=True)
+def group_by_thread(
+    threads: npt.NDArray[np.int32],
+    first: int,
+    count: int,
+    thread_count: int,
+    order: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int32],
+) -> None:
+    """Sort calls ``first`` to ``count`` by thread, keeping their order of entry.
+
+    ``order`` i4[count - first] receives rows of the call table, ``starts`` i4[thread_count + 1] where each
+    thread's begin.
+    """
+    starts[:] = 0
+    for call in range(first, count):
+        starts[threads[call] + 1] += 1
+    for number in range(thread_count):
+        starts[number + 1] += starts[number]
+    position = starts.copy()
+    for call in range(first, count):
+        number = threads[call]
+        order[position[number]] = call
+        position[number] += 1

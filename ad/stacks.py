@@ -1,0 +1,227 @@
+"""Call stacks of one stream, open across its steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.kernels import stack
+from chimbuko.ad.kernels.stack import CallTable, Points, ThreadTable
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+
+LOSS_NAMES = {
+    stack.BAD_ORIGIN: "rows of another program or rank",
+    stack.BAD_THREAD: "rows with an absurd thread",
+    stack.BAD_EVENT_TYPE: "rows with an unknown event type",
+    stack.BAD_TIMER: "rows with an absurd timer",
+    stack.EXIT_WITHOUT_ENTRY: "EXIT without ENTRY",
+    stack.LOST_EXIT: "calls whose EXIT was lost",
+    stack.TIME_REVERSED: "rows where time runs backwards",
+    stack.UNNAMED_TIMER: "rows of a timer not named yet",
+    stack.MESSAGE_OUTSIDE_CALLS: "messages outside of calls",
+    stack.COUNTER_OUTSIDE_CALLS: "counters outside of calls",
+}
+LOST_ROW_KINDS = (
+    stack.BAD_ORIGIN,
+    stack.BAD_THREAD,
+    stack.BAD_EVENT_TYPE,
+    stack.BAD_TIMER,
+    stack.EXIT_WITHOUT_ENTRY,
+)
+"""Kinds whose rows are not used at all; the rows of the other kinds are."""
+
+
+class CallStacks:
+    """Rebuilds the calls of one stream, step by step.
+
+    After ``build`` the attributes describe the calls of that step, until the next one:
+
+    calls
+        Table of calls: ``carried`` ones that were open before, then one per ENTRY.
+    count, carried
+        Rows of the table in use, and how many of them were carried over.
+    message_calls, counter_calls
+        i4[messages], i4[counters]: the call each was attached to, -1 for none.
+    losses
+        i8[LOSS_KINDS], running totals.
+
+    Parameters
+    ----------
+    rank
+        Rows of any other rank are lost rows.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.calls = _empty_calls(0)
+        self.threads = _empty_threads(4)
+        self.count = 0
+        self.carried = 0
+        self.losses = np.zeros(stack.LOSS_KINDS, np.int64)
+        self.is_named = np.zeros(0, np.uint8)
+        self.message_calls = np.empty(0, np.int32)
+        self.counter_calls = np.empty(0, np.int32)
+        self.gap_steps = 0
+        self._is_mpi = np.zeros(0, np.uint8)
+        self._named = 0
+        self._seen = np.zeros((4, 0), np.uint8)
+        self._progress = np.zeros(stack.PROGRESS_CELLS, np.int64)
+        self._last_step: int | None = None
+
+    @property
+    def timers(self) -> int:
+        """Timer ids are below this."""
+        return len(self.is_named)
+
+    @property
+    def thread_count(self) -> int:
+        """Threads seen so far."""
+        return int(self._progress[stack.THREADS])
+
+    def build(self, step: TraceStep, names: StreamNames) -> None:
+        """Rebuild the calls of the next step.
+
+        A jump in the step number is a gap: what was open before it is unknown from then on.
+        """
+        self._note_names(names)
+        is_gap = self._note_gap(step.step)
+        self.carried = stack.carry_open(
+            self.calls, self.threads, self._progress, stack.UNKNOWN if is_gap else 0
+        )
+        self._progress[stack.NEXT_ROW] = 0
+        self._reserve_calls(self.carried + len(step.events))
+        messages = self._chained(step.comms)
+        values = self._chained(step.counters)
+        while True:
+            need = stack.build_calls(
+                step.events,
+                step.comms,
+                step.counters,
+                step.step,
+                np.uint64(self.rank),
+                np.uint64(names.event_type_id(EventType.ENTRY)),
+                np.uint64(names.event_type_id(EventType.EXIT)),
+                self.calls,
+                self.threads,
+                messages,
+                values,
+                self._seen,
+                self._is_mpi,
+                self.is_named,
+                self._progress,
+                self.losses,
+            )
+            if need == stack.DONE:
+                break
+            if need == stack.NEED_THREADS:
+                self._reserve_threads(2 * len(self.threads.id))
+                messages = _with_heads(messages, len(self.threads.id))
+                values = _with_heads(values, len(self.threads.id))
+            else:
+                timer = int(step.events[self._progress[stack.NEXT_ROW], 4])
+                self._reserve_timers(timer + 1)
+        self.count = int(self._progress[stack.CALLS])
+        self.message_calls = messages.call
+        self.counter_calls = values.call
+
+    def lost(self) -> dict[str, int]:
+        """Running totals of what was lost, by kind; only kinds that occurred."""
+        return {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(self.losses) if n}
+
+    def _note_names(self, names: StreamNames) -> None:
+        if len(names.timers) == self._named:
+            return
+        self._named = len(names.timers)
+        usable = {timer: name for timer, name in names.timers.items() if timer < stack.MAX_TIMERS}
+        self._reserve_timers(max(usable, default=-1) + 1)
+        for timer, name in usable.items():
+            self.is_named[timer] = 1
+            self._is_mpi[timer] = name.startswith("MPI_")
+
+    def _note_gap(self, step: int) -> bool:
+        expected = 0 if self._last_step is None else self._last_step + 1
+        self._last_step = step
+        if step == expected:
+            return False
+        self.gap_steps += max(step - expected, 0)
+        return True
+
+    def _chained(self, rows: npt.NDArray[np.uint64]) -> Points:
+        points = Points(
+            np.full(len(self.threads.id), stack.NONE, np.int32),
+            np.empty(len(rows), np.int32),
+            np.empty(len(rows), np.int32),
+        )
+        while (
+            stack.chain_points(rows, np.uint64(self.rank), points, self.threads, self._progress, self.losses)
+            != stack.DONE
+        ):
+            self._reserve_threads(2 * len(self.threads.id))
+            points = _with_heads(points, len(self.threads.id))
+        return points
+
+    def _reserve_calls(self, count: int) -> None:
+        if count <= len(self.calls.entry):
+            return
+        larger = _empty_calls(count + count // 4 + 1024)
+        for old, new in zip(tuple(self.calls), tuple(larger), strict=True):
+            new[: self.carried] = old[: self.carried]
+        self.calls = larger
+
+    def _reserve_threads(self, count: int) -> None:
+        larger = _empty_threads(count)
+        held = len(self.threads.id)
+        larger.number[:] = self.threads.number
+        for old, new in zip(self.threads[1:], larger[1:], strict=True):
+            new[:held] = old
+        self.threads = larger
+        self._seen = _grown(self._seen, (count, self._seen.shape[1]))
+
+    def _reserve_timers(self, count: int) -> None:
+        if count <= self.timers:
+            return
+        count = max(count, 2 * self.timers, 64)
+        self.is_named = _grown(self.is_named, (count,))
+        self._is_mpi = _grown(self._is_mpi, (count,))
+        self._seen = _grown(self._seen, (self._seen.shape[0], count))
+
+
+def _empty_calls(capacity: int) -> CallTable:
+    return CallTable(
+        function=np.empty(capacity, np.int32),
+        thread=np.empty(capacity, np.int32),
+        entry=np.empty(capacity, np.uint64),
+        exit=np.empty(capacity, np.uint64),
+        child_us=np.empty(capacity, np.uint64),
+        parent=np.empty(capacity, np.int32),
+        depth=np.empty(capacity, np.int32),
+        children=np.empty(capacity, np.int32),
+        messages=np.empty(capacity, np.int32),
+        row=np.empty(capacity, np.int32),
+        step=np.empty(capacity, np.int32),
+        flags=np.empty(capacity, np.uint8),
+    )
+
+
+def _empty_threads(capacity: int) -> ThreadTable:
+    return ThreadTable(
+        number=np.full(stack.MAX_THREAD_ID, stack.NONE, np.int32),
+        id=np.empty(capacity, np.int32),
+        top=np.full(capacity, stack.NONE, np.int32),
+        last_time=np.zeros(capacity, np.uint64),
+        tie_time=np.zeros(capacity, np.uint64),
+        tie_mpi=np.full(capacity, stack.NONE, np.int32),
+        tie_call=np.full(capacity, stack.NONE, np.int32),
+    )
+
+
+def _grown(array: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    larger = np.zeros(shape, np.uint8)
+    larger[tuple(slice(0, length) for length in array.shape)] = array
+    return larger
+
+
+def _with_heads(points: Points, threads: int) -> Points:
+    heads = np.full(threads, stack.NONE, np.int32)
+    heads[: len(points.head)] = points.head
+    return points._replace(head=heads)
