@@ -1,0 +1,48 @@
+"""Server process of the dashboard: ``python -m chimbuko.viz --run-dir DIR --port P``.
+
+Secrets come by the environment, because other users see command lines: ``CHIMBUKO_TOKEN``, and
+``CHIMBUKO_BROKER`` with the broker's URL. When the dashboard answers, one line of JSON with its
+address goes to stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.errors import ChimbukoError
+from chimbuko.rundir import RunDirectory
+from chimbuko.viz.server import serving
+
+
+@click.command()
+@click.option("--run-dir", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
+@click.option("--port", default=0, show_default=True, help="Port on the loopback; 0 takes any that is free.")
+@click.option(
+    "--broker", envvar="CHIMBUKO_BROKER", help="URL of the run's broker; else the store alone is followed."
+)
+@click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
+def main(run_dir: Path, port: int, broker: str | None, hosts: tuple[str, ...]) -> None:
+    """Serve the dashboard of one run until SIGTERM or SIGINT."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    token = os.environ.get("CHIMBUKO_TOKEN") or secrets.token_urlsafe(24)
+    try:
+        with serving(RunDirectory(run_dir.absolute()), port, token, broker, frozenset(hosts)) as url:
+            print(msgspec.json.encode({"url": url}).decode(), flush=True)
+            stopping.wait()
+    except ChimbukoError as error:
+        print(f"chimbuko: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

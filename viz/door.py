@@ -1,0 +1,114 @@
+"""Who may come in: every request needs the run's token, and a host name that is ours.
+
+It stands in front of everything, event sockets too, as WSGI middleware.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+
+NO_TOKEN = "This dashboard needs its token: open the address that 'chimbuko run' or 'chimbuko view' printed."
+
+
+class Door:
+    """Middleware that lets in who shows the token: as ``?token=``, cookie, or ``Authorization: Bearer``.
+
+    Parameters
+    ----------
+    hosts
+        Names by which the server may be called, beside those of the loopback. A page elsewhere
+        whose name is made to resolve to us (DNS rebinding) still says its own name.
+    """
+
+    def __init__(self, inner: WSGIApplication, token: str, hosts: frozenset[str] = frozenset()) -> None:
+        self._inner = inner
+        self._token = token.encode()
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
+        # Browsers share cookies among all ports of a host: each dashboard has its own.
+        self.cookie = "chimbuko-" + hashlib.sha256(self._token).hexdigest()[:12]
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        host = host_name(environ.get("HTTP_HOST", ""))
+        if host not in self._hosts:
+            text = f"Host {host!r} is not a name of this dashboard: use localhost, or start it with --host."
+            return _refuse(environ, start_response, "403 Forbidden", text)
+        query = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+        given = next((value for name, value in query if name == "token"), None)
+        if given is not None and self._is_token(given):
+            return self._let_in(environ, start_response, [item for item in query if item[0] != "token"])
+        if self._is_token(_bearer(environ)) or self._is_token(self._cookie_value(environ)):
+            return self._inner(environ, start_response)
+        return _refuse(environ, start_response, "401 Unauthorized", NO_TOKEN)
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+
+    def _cookie_value(self, environ: WSGIEnvironment) -> str:
+        try:
+            morsel = SimpleCookie(environ.get("HTTP_COOKIE", "")).get(self.cookie)
+        except CookieError:
+            return ""
+        return morsel.value if morsel else ""
+
+    def _let_in(
+        self, environ: WSGIEnvironment, start_response: StartResponse, query: list[tuple[str, str]]
+    ) -> Iterable[bytes]:
+        # Relative, because a proxy may have put a path in front of ours.
+        page = "./" + quote(environ.get("PATH_INFO", "/").encode("latin-1").rsplit(b"/", 1)[-1])
+        location = page + ("?" + urlencode(query) if query else "")
+        cookie = f"{self.cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        headers = [("Location", location), ("Set-Cookie", cookie), ("Content-Length", "0"), *_PRIVATE]
+        start_response("303 See Other", headers)
+        return []
+
+
+_PRIVATE = [("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer")]
+
+
+def host_name(host: str) -> str:
+    """A ``Host`` header without its port; IPv6 addresses without brackets."""
+    name, _, port = host.rpartition(":")
+    bare = name if name and port.isdigit() else host
+    return bare.strip("[]").lower()
+
+
+def error_body(status: int, text: str) -> bytes:
+    """The one form that errors of the API have."""
+    return msgspec.json.encode({"ok": False, "error": text, "status": status})
+
+
+def _bearer(environ: WSGIEnvironment) -> str:
+    kind, _, value = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return value.strip() if kind.lower() == "bearer" else ""
+
+
+def _refuse(
+    environ: WSGIEnvironment, start_response: StartResponse, status: str, text: str
+) -> Iterable[bytes]:
+    is_page = environ.get("HTTP_SEC_FETCH_MODE") == "navigate" or "text/html" in environ.get(
+        "HTTP_ACCEPT", ""
+    )
+    code = int(status.split()[0])
+    body = (text + "\n").encode() if is_page else error_body(code, text)
+    kind = "text/plain; charset=utf-8" if is_page else "application/json"
+    headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *_PRIVATE]
+    if code == 401:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    # A link on another page (a web terminal) comes without the cookie, which is strict: our own
+    # page, loading itself again, brings it.
+    if code == 401 and environ.get("HTTP_SEC_FETCH_SITE") == "cross-site" and is_page:
+        headers.append(("Refresh", "0"))
+    start_response(status, headers)
+    return [body]

@@ -1,0 +1,221 @@
+"""Follows a run, by its broker's frames or its store alone; says up to four times a second what is new."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from chimbuko.errors import ChimbukoError, ServiceError
+from chimbuko.messages import FRAMES, PAYLOAD, Frame, FunctionStatistics
+from chimbuko.provenance.queries import Provenance
+from chimbuko.records import StepCount, StreamHealth
+from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.viz.status import Status, status
+from chimbuko.viz.tally import Ranking, RankKey, Statistic, Tally
+
+TICK_S = 0.25
+"""Four pictures a second are as many as are worth drawing."""
+HEARTBEAT_S = 1.0
+"""A page hears of its run at least this often: ages of what it shows grow while nothing happens."""
+STORE_EVERY_S = 2.0
+"""How often a run without broker is looked up in its store: all ranks are counted anew each time."""
+BATCH = 256
+"""Frames read at once: more than a minute's worth, so that catching up takes few round trips."""
+
+StepsByRank = dict[RankKey, list[StepCount]]
+
+
+class Update(msgspec.Struct, frozen=True):
+    """What is new since the last one."""
+
+    status: Status
+    steps: StepsByRank
+    resync: bool
+    """Steps may be missing here: the history is to be read again."""
+
+
+class Feed:
+    """Current knowledge of one run, kept up to date by a thread of its own.
+
+    The broker only ever sees reads, so a slow dashboard holds nobody up; one that is gone is
+    looked for again until it is back.
+
+    Parameters
+    ----------
+    broker_url
+        Where the run's frames are; None follows the store alone.
+
+    Raises
+    ------
+    ServiceError
+        ``broker_url`` cannot be understood.
+    """
+
+    def __init__(self, run: RunDirectory, provenance: Provenance, broker_url: str | None) -> None:
+        self.run = run
+        self._provenance = provenance
+        self._broker = None if broker_url is None else _connect(broker_url)
+        self._tally = Tally()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
+        self._info = run.read_info()
+        self._position = b"0"
+        self._fresh: StepsByRank = defaultdict(list)
+        self._resync = False
+        self._heard_s = self._reached_s = time.monotonic()
+        self._read_store_s = -STORE_EVERY_S
+        self.on_update: Callable[[Update], None] | None = None
+        self._read_store()
+
+    def start(self) -> None:
+        """Begin to follow the run."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following; what is known stays known."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._broker is not None:
+            self._broker.close()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether frames come in, so that the store need not be asked for news."""
+        return self._broker is not None
+
+    def info(self) -> RunInfo:
+        """The run's description, as last read."""
+        return self._info
+
+    def status(self) -> Status:
+        """The run's state now."""
+        now_s = time.monotonic()
+        lost_s = now_s - self._reached_s if self._broker is not None else None
+        with self._lock:
+            return status(self._tally, self._info, time.time_ns() // 1000, now_s - self._heard_s, lost_s)
+
+    def ranking(self, statistic: Statistic, n: int) -> Ranking:
+        """Ranks with the largest and smallest ``statistic`` of anomalies per step."""
+        with self._lock:
+            return self._tally.ranking(statistic, n)
+
+    def worst_functions(self) -> list[FunctionStatistics]:
+        """Functions, most time lost first."""
+        with self._lock:
+            return self._tally.worst_functions()
+
+    def health(self) -> list[StreamHealth]:
+        """Running totals of each stream, by program and rank."""
+        with self._lock:
+            return [self._tally.health[key] for key in sorted(self._tally.health)]
+
+    def ranks_with_anomalies(self) -> int:
+        """How many ranks have at least one."""
+        with self._lock:
+            return sum(row.total > 0 for row in self._tally.ranks.values())
+
+    def recent_steps(self, ranks: Iterable[RankKey]) -> list[StepCount]:
+        """Newest steps of these ranks, which the store may not have yet."""
+        wanted = set(ranks)
+        with self._lock:
+            return [step for step in self._tally.recent if (step.program, step.rank) in wanted]
+
+    def _follow(self) -> None:
+        emitted_s, version = 0.0, -1
+        while not self._stopping.is_set():
+            started_s = time.monotonic()
+            self._learn()
+            now_s = time.monotonic()
+            if version != self._tally.version or now_s - emitted_s >= HEARTBEAT_S:
+                version, emitted_s = self._tally.version, now_s
+                self._emit()
+            self._stopping.wait(TICK_S - (now_s - started_s))
+
+    def _learn(self) -> None:
+        """Take in what is new. Whatever fails is tried again at the next tick; the state says since when."""
+        before = self._tally.version
+        try:
+            self._read_frames()
+            if self._tally.missed or not self.is_live:
+                self._read_store()
+            self._info = self._info if self._info.state != "running" else self.run.read_info()
+        except (redis.RedisError, ChimbukoError):
+            return
+        if self._tally.version != before:
+            self._heard_s = time.monotonic()
+
+    def _read_frames(self) -> None:
+        if self._broker is None:
+            return
+        for position, frame in _read(self._broker, self._position):
+            with self._lock:
+                self._position = position
+                if frame is None:
+                    self._tally.missed = True
+                    continue
+                self._tally.add_frame(frame)
+                for step in frame.steps:
+                    self._fresh[step.program, step.rank].append(step)
+        self._reached_s = time.monotonic()
+
+    def _read_store(self) -> None:
+        """Take in the store's totals: all there is without a broker, and what was missed with one."""
+        now_s = time.monotonic()
+        settled = self._info.state != "running" and self._tally.version > 0
+        if now_s - self._read_store_s < STORE_EVERY_S or (settled and not self._tally.missed):
+            return
+        self._read_store_s = now_s
+        ranks = self._provenance.rank_statistics()
+        functions, health = self._provenance.function_statistics(), self._provenance.health()
+        times = self._provenance.time_range()
+        with self._lock:
+            before = self._tally.version
+            self._tally.add_totals(ranks, functions, health)
+            self._tally.missed = False
+            if times is not None:
+                self._tally.zero_us, self._tally.newest_us = times
+            self._resync = self._resync or self._tally.version != before
+
+    def _emit(self) -> None:
+        with self._lock:
+            fresh, self._fresh = self._fresh, defaultdict(list)
+            resync, self._resync = self._resync, False
+        if self.on_update is not None:
+            self.on_update(Update(self.status(), fresh, resync))
+
+
+def _connect(url: str) -> redis.Redis:
+    try:
+        # No retries inside the client: the feed itself comes back at the next tick, and counts the time.
+        return redis.Redis.from_url(
+            url, protocol=2, socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)
+        )
+    except ValueError:
+        # The URL is not repeated: it may hold a password.
+        raise ServiceError("the broker's URL cannot be understood; give redis://HOST:PORT") from None
+
+
+def _read(broker: redis.Redis, position: bytes) -> list[tuple[bytes, Frame | None]]:
+    """Frames after ``position``; None in place of one that cannot be decoded."""
+    answer: Any = broker.xread({FRAMES: position}, count=BATCH)
+    return [(entry, _decode(fields)) for _, entries in answer for entry, fields in entries]
+
+
+_DECODER = msgspec.msgpack.Decoder(Frame)
+
+
+def _decode(fields: dict[bytes, bytes]) -> Frame | None:
+    try:
+        return _DECODER.decode(fields[PAYLOAD])
+    except (msgspec.MsgspecError, KeyError):
+        return None

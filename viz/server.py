@@ -1,0 +1,100 @@
+"""Serves the dashboard of one run on the loopback."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from chimbuko.errors import ServiceError
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import RunDirectory
+from chimbuko.viz.app import create_app
+from chimbuko.viz.feed import Feed
+
+LOOPBACK = "127.0.0.1"
+
+
+class _Handler(WSGIRequestHandler):
+    """Keeps no log of requests: the first one's address holds the token."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        if type == "error":
+            logging.getLogger("chimbuko.viz").error("a request failed; the page shows which")
+
+
+@contextmanager
+def serving(
+    run: RunDirectory, port: int, token: str, broker_url: str | None, hosts: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Serve the dashboard of a run while the context lasts; gives its address, once it answers.
+
+    Parameters
+    ----------
+    port
+        0 takes any that is free.
+
+    Raises
+    ------
+    ServiceError
+        The port is taken.
+    ChimbukoError
+        The run or its store cannot be read.
+    """
+    listening = _listen(port)
+    try:
+        provenance = open_run(run)
+        feed = Feed(run, provenance, broker_url)
+        app = create_app(provenance, run.read_info(), feed, token, hosts)
+        server = make_server(
+            LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()
+        )
+    finally:
+        # Werkzeug serves a duplicate of the descriptor.
+        port = listening.getsockname()[1]
+        listening.close()
+    thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
+    thread.start()
+    feed.start()
+    try:
+        _wait_for_answer(port, token)
+        yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
+    finally:
+        feed.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _listen(port: int) -> socket.socket:
+    # Bound here because Werkzeug would end the process on a port that is taken.
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ServiceError(
+            f"port {port} of {LOOPBACK} cannot be used ({reason}); choose another with --port, 0 takes any"
+        ) from None
+
+
+def _wait_for_answer(port: int, token: str) -> None:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    try:
+        connection.request("GET", "/api/v1/health", headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        answer.read()
+    except OSError as error:
+        raise ServiceError(f"the dashboard on port {port} does not answer ({error}); try again") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise ServiceError(
+            f"the dashboard on port {port} answers with status {answer.status}; is the run's store whole?"
+        )

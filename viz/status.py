@@ -1,0 +1,118 @@
+"""The state of a run in one word, and where that needs it in a sentence: what happened, what to do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from chimbuko.rundir import RunInfo
+from chimbuko.viz.tally import Tally
+
+STALE_AFTER_S = 5.0
+STALE_AFTER_PERIODS = 5
+BEHIND_AFTER_S = 5.0
+
+State = Literal["live", "behind", "stale", "ended"]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What the status bar shows. Durations and times in µs."""
+
+    state: State
+    sentence: str
+    version: int
+    zero_us: int
+    clock_us: int
+    """Analysed trace time since its start."""
+    lag_us: int | None
+    """Age of the newest analysed step; None where the trace was recorded before the run."""
+    last_step: int | None
+    ranks: int
+    ranks_reporting: int
+    anomalies: int
+    loss: float | None
+    """Share of steps that were not analysed; None while no stream has told."""
+    losses: dict[str, int]
+
+
+def status(tally: Tally, run: RunInfo, now_us: int, silence_s: float, broker_lost_s: float | None) -> Status:
+    """Status of a run.
+
+    Parameters
+    ----------
+    now_us
+        The time now, µs since the epoch.
+    silence_s
+        Seconds since anything new was heard of the run.
+    broker_lost_s
+        Seconds since the broker was last reached; None while it answers, or where there is none.
+    """
+    zero_us = run.started_us if tally.zero_us is None else tally.zero_us
+    newest_us = zero_us if tally.newest_us is None else tally.newest_us
+    ended = tally.is_last or run.state != "running"
+    is_live_trace = newest_us >= run.started_us
+    lag_us = max(0, now_us - newest_us) if is_live_trace and not ended and tally.recent else None
+    state, sentence = _judge(tally, run, ended, lag_us, silence_s, broker_lost_s)
+    reporting = sum(stream.state in ("reading", "ended") for stream in tally.health.values())
+    known = tally.health.keys() | tally.ranks.keys()
+    return Status(
+        state=state,
+        sentence=sentence,
+        version=tally.version,
+        zero_us=zero_us,
+        clock_us=newest_us - zero_us,
+        lag_us=lag_us,
+        last_step=max((row.last_step for row in tally.ranks.values()), default=None),
+        ranks=len(known),
+        ranks_reporting=reporting if tally.health else len(tally.ranks),
+        anomalies=sum(row.total for row in tally.ranks.values()),
+        loss=_loss(tally),
+        losses=_losses(tally),
+    )
+
+
+def _judge(
+    tally: Tally,
+    run: RunInfo,
+    ended: bool,
+    lag_us: int | None,
+    silence_s: float,
+    broker_lost_s: float | None,
+) -> tuple[State, str]:
+    if ended:
+        return "ended", _end(run)
+    if broker_lost_s is not None and broker_lost_s > STALE_AFTER_S:
+        return "stale", (
+            f"The run's broker has not answered for {broker_lost_s:.0f} s. "
+            "Shown: what was known then. Is the run's machine up? The page goes on by itself."
+        )
+    if silence_s > max(STALE_AFTER_S, STALE_AFTER_PERIODS * run.config.period_us / 1e6):
+        last = max((row.last_step for row in tally.ranks.values()), default=None)
+        said = "No step yet" if last is None else f"No step for {silence_s:.0f} s (last: {last:,})"
+        return "stale", f"{said}. The application ended, hangs, or its agents are silent: see the run's logs."
+    if lag_us is not None and lag_us > BEHIND_AFTER_S * 1e6:
+        return "behind", f"Analysis {lag_us / 1e6:.0f} s behind the application."
+    return "live", ""
+
+
+def _end(run: RunInfo) -> str:
+    if run.state == "interrupted":
+        return "Interrupted; what had been found is kept."
+    return "Finished." if run.exit_code is None else f"Finished, exit {run.exit_code}."
+
+
+def _loss(tally: Tally) -> float | None:
+    gaps = sum(stream.gap_steps for stream in tally.health.values())
+    steps = sum(stream.steps for stream in tally.health.values())
+    return gaps / (steps + gaps) if steps + gaps else None
+
+
+def _losses(tally: Tally) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for stream in tally.health.values():
+        for kind, number in stream.losses.items():
+            totals[kind] = totals.get(kind, 0) + number
+        if stream.gap_steps:
+            totals["steps"] = totals.get("steps", 0) + stream.gap_steps
+    return totals

@@ -1,0 +1,118 @@
+"""What is known of a run right now: running totals per rank, function and stream, and its newest steps.
+
+Totals come from the store and from frames, in any order and more than once: they only grow, so
+the larger one is the newer one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
+from chimbuko.records import StepCount, StreamHealth
+
+RankKey = tuple[int, int]
+Statistic = Literal["mean", "stddev", "maximum", "minimum", "total"]
+
+RECENT_STEPS = 50_000
+"""Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """The ranks with the largest and the smallest value of one statistic of anomalies per step."""
+
+    statistic: Statistic
+    n: int
+    ranks: int
+    """How many there are to choose from."""
+    top: list[RankStatistics]
+    bottom: list[RankStatistics]
+
+
+class Tally:
+    """Totals and newest steps of a run. Not locked: its owner sees to that."""
+
+    def __init__(self) -> None:
+        self.ranks: dict[RankKey, RankStatistics] = {}
+        self.functions: dict[tuple[int, str], FunctionStatistics] = {}
+        self.health: dict[RankKey, StreamHealth] = {}
+        self.recent: deque[StepCount] = deque(maxlen=RECENT_STEPS)
+        self.version = 0
+        """Grows with each change."""
+        self.zero_us: int | None = None
+        """Start of the first analysed step, µs since the epoch."""
+        self.newest_us: int | None = None
+        """End of the newest analysed step, µs since the epoch."""
+        self.is_last = False
+        self.missed = False
+        """Frames were lost: the store knows more than this."""
+        self._tick: int | None = None
+
+    def add_frame(self, frame: Frame) -> None:
+        """Take in what a frame says has changed."""
+        self.missed = self.missed or (self._tick is not None and frame.tick != self._tick + 1)
+        self._tick = frame.tick
+        self.is_last = self.is_last or frame.is_last
+        self.add_totals(frame.ranks, frame.functions, frame.health)
+        self.add_times(frame.steps)
+        self.recent.extend(frame.steps)
+        self.version += 1
+
+    def add_totals(
+        self,
+        ranks: Iterable[RankStatistics],
+        functions: Iterable[FunctionStatistics],
+        health: Iterable[StreamHealth],
+    ) -> None:
+        """Take in totals of whatever age."""
+        changed = False
+        for rank in ranks:
+            known = self.ranks.get((rank.program, rank.rank))
+            if known is None or (rank.steps, rank.total) > (known.steps, known.total):
+                self.ranks[rank.program, rank.rank] = rank
+                changed = True
+        for function in functions:
+            held = self.functions.get((function.program, function.name))
+            if held is None or (function.calls, function.anomalies) > (held.calls, held.anomalies):
+                self.functions[function.program, function.name] = function
+                changed = True
+        for stream in health:
+            last = self.health.get((stream.program, stream.rank))
+            if last is None or (stream.steps, stream.rows) > (last.steps, last.rows) or _ended(last, stream):
+                self.health[stream.program, stream.rank] = stream
+                changed = True
+        self.version += changed
+
+    def add_times(self, steps: Iterable[StepCount]) -> None:
+        """Widen the analysed time by that of ``steps``."""
+        for step in steps:
+            self.zero_us = min(step.start_us, step.start_us if self.zero_us is None else self.zero_us)
+            self.newest_us = max(step.end_us, self.newest_us or 0)
+
+    def ranking(self, statistic: Statistic, n: int) -> Ranking:
+        """The ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of rank."""
+        rows = sorted(self.ranks.values(), key=lambda row: (row.program, row.rank))
+        rising = sorted(rows, key=lambda row: _value(row, statistic))
+        falling = sorted(rows, key=lambda row: -_value(row, statistic))
+        return Ranking(statistic, n, len(rows), falling[:n], rising[:n])
+
+    def worst_functions(self) -> list[FunctionStatistics]:
+        """Functions with anomalies first, the most time lost on top; then by number of calls."""
+        return sorted(
+            self.functions.values(),
+            key=lambda row: (-row.severity_us, -row.anomalies, -row.calls, row.program, row.name),
+        )
+
+
+def _value(row: RankStatistics, statistic: Statistic) -> float:
+    value: float = getattr(row, statistic)
+    return value
+
+
+def _ended(old: StreamHealth, new: StreamHealth) -> bool:
+    """Same totals, but the stream has gone on to another state."""
+    return (new.steps, new.rows) == (old.steps, old.rows) and old.state == "reading" != new.state
