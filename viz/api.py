@@ -14,7 +14,7 @@ from chimbuko.records import StepCount
 from chimbuko.viz import arguments as read
 from chimbuko.viz.arguments import Arguments
 from chimbuko.viz.feed import Feed
-from chimbuko.viz.tally import RankKey
+from chimbuko.viz.tally import RankKey, Statistic
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us")
 STEPS_AT_ONCE = 50_000
@@ -70,7 +70,8 @@ def make_api(provenance: Provenance, feed: Feed) -> Blueprint:
     @api.get("/ranks")
     def ranks() -> Response:
         given = _arguments("statistic", "n")
-        statistic = read.one(given, "statistic", read.choice(read.STATISTICS), "mean")
+        mean: Statistic = "mean"
+        statistic = read.one(given, "statistic", read.choice(read.STATISTICS), mean)
         n = read.one(given, "n", read.positive(read.MAX_LIMIT), 5)
         return _answer(**as_object(feed.ranking(statistic, n)))
 

@@ -156,7 +156,8 @@ def call_filter(arguments: Arguments) -> CallFilter:
     ConfigError
         An argument cannot be understood.
     """
-    label = one(arguments, "label", choice(LABELS), "anomaly")
+    anomaly: Label = "anomaly"
+    label = one(arguments, "label", choice(LABELS), anomaly)
     program, rank_number = one(arguments, "rank", rank, (None, None))
     return CallFilter(
         label=None if label == "any" else label,

@@ -40,7 +40,7 @@ def command(run_dir: Path | None, port: int, path: str) -> None:
 
 
 def starting_at(url: str, path: str) -> str:
-    """``url`` of a dashboard with its token, moved to the page ``path``, which may have a query of its own."""
+    """``url`` of a dashboard, with its token, at the page ``path``, which may have a query of its own."""
     root, _, token = url.partition("/?")
     page, _, query = path.partition("?")
     return f"{root}/{page.lstrip('/')}?{query + '&' if query else ''}{token}"
