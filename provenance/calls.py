@@ -1,0 +1,204 @@
+"""Calls as the store holds them: which ones are wanted, their scalar fields, and their details."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, bindparam
+
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.tables import CALLS, FUNCTIONS
+from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFrame, WindowCall
+
+Sort = Literal["severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step"]
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+SORTS: tuple[str, ...] = get_args(Sort)
+
+
+@dataclass(frozen=True)
+class CallFilter:
+    """Which calls are wanted; None leaves a bound open. All bounds are inclusive."""
+
+    label: Literal["anomaly", "normal"] | None = "anomaly"
+    function: str | None = None
+    """Exact name, or a pattern where it contains ``*`` or ``?``; all else is literal, and case matters."""
+    program: int | None = None
+    rank: int | None = None
+    thread: int | None = None
+    step_min: int | None = None
+    step_max: int | None = None
+    time_min_us: int | None = None
+    """Calls whose interval from entry to exit overlaps that of the two times."""
+    time_max_us: int | None = None
+    min_severity_us: float | None = None
+    min_score: float | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """All but the function, as conditions on the table of calls."""
+        columns = CALLS.c
+        wanted = (
+            (self.label, columns.label.__eq__),
+            (self.program, columns.program.__eq__),
+            (self.rank, columns.rank.__eq__),
+            (self.thread, columns.thread.__eq__),
+            (self.step_min, columns.step.__ge__),
+            (self.step_max, columns.step.__le__),
+            (self.time_min_us, columns.exit_us.__ge__),
+            (self.time_max_us, columns.entry_us.__le__),
+            (self.min_severity_us, columns.severity_us.__ge__),
+            (self.min_score, columns.score.__ge__),
+        )
+        return [compare(value) for value, compare in wanted if value is not None]
+
+
+def matching_names(pattern: str, names: set[str]) -> set[str]:
+    """Names that ``pattern`` means.
+
+    A name that is itself known is that one alone: C++ signatures contain ``*``.
+    """
+    if pattern in names or not {"*", "?"} & set(pattern):
+        return names & {pattern}
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split("([*?])", pattern)
+    )
+    expression = re.compile("".join(parts), re.DOTALL)
+    return {name for name in names if expression.fullmatch(name)}
+
+
+def of_functions(numbers: list[int]) -> ColumnElement[bool]:
+    """Condition on the table of calls: one of these functions."""
+    # Written into the statement: a pattern may match more functions than a database takes parameters.
+    return CALLS.c.function_id.in_(bindparam("functions", numbers, expanding=True, literal_execute=True))
+
+
+class CallSummary(msgspec.Struct, frozen=True):
+    """The scalar fields of a ``CallRecord``, which lists and tables show."""
+
+    id: str
+    version: int
+    revision: int
+    is_final: bool
+    label: Label
+    program: int
+    rank: int
+    thread: int
+    node: str
+    function: str
+    entry_us: int
+    exit_us: int
+    inclusive_us: int
+    exclusive_us: int
+    step: int
+    step_start_us: int
+    step_end_us: int
+    score: float
+    severity_us: float
+    expected_us: float
+    spread_us: float
+    seen: int
+    detector: str
+    incident_id: str
+    depth: int
+    children: int
+    messages_count: int
+    left_out: int
+
+
+_NAMED_OTHERWISE = {"id": CALLS.c.event_id, "function": FUNCTIONS.c.name}
+SUMMARY_COLUMNS = tuple(
+    _NAMED_OTHERWISE[name] if name in _NAMED_OTHERWISE else CALLS.c[name]
+    for name in CallSummary.__struct_fields__
+)
+"""What to select from calls joined with functions, in the order of ``CallSummary``."""
+
+
+class CallPage(msgspec.Struct, frozen=True):
+    """A piece of a list of calls."""
+
+    calls: list[CallSummary]
+    next: str | None
+    """Cursor of the piece that follows; None at the end."""
+
+
+class CallDetails(msgspec.Struct, frozen=True, array_like=True):
+    """The fields of a ``CallRecord`` that are lists, kept together as one blob."""
+
+    call_stack: list[StackFrame]
+    window: list[WindowCall]
+    messages: list[Message]
+    counters: list[CounterValue]
+    node_state: list[CounterValue]
+
+
+_DETAILS_DECODER = msgspec.msgpack.Decoder(CallDetails)
+
+
+def to_summary(row: AnyRow) -> CallSummary:
+    """From a row of ``SUMMARY_COLUMNS``; more columns may follow."""
+    values = dict(zip(CallSummary.__struct_fields__, row, strict=False))
+    return CallSummary(**values | {"label": Label(values["label"])})
+
+
+def to_record(row: AnyRow) -> CallRecord:
+    """From a row of ``SUMMARY_COLUMNS`` and then the details."""
+    details = _DETAILS_DECODER.decode(row[-1])
+    return CallRecord(**msgspec.structs.asdict(to_summary(row)), **msgspec.structs.asdict(details))
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page ended: the sort value and row number of its last call."""
+
+    sort: str
+    descending: bool
+    value: float | int
+    number: int
+
+    def encode(self) -> str:
+        """As text that goes into a URL unchanged."""
+        return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str, sort: str, descending: bool) -> Cursor:
+        """From text, for a list in this order.
+
+        Raises
+        ------
+        ConfigError
+            It is no cursor, or one of a list in another order.
+        """
+        try:
+            packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            cursor = msgspec.msgpack.decode(packed, type=cls)
+        except (ValueError, msgspec.MsgspecError):
+            raise ConfigError(
+                f"cursor {text!r}: not one that a list of calls ended with; leave it out"
+            ) from None
+        if (cursor.sort, cursor.descending) != (sort, descending):
+            order = f"{cursor.sort}, {'descending' if cursor.descending else 'ascending'}"
+            raise ConfigError(
+                f"cursor {text!r}: belongs to a list sorted by {order}; sort the same way, or leave it out"
+            )
+        return cursor
+
+    def condition(self) -> ColumnElement[bool]:
+        """What follows, as a condition on the table of calls."""
+        column = CALLS.c[self.sort]
+        if self.descending:
+            return (column <= self.value) & ((column < self.value) | (CALLS.c.id < self.number))
+        return (column >= self.value) & ((column > self.value) | (CALLS.c.id > self.number))
+
+
+def to_object(value: Any) -> Any:
+    """Records as JSON shows them: fields by name, at every level; on the wire they are arrays."""
+    if isinstance(value, msgspec.Struct):
+        return {name: to_object(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, (list, tuple)):
+        return [to_object(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_object(item) for key, item in value.items()}
+    return value

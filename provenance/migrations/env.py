@@ -1,0 +1,10 @@
+"""Runs the migrations on the connection that ``chimbuko.provenance.store`` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from chimbuko.provenance.tables import SCHEMA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=SCHEMA)
+context.run_migrations()
