@@ -164,16 +164,16 @@ class CallStacks:
         if count <= len(self.calls.entry):
             return
         larger = _empty_calls(count + count // 4 + 1024)
-        for old, new in zip(tuple(self.calls), tuple(larger), strict=True):
-            new[: self.carried] = old[: self.carried]
+        for name in CallTable._fields:
+            getattr(larger, name)[: self.carried] = getattr(self.calls, name)[: self.carried]
         self.calls = larger
 
     def _reserve_threads(self, count: int) -> None:
         larger = _empty_threads(count)
         held = len(self.threads.id)
         larger.number[:] = self.threads.number
-        for old, new in zip(self.threads[1:], larger[1:], strict=True):
-            new[:held] = old
+        for name in ThreadTable._fields[1:]:
+            getattr(larger, name)[:held] = getattr(self.threads, name)
         self.threads = larger
         self._seen = _grown(self._seen, (count, self._seen.shape[1]))
 

@@ -27,5 +27,5 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     max_counters: int = 100
     final_after_steps: int = 10
     """A record whose window has not filled by then is final as it is."""
-    spool_limit_bytes: int = 256 << 20
+    spool_limit_bytes: int = 64 << 20
     """Per stream: beyond this the spool keeps the highest severities and counts the rest."""

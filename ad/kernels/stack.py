@@ -303,7 +303,7 @@ def build_calls(
             if call == NONE:
                 losses[EXIT_WITHOUT_ENTRY] += 1
                 continue
-            _complete(call, time, suspect, calls, losses)
+            _complete(call, time, suspect, calls)
             threads.top[number] = calls.parent[call]
         if is_tied:
             now = threads.top[number]
@@ -390,9 +390,7 @@ def _matching_call(top: int, function: np.int32, calls: CallTable, losses: npt.N
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _complete(
-    call: int, time: np.uint64, suspect: bool, calls: CallTable, losses: npt.NDArray[np.int64]
-) -> None:
+def _complete(call: int, time: np.uint64, suspect: bool, calls: CallTable) -> None:
     """End ``call`` at ``time`` and credit its time to its parent."""
     entry = calls.entry[call]
     if time < entry:

@@ -64,7 +64,7 @@ class StreamReader:
         self.names = StreamNames()
         self._adios2 = adios2
         self._buffers: dict[str, UInt64Array] = {}
-        self._counts = (0, 0, 0, 0)
+        self._counts: tuple[int, ...] = ()
         self._adios = adios2.ADIOS()
         self._io = self._adios.DeclareIO("chimbuko reader")
         self._io.SetEngine(engine)

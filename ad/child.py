@@ -1,0 +1,178 @@
+"""The process of one stream: reads it, analyses it, spools what it found. Nothing else.
+
+It never compiles, connects or waits for anything but its stream, and in lockstep for the others.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.exchange import ALL_EPOCHS, NO_EPOCH, Cell, ExchangeBox, Phase
+from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import TraceFormatError
+from chimbuko.records import CallRecord, Metadata, StepCount
+from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep
+
+POLL_S = 0.2
+RECORDED_SILENCE_S = 1.0
+"""A recorded stream that gives no step for so long has no end: its writer died."""
+LOCKSTEP_POLL_S = 0.001
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """All that the process of one stream is told."""
+
+    key: str
+    """``program:rank``."""
+    path: str
+    engine: str
+    program: int
+    rank: int
+    node: str
+    box: str
+    spool: str
+    names: str
+    config: AnalysisConfig
+
+
+class NamesFile:
+    """The stream's names, for the agent, and for a successor: SST repeats none to a late reader."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sizes: tuple[int, ...] = ()
+
+    def load_into(self, names: StreamNames) -> None:
+        """Fill in what an earlier process of this stream knew."""
+        if self._path.exists():
+            known = read_names(self._path)
+            names.timers |= known.timers
+            names.counters |= known.counters
+            names.event_types |= known.event_types
+            names.metadata |= known.metadata
+            names.program = known.program
+
+    def save(self, names: StreamNames) -> bool:
+        """Write atomically; False if nothing is new."""
+        sizes = (len(names.timers), len(names.counters), len(names.event_types), len(names.metadata))
+        if sizes == self._sizes:
+            return False
+        self._sizes = sizes
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.msgpack.encode(names))
+        os.replace(temporary, self._path)
+        return True
+
+
+def read_names(path: Path) -> StreamNames:
+    """The names that a stream's process saved."""
+    return msgspec.msgpack.decode(path.read_bytes(), type=StreamNames)
+
+
+class StreamChild:
+    """Drains one stream to its end."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self._spec = spec
+        self._box = ExchangeBox(Path(spec.box), make_detector(spec.config).schema)
+        self._box[Cell.PHASE] = Phase.OPENING
+        self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
+        self._names_file = NamesFile(Path(spec.names))
+        self._analysis = StreamAnalysis(StreamIdentity(spec.program, spec.rank, spec.node), spec.config)
+        self._known_metadata: set[tuple[int, int, str]] = set()
+        self._epoch = NO_EPOCH
+        self._parent = os.getppid()
+
+    def run(self) -> None:
+        """Read to the end, or until the parent is gone."""
+        spec = self._spec
+        try:
+            reader = StreamReader(Path(spec.path), spec.engine)
+            self._names_file.load_into(reader.names)
+            self._box[Cell.PHASE] = Phase.READING
+            phase = self._drain(reader)
+        except TraceFormatError as error:
+            print(f"chimbuko: {error}", flush=True)
+            phase = Phase.BROKEN
+        self._end(phase)
+
+    def _drain(self, reader: StreamReader) -> Phase:
+        silent_since = time.monotonic()
+        while True:
+            got = reader.next_step(POLL_S)
+            self._box[Cell.HEARTBEAT] += 1
+            if os.getppid() != self._parent:
+                os._exit(1)
+            if isinstance(got, TraceStep):
+                self._step(got, reader.names)
+                silent_since = time.monotonic()
+            elif got is Waiting.NOT_READY:
+                is_recorded = self._spec.engine != "SST"
+                if is_recorded and time.monotonic() - silent_since > RECORDED_SILENCE_S:
+                    return Phase.BROKEN
+                if not self._spec.config.lockstep:
+                    self._box.exchange(self._analysis)
+            else:
+                return Phase.ENDED if got is Waiting.END else Phase.BROKEN
+
+    def _step(self, step: TraceStep, names: StreamNames) -> None:
+        if self._names_file.save(names):
+            self._box[Cell.NAMES_VERSION] += 1
+        if self._spec.config.lockstep:
+            self._enter_epoch(step)
+        result = self._analysis.analyse(step, names)
+        self._append([result.count], result.records, names)
+        if not self._spec.config.lockstep:
+            self._box.exchange(self._analysis)
+
+    def _enter_epoch(self, step: TraceStep) -> None:
+        """Close the epochs before the step's, and wait until all streams have."""
+        if not len(step.events):
+            return
+        epoch = int(step.events[:, EventColumn.TIME].max()) // self._spec.config.period_us
+        if epoch <= self._epoch:
+            return
+        self._epoch = epoch
+        while not self._box.exchange(self._analysis):
+            time.sleep(LOCKSTEP_POLL_S)
+        self._box[Cell.CLOSED_EPOCH] = epoch - 1
+        self._box[Cell.PHASE] = Phase.WAITING
+        while self._box[Cell.MODEL_EPOCH] < epoch - 1:
+            time.sleep(LOCKSTEP_POLL_S)
+            if os.getppid() != self._parent:
+                os._exit(1)
+        while not self._box.exchange(self._analysis):
+            time.sleep(LOCKSTEP_POLL_S)
+        self._box[Cell.PHASE] = Phase.READING
+
+    def _end(self, phase: Phase) -> None:
+        records = self._analysis.finish()
+        state = "ended" if phase is Phase.ENDED else "broken"
+        self._spool.append(records, [], [], self._analysis.health(state))
+        while not self._box.exchange(self._analysis):
+            time.sleep(LOCKSTEP_POLL_S)
+        self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
+        self._box[Cell.PHASE] = phase
+
+    def _append(self, steps: list[StepCount], records: list[CallRecord], names: StreamNames) -> None:
+        new = names.metadata.keys() - self._known_metadata
+        self._known_metadata |= new
+        metadata = [
+            Metadata(self._spec.program, rank, thread, key, names.metadata[rank, thread, key])
+            for rank, thread, key in sorted(new)
+        ]
+        self._spool.append(records, steps, metadata, self._analysis.health("reading"))
+
+
+def run_child(spec: ChildSpec) -> None:
+    """Body of a stream's process."""
+    StreamChild(spec).run()

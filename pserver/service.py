@@ -1,0 +1,99 @@
+"""The parameter server's process: reads deltas from the broker, publishes models and frames."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import msgspec
+import redis
+
+from chimbuko.broker import broker_from_environment, read_stream
+from chimbuko.errors import ChimbukoError
+from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, Delta
+from chimbuko.processes import StopSignal, say_ready
+from chimbuko.pserver.state import ServerState
+
+FRAME_PERIOD_S = 0.25
+READ_BLOCK_MS = 20
+READ_COUNT = 1000
+KEPT_UPDATES = 1000
+"""Model updates kept for agents that lag; who lags further takes the whole model."""
+KEPT_FRAMES = 1000
+RETRY_S = 0.2
+
+_deltas = msgspec.msgpack.Decoder(Delta)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Server:
+    """The state and its connection to the broker."""
+
+    def __init__(self, broker: redis.Redis, state: ServerState) -> None:
+        self._broker = broker
+        self._state = state
+        self._read_to = b"0"
+        self._framed_at = 0.0
+
+    def run(self, should_stop: StopSignal) -> None:
+        """Serve until asked to stop and nothing is left to merge."""
+        while True:
+            try:
+                is_idle = self._serve_once()
+                if should_stop() and is_idle:
+                    self._publish_frame(is_last=True)
+                    return
+            except redis.RedisError as error:
+                print(f"chimbuko: broker does not answer ({error}); trying again", file=sys.stderr)
+                if should_stop():
+                    return
+                time.sleep(RETRY_S)
+
+    def _serve_once(self) -> bool:
+        """Merge what has come; True if nothing had."""
+        entries = read_stream(self._broker, DELTAS, self._read_to, READ_COUNT, READ_BLOCK_MS)
+        for entry, payload in entries:
+            self._state.apply(_deltas.decode(payload))
+            self._read_to = entry
+        if entries:
+            self._publish_model()
+        if time.monotonic() - self._framed_at >= FRAME_PERIOD_S:
+            self._framed_at = time.monotonic()
+            self._publish_frame(is_last=False)
+        return not entries
+
+    def _publish_model(self) -> None:
+        update = self._state.model_update()
+        with self._broker.pipeline() as pipeline:
+            if update is not None:
+                pipeline.set(MODEL, _encoder.encode(self._state.model()))
+                pipeline.xadd(
+                    MODEL_UPDATES, {PAYLOAD: _encoder.encode(update)}, maxlen=KEPT_UPDATES, approximate=True
+                )
+            pipeline.xtrim(DELTAS, minid=self._read_to, approximate=False)
+            pipeline.execute()
+
+    def _publish_frame(self, is_last: bool) -> None:
+        frame = self._state.frame(is_last)
+        if frame is not None:
+            self._broker.xadd(FRAMES, {PAYLOAD: _encoder.encode(frame)}, maxlen=KEPT_FRAMES, approximate=True)
+
+
+def main() -> None:
+    """Run the server until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
+    parser.add_argument("--lockstep-streams", type=int, default=0)
+    options = parser.parse_args()
+    try:
+        server = Server(broker_from_environment(), ServerState(options.lockstep_streams))
+    except ChimbukoError as error:
+        print(f"chimbuko: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    should_stop = StopSignal()
+    say_ready(service="pserver")
+    server.run(should_stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The parameter server's state: statistics of all agents merged, and what others want to know of them.
+
+A pure core: deltas in, model updates and frames out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.messages import (
+    Delta,
+    Frame,
+    FunctionName,
+    FunctionStatistics,
+    ModelUpdate,
+    RankStatistics,
+)
+from chimbuko.moments import Moments
+from chimbuko.records import StepCount, StreamHealth
+from chimbuko.tables import PROFILE, TableSchema
+
+NO_EPOCH = -1
+
+RankKey = tuple[int, int]
+"""Program and rank."""
+
+
+@dataclass
+class _Agent:
+    """What the server knows of one agent."""
+
+    incarnation: int = -1
+    sequence: int = 0
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The agent's function numbers to global ones."""
+
+
+@dataclass
+class _Rank:
+    """Anomalies per step of one rank."""
+
+    per_step: Moments = field(default_factory=Moments)
+    severity_us: float = 0.0
+    last_step: int = -1
+
+
+@dataclass
+class _Changes:
+    """What changed since the last frame."""
+
+    ranks: set[RankKey] = field(default_factory=set)
+    functions: set[int] = field(default_factory=set)
+    health: set[RankKey] = field(default_factory=set)
+    steps: list[StepCount] = field(default_factory=list)
+
+
+class ServerState:
+    """Merges deltas in any order of agents, each exactly once.
+
+    Parameters
+    ----------
+    lockstep_streams
+        Number of streams that advance together by epochs; 0 where they do not wait for each other.
+        In lockstep a model update appears only when all streams have closed an epoch.
+    """
+
+    def __init__(self, lockstep_streams: int = 0, schema: TableSchema = PROFILE) -> None:
+        self._schema = schema
+        self._lockstep_streams = lockstep_streams
+        self._agents: dict[str, _Agent] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._names: list[FunctionName] = []
+        self._table = schema.empty(64)
+        self._closed: dict[str, int] = {}
+        self._published_epoch = NO_EPOCH
+        self._version = 0
+        self._changed: set[int] = set()
+        self._merged_now: set[str] = set()
+        self._named_now: list[FunctionName] = []
+        self._ranks: dict[RankKey, _Rank] = {}
+        self._health: dict[RankKey, StreamHealth] = {}
+        self._changes = _Changes()
+        self._tick = 0
+
+    def apply(self, delta: Delta) -> bool:
+        """Merge one delta; False if it was merged before."""
+        agent = self._agents.setdefault(delta.agent, _Agent())
+        if delta.incarnation < agent.incarnation:
+            return False
+        if delta.incarnation > agent.incarnation:
+            agent.incarnation, agent.sequence, agent.numbers = delta.incarnation, 0, {}
+        if delta.sequence <= agent.sequence:
+            return False
+        agent.sequence = delta.sequence
+        self._merged_now.add(delta.agent)
+        for name in delta.names:
+            agent.numbers[name.number] = self._global_number(name)
+        self._merge_table(agent, delta)
+        self._closed.update(delta.closed_epochs)
+        for step in delta.steps:
+            self._count_step(step)
+        for health in delta.health:
+            key = health.program, health.rank
+            self._health[key] = health
+            self._changes.health.add(key)
+        return True
+
+    def model_update(self) -> ModelUpdate | None:
+        """What changed since the last update, or None if there is nothing to tell yet."""
+        epoch = self._closed_epoch()
+        if self._lockstep_streams:
+            if epoch <= self._published_epoch:
+                return None
+            self._published_epoch = epoch
+        elif not self._merged_now:
+            return None
+        self._version += 1
+        update = self._model(sorted(self._changed), self._named_now, self._merged_now)
+        self._changed.clear()
+        self._merged_now.clear()
+        self._named_now = []
+        return update
+
+    def model(self) -> ModelUpdate:
+        """The whole model as of the last update."""
+        return self._model(list(range(len(self._names))), self._names, set(self._agents))
+
+    def frame(self, is_last: bool = False) -> Frame | None:
+        """What changed since the last frame, or None if nothing did."""
+        changes = self._changes
+        if not (is_last or changes.steps or changes.health or changes.functions):
+            return None
+        self._changes = _Changes()
+        self._tick += 1
+        return Frame(
+            tick=self._tick,
+            ranks=[self._rank_statistics(key) for key in sorted(changes.ranks)],
+            steps=changes.steps,
+            functions=[self._function_statistics(number) for number in sorted(changes.functions)],
+            health=[self._health[key] for key in sorted(changes.health)],
+            is_last=is_last,
+        )
+
+    def _model(self, numbers: list[int], names: list[FunctionName], agents: set[str]) -> ModelUpdate:
+        return ModelUpdate(
+            version=self._version,
+            closed_epoch=self._published_epoch,
+            names=list(names),
+            rows=np.array(numbers, np.int64).tobytes(),
+            table=self._table[numbers].tobytes(),
+            merged={
+                name: (self._agents[name].incarnation, self._agents[name].sequence) for name in sorted(agents)
+            },
+        )
+
+    def _closed_epoch(self) -> int:
+        if len(self._closed) < self._lockstep_streams:
+            return NO_EPOCH
+        return min(self._closed.values(), default=NO_EPOCH)
+
+    def _global_number(self, name: FunctionName) -> int:
+        key = name.program, name.name
+        number = self._numbers.get(key)
+        if number is None:
+            number = len(self._names)
+            self._numbers[key] = number
+            named = FunctionName(number, name.program, name.name)
+            self._names.append(named)
+            self._named_now.append(named)
+            self._table = self._schema.grown(self._table, number + 1)
+        return number
+
+    def _merge_table(self, agent: _Agent, delta: Delta) -> None:
+        own: npt.NDArray[np.int64] = np.frombuffer(delta.rows, np.int64)
+        rows = [agent.numbers[number] for number in own.tolist()]
+        table = np.frombuffer(delta.table, np.float64).reshape(len(own), self._schema.width)
+        self._schema.merge(self._table, rows, table)
+        self._changed.update(rows)
+        self._changes.functions.update(rows)
+
+    def _count_step(self, step: StepCount) -> None:
+        key = step.program, step.rank
+        rank = self._ranks.setdefault(key, _Rank())
+        # A restarted agent may send steps again that it had spooled; steps of a rank only rise.
+        if step.step <= rank.last_step:
+            return
+        count = float(step.anomalies)
+        rank.per_step = rank.per_step.merge(Moments(1.0, count, 0.0, 0.0, 0.0, count, count))
+        rank.severity_us += step.severity_us
+        rank.last_step = step.step
+        self._changes.ranks.add(key)
+        self._changes.steps.append(step)
+
+    def _rank_statistics(self, key: RankKey) -> RankStatistics:
+        rank = self._ranks[key]
+        moments = rank.per_step
+        return RankStatistics(
+            program=key[0],
+            rank=key[1],
+            steps=int(moments.n),
+            total=round(moments.total),
+            mean=moments.mean,
+            stddev=moments.stddev,
+            minimum=int(moments.minimum),
+            maximum=int(moments.maximum),
+            skewness=moments.skewness,
+            kurtosis=moments.kurtosis,
+            severity_us=rank.severity_us,
+            last_step=rank.last_step,
+        )
+
+    def _function_statistics(self, number: int) -> FunctionStatistics:
+        row = self._table[number]
+        exclusive = Moments.from_row(row[self._schema.slices["exclusive_us"]])
+        inclusive = Moments.from_row(row[self._schema.slices["inclusive_us"]])
+        name = self._names[number]
+        return FunctionStatistics(
+            program=name.program,
+            name=name.name,
+            calls=int(exclusive.n),
+            anomalies=int(row[self._schema.slices["anomalies"]][0]),
+            severity_us=float(row[self._schema.slices["severity_us"]][0]),
+            exclusive_mean_us=exclusive.mean,
+            exclusive_stddev_us=exclusive.stddev,
+            exclusive_minimum_us=exclusive.minimum,
+            exclusive_maximum_us=exclusive.maximum,
+            inclusive_mean_us=inclusive.mean,
+            inclusive_maximum_us=inclusive.maximum,
+        )
