@@ -6,6 +6,8 @@ export interface Status {
   state: 'live' | 'behind' | 'stale' | 'ended';
   sentence: string;
   version: number;
+  /** Start of the first analysed step: zero of the run clock. */
+  zero_us: number;
   /** µs from the first analysed step's start to the last one's end. */
   clock_us: number;
   /** µs between the newest analysed step and now; null where the trace is a recorded one. */
@@ -38,8 +40,6 @@ export interface Run {
   exit_code: number | null;
   started_us: number;
   ended_us: number;
-  /** Start of the first analysed step: zero of the run clock. */
-  zero_us: number;
   programs: Record<string, string>;
   detector: string;
   metric: 'exclusive' | 'inclusive';

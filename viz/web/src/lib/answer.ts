@@ -1,0 +1,38 @@
+/** The sentences that pages open with. */
+
+import { shorten } from './names';
+import type { Answer, CallRecord, Run } from './types';
+import { duration, plural, ratio } from './units';
+
+export const ranked = (rank: string, programs: number): string =>
+  programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`;
+
+/** What the run's overview says first. */
+export function overviewAnswer(run: Run): string {
+  const { answer, status } = run;
+  if (answer.anomalies === 0) return nothingYet(answer, run);
+  const programs = Object.keys(run.programs).length;
+  const found = `${plural(answer.anomalies, 'anomaly').replace('anomalys', 'anomalies')} on ${plural(answer.ranks_with_anomalies, 'rank')}`;
+  if (answer.worst_function === null) return `${found} of ${status.ranks}.`;
+  const name = shorten(answer.worst_function, 40).text;
+  const where = answer.worst_rank === null ? '' : `, worst call on ${ranked(answer.worst_rank, programs)}`;
+  return `${found}; most time lost in ${name}: ${duration(answer.worst_severity_us)}${where}.`;
+}
+
+function nothingYet(answer: Answer, run: Run): string {
+  const { status } = run;
+  if (status.last_step === null) return 'Waiting for the first analysed step.';
+  const until = status.state === 'ended' ? 'No anomalies.' : 'No anomalies yet.';
+  return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${plural(answer.functions, 'function')} seen.`;
+}
+
+/** What the page of a call says first. */
+export function callAnswer(record: CallRecord, metric: Run['metric'], programs: number): string {
+  const name = shorten(record.function, 40).text;
+  const took = metric === 'inclusive' ? record.inclusive_us : record.exclusive_us;
+  const where = ranked(`${record.program}:${record.rank}`, programs);
+  if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
+  const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';
+  const inside = metric === 'exclusive' ? ' in its own code' : '';
+  return `${name} on ${where} took ${duration(took)}${inside}${times}: ${duration(record.severity_us)} lost.`;
+}

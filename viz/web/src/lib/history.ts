@@ -1,0 +1,51 @@
+/** Step counts of one rank, in order of step, however they arrive. */
+
+import type { StepRow } from './types';
+import type { Range } from './view';
+
+export type History = readonly StepRow[];
+
+/** `rows` with `more` taken in; a step that is there already is replaced. The same array if nothing is new. */
+export function merge(rows: History, more: readonly StepRow[]): History {
+  if (more.length === 0) return rows;
+  const last = rows[rows.length - 1];
+  const sorted = [...more].sort((a, b) => a[0] - b[0]);
+  // Nearly always the new steps follow the old ones.
+  if (last === undefined || (sorted[0] as StepRow)[0] > last[0]) return [...rows, ...unique(sorted)];
+  const byStep = new Map(rows.map((row) => [row[0], row]));
+  for (const row of sorted) byStep.set(row[0], row);
+  return [...byStep.values()].sort((a, b) => a[0] - b[0]);
+}
+
+function unique(sorted: readonly StepRow[]): StepRow[] {
+  return sorted.filter((row, index) => sorted[index + 1]?.[0] !== row[0]);
+}
+
+/** Steps between the first of the run and the rank's last that were not analysed: unknown, not zero. */
+export function gaps(rows: History): Range[] {
+  const found: Range[] = [];
+  let expected = 0;
+  for (const [step] of rows) {
+    if (step > expected) found.push([expected, step - 1]);
+    expected = step + 1;
+  }
+  return found;
+}
+
+/** Index of the first row whose step is not below `step`. */
+export function lowerBound(rows: History, step: number): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle] as StepRow)[0] < step) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Anomalies over all histories. */
+export function total(histories: Iterable<History>): number {
+  let sum = 0;
+  for (const rows of histories) for (const row of rows) sum += row[4];
+  return sum;
+}

@@ -1,0 +1,196 @@
+/** The state of the page, and how it stands in the address: the path names the thing, the query the view. */
+
+import { STATISTICS, type RankKey, type Statistic } from './types';
+import { SLOTS } from './tokens';
+
+export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step'] as const;
+export type Sort = (typeof SORTS)[number];
+export type Range = readonly [first: number, last: number];
+
+export interface View {
+  run: string;
+  /** Id of the call whose page is open; null shows the overview. */
+  call: string | null;
+  /** Selected ranks by colour slot; null is a free slot. */
+  selected: readonly (RankKey | null)[];
+  statistic: Statistic;
+  n: number;
+  /** Steps that the chart shows; null follows the whole run. */
+  zoom: Range | null;
+  /** Filters of the table of calls. */
+  steps: Range | null;
+  rank: RankKey | null;
+  function: string;
+  severity_us: number;
+  sort: Sort;
+  descending: boolean;
+  cursor: string | null;
+  /** Panels that show their table instead of their picture. */
+  tables: readonly string[];
+}
+
+export const FIRST_VIEW: View = {
+  run: '',
+  call: null,
+  selected: [],
+  statistic: 'mean',
+  n: 5,
+  zoom: null,
+  steps: null,
+  rank: null,
+  function: '',
+  severity_us: 0,
+  sort: 'entry_us',
+  descending: true,
+  cursor: null,
+  tables: [],
+};
+
+const RANK = /^\d{1,9}:\d{1,9}$/;
+const CALL_PATH = /^r\/([^/]+)\/call\/(\d+)\/(\d+:\d+:\d+)\/?$/;
+const RUN_PATH = /^r\/([^/]+)\/?$/;
+export const MOST_RANKS = 100;
+
+/** Read a path (relative to the server's root) and query; what makes no sense is left out. */
+export function parseView(path: string, query: string): View {
+  const given = parseQuery(query);
+  const call = CALL_PATH.exec(path);
+  const run = call ?? RUN_PATH.exec(path);
+  const rank = given.get('rank') ?? '';
+  return {
+    run: run ? decoded(run[1] as string) : '',
+    call: call ? `${call[2]}:${call[3]}` : null,
+    selected: parseSelected(given.get('sel') ?? ''),
+    statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
+    n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
+    zoom: parseRange(given.get('zoom')),
+    steps: parseRange(given.get('step')),
+    rank: RANK.test(rank) ? rank : null,
+    function: given.get('function') ?? '',
+    severity_us: Math.max(0, Number(given.get('severity_us')) || 0),
+    sort: oneOf(SORTS, given.get('sort'), FIRST_VIEW.sort),
+    descending: given.get('order') !== 'asc',
+    cursor: given.get('cursor') ?? null,
+    tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
+  };
+}
+
+/** Path and query of a view; what stands at its first value is left out. */
+export function formatView(view: View): string {
+  const query: [string, string][] = [];
+  const add = (name: string, value: string, first = ''): void => {
+    if (value !== first) query.push([name, value]);
+  };
+  add('sel', trimmed(view.selected).map((rank) => rank ?? '').join(','));
+  add('statistic', view.statistic, FIRST_VIEW.statistic);
+  add('n', String(view.n), String(FIRST_VIEW.n));
+  add('zoom', formatRange(view.zoom));
+  add('step', formatRange(view.steps));
+  add('rank', view.rank ?? '');
+  add('function', view.function);
+  add('severity_us', String(view.severity_us), '0');
+  add('sort', view.sort, FIRST_VIEW.sort);
+  add('order', view.descending ? '' : 'asc');
+  add('cursor', view.cursor ?? '');
+  add('table', view.tables.join(','));
+  const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');
+  return path(view) + (text === '' ? '' : `?${text}`);
+}
+
+function path(view: View): string {
+  const run = `r/${encodeURIComponent(view.run)}`;
+  if (view.call === null) return run;
+  const [program, ...rest] = view.call.split(':');
+  return `${run}/call/${program}/${rest.join(':')}`;
+}
+
+/** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */
+export function toggleRank(
+  selected: View['selected'],
+  rank: RankKey,
+  preferred: number | null = null,
+): (RankKey | null)[] {
+  const slots = [...selected];
+  const held = slots.indexOf(rank);
+  if (held >= 0) {
+    slots[held] = null;
+    return trimmed(slots);
+  }
+  const free = slots.indexOf(null);
+  const slot = preferred !== null && slots[preferred] == null ? preferred : free >= 0 ? free : slots.length;
+  if (slot >= SLOTS) return slots;
+  while (slots.length <= slot) slots.push(null);
+  slots[slot] = rank;
+  return slots;
+}
+
+/** Slots for ranks that nobody selected: who was there before keeps its slot, so colours do not wander. */
+export function keepSlots(previous: View['selected'], ranks: readonly RankKey[]): (RankKey | null)[] {
+  const wanted = ranks.slice(0, SLOTS);
+  const slots = previous.map((rank) => (rank !== null && wanted.includes(rank) ? rank : null));
+  for (const rank of wanted) {
+    if (slots.includes(rank)) continue;
+    const free = slots.indexOf(null);
+    if (free >= 0) slots[free] = rank;
+    else slots.push(rank);
+  }
+  return trimmed(slots);
+}
+
+function trimmed(slots: View['selected']): (RankKey | null)[] {
+  let length = slots.length;
+  while (length > 0 && slots[length - 1] === null) length--;
+  return slots.slice(0, length);
+}
+
+function parseSelected(text: string): (RankKey | null)[] {
+  const seen = new Set<string>();
+  const slots = text.split(',').slice(0, SLOTS).map((rank) => {
+    const usable = RANK.test(rank) && !seen.has(rank);
+    seen.add(rank);
+    return usable ? rank : null;
+  });
+  return trimmed(slots);
+}
+
+function parseRange(text: string | undefined): Range | null {
+  const match = /^(\d{1,12})(?:\.\.(\d{1,12}))?$/.exec(text ?? '');
+  if (!match) return null;
+  const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
+  return first <= last ? [first, last] : null;
+}
+
+export function formatRange(range: Range | null): string {
+  if (range === null) return '';
+  return range[0] === range[1] ? String(range[0]) : `${range[0]}..${range[1]}`;
+}
+
+function oneOf<T extends string>(known: readonly T[], text: string | undefined, otherwise: T): T {
+  return known.find((value) => value === text) ?? otherwise;
+}
+
+function whole(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+function parseQuery(query: string): Map<string, string> {
+  return new Map(
+    query.split('&').map((part): [string, string] => {
+      const [name = '', ...value] = part.replace(/\+/g, ' ').split('=');
+      return [decoded(name), decoded(value.join('='))];
+    }),
+  );
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Percent-encoded, but for characters that are safe in a query and easier to read as they are. */
+function readable(value: string): string {
+  return encodeURIComponent(value).replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%2A/g, '*');
+}

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { FIRST_VIEW, formatView, keepSlots, parseView, toggleRank, type View } from '../src/lib/view';
+
+const split = (text: string): View => {
+  const [path, query] = text.split('?');
+  return parseView(path as string, query ?? '');
+};
+
+describe('address', () => {
+  const full: View = {
+    run: 'heat run/1',
+    call: '0:1:30:1547',
+    selected: ['0:3', null, '1:12'],
+    statistic: 'stddev',
+    n: 12,
+    zoom: [10, 99],
+    steps: [30, 30],
+    rank: '0:1',
+    function: 'MPI_* & co?',
+    severity_us: 5000,
+    sort: 'score',
+    descending: false,
+    cursor: 'kqhz_-A',
+    tables: ['ranks', 'steps'],
+  };
+
+  test('a view comes back from its address', () => {
+    expect(split(formatView(full))).toEqual(full);
+    expect(split(formatView({ ...FIRST_VIEW, run: 'heat' }))).toEqual({ ...FIRST_VIEW, run: 'heat' });
+  });
+
+  test('the address is short and readable', () => {
+    expect(formatView({ ...FIRST_VIEW, run: 'heat' })).toBe('r/heat');
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe(
+      'r/heat/call/0/1:30:1547?sel=0:1,0:3',
+    );
+  });
+
+  test.each(['n=0', 'n=x', 'statistic=median', 'sel=a,b', 'zoom=9..3', 'step=x', 'rank=1', 'severity_us=-4', 'sort=name'])(
+    'nonsense is left out: %s',
+    (query) => expect({ ...split(`r/heat?${query}`), n: 5 }).toEqual({ ...FIRST_VIEW, run: 'heat' }),
+  );
+
+  test('a path that is none of ours names no run', () => expect(split('elsewhere').run).toBe(''));
+});
+
+describe('slots', () => {
+  test('a rank takes the first free slot, and others keep theirs when one leaves', () => {
+    let slots = toggleRank([], '0:7');
+    slots = toggleRank(slots, '0:3');
+    slots = toggleRank(slots, '0:7');
+    expect(slots).toEqual([null, '0:3']);
+    expect(toggleRank(slots, '0:9')).toEqual(['0:9', '0:3']);
+    expect(toggleRank(slots, '0:3')).toEqual([]);
+  });
+
+  test('a preferred slot is taken when free', () => {
+    expect(toggleRank([], '0:7', 2)).toEqual([null, null, '0:7']);
+    expect(toggleRank(['0:1'], '0:7', 0)).toEqual(['0:1', '0:7']);
+  });
+
+  test('the thirteenth rank finds no slot', () => {
+    let slots: (string | null)[] = [];
+    for (let rank = 0; rank < 13; rank++) slots = toggleRank(slots, `0:${rank}`);
+    expect(slots).toHaveLength(12);
+    expect(slots).not.toContain('0:12');
+  });
+
+  test('ranks shown by default keep their slots while the order changes', () => {
+    const first = keepSlots([], ['0:4', '0:2', '0:9']);
+    expect(first).toEqual(['0:4', '0:2', '0:9']);
+    expect(keepSlots(first, ['0:9', '0:5', '0:4'])).toEqual(['0:4', '0:5', '0:9']);
+  });
+});
