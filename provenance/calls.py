@@ -193,12 +193,10 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
         return (column >= self.value) & ((column > self.value) | (CALLS.c.id > self.number))
 
 
-def to_object(value: Any) -> Any:
-    """Records as JSON shows them: fields by name, at every level; on the wire they are arrays."""
+def as_object(value: Any) -> Any:
+    """Structs that travel as arrays between our processes, as JSON objects with named fields."""
     if isinstance(value, msgspec.Struct):
-        return {name: to_object(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, (list, tuple)):
-        return [to_object(item) for item in value]
-    if isinstance(value, dict):
-        return {key: to_object(item) for key, item in value.items()}
+        return {name: as_object(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, list):
+        return [as_object(item) for item in value]
     return value

@@ -10,10 +10,20 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RecordBatch
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFrame, WindowCall, call_id
+from chimbuko.records import (
+    CallRecord,
+    CounterValue,
+    Label,
+    Message,
+    StackFrame,
+    StreamHealth,
+    WindowCall,
+    call_id,
+)
 from chimbuko.rundir import RunInfo
 
 RUN_ID = "0123456789ab"
@@ -86,6 +96,24 @@ def make_run(run_id: str = RUN_ID, **changes: Any) -> RunInfo:
         "version": "0.1.0",
     }
     return RunInfo(**usual | changes)
+
+
+def make_batch(sequence: int = 1, stream: str = "0:1", **parts: Any) -> RecordBatch:
+    """A batch of one stream that holds nothing but its health, unless ``parts`` say otherwise."""
+    usual: dict[str, Any] = {
+        "records": [],
+        "steps": [],
+        "metadata": [],
+        "health": StreamHealth(0, 1, "node7", "reading", sequence, 100, 4800, 48, 2, 0, {}),
+        "dropped": {},
+    }
+    return RecordBatch(stream, sequence, **usual | parts)
+
+
+@pytest.fixture(scope="session")
+def batch() -> Callable[..., RecordBatch]:
+    """Makes batches."""
+    return make_batch
 
 
 @pytest.fixture(scope="session")

@@ -3,21 +3,172 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chimbuko.messages import RecordBatch
-from chimbuko.provenance.queries import Provenance
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+
+from chimbuko.messages import FunctionStatistics, RecordBatch
+from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.queries import Dropped, Provenance
+from chimbuko.provenance.store import StoreRefused
+from chimbuko.provenance.tables import FUNCTIONS, RUNS, SCHEMA
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, StreamHealth
+from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from chimbuko.rundir import RunInfo
 
 Record = Callable[..., CallRecord]
+Batch = Callable[..., RecordBatch]
 HEALTH = StreamHealth(0, 1, "node7", "reading", 4, 100, 4800, 48, 2, 1, {"lost exits": 3})
 
 
-def batch(sequence: int = 1, **parts: Any) -> RecordBatch:
-    usual: dict[str, Any] = {"records": [], "steps": [], "metadata": [], "health": HEALTH, "dropped": {}}
-    return RecordBatch("0:1", sequence, **usual | parts)
+def everything(provenance: Provenance) -> list[Any]:
+    """All that the store gives, without the order in which it came."""
+    summaries = provenance.calls(CallFilter(label=None), limit=10_000).calls
+    records = sorted((provenance.call(summary.id) for summary in summaries), key=lambda record: record.id)
+    return [records, provenance.step_counts(), provenance.metadata(), provenance.dropped()]
 
 
-def test_a_record_comes_back_as_it_was(writer: Writer, provenance: Provenance, record: Record) -> None:
+def test_a_record_comes_back_as_it_was(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
     written = record(row=91, revision=3, is_final=False, left_out=5, score=6.000000000000001)
     writer.write([batch(records=[written])])
     assert provenance.call("0:1:3:91") == written
+
+
+def test_higher_revisions_replace_and_equal_or_lower_ones_do_not(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    writer.write([batch(records=[record(revision=2, depth=2)])])
+    writer.write([batch(records=[record(revision=1, depth=1)])])
+    writer.write([batch(records=[record(revision=2, depth=22)])])
+    assert provenance.call("0:1:3:0").depth == 2
+    writer.write([batch(records=[record(revision=3, depth=3, window=[])])])
+    assert provenance.call("0:1:3:0") == record(revision=3, depth=3, window=[])
+    assert provenance.count(CallFilter(label=None)) == 1
+
+
+def test_the_same_batches_again_change_nothing(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    batches = [
+        batch(
+            sequence,
+            records=[record(row=sequence), record(row=100, revision=sequence)],
+            steps=[StepCount(0, 1, sequence, 10, 20, 300, sequence, 1.5)],
+            metadata=[Metadata(0, 1, 0, "Hostname", "node7")],
+            dropped={"MPI_Recv()": sequence},
+        )
+        for sequence in range(1, 5)
+    ]
+    writer.write(batches)
+    before = everything(provenance)
+    writer.write(batches[1:3])
+    writer.write(batches)
+    assert everything(provenance) == before
+    assert before[3] == [Dropped("0:1", "MPI_Recv()", 4)]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_order_of_revisions_and_batches_gives_the_same_content(
+    data: st.DataObject, writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    revisions = data.draw(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, unique=True))
+    records = [
+        record(row=row, revision=revision, depth=10 * row + revision, function=f"f{row % 2}")
+        for row, revision in revisions
+    ]
+    in_order = [batch(n, records=[record], dropped={"f": n}) for n, record in enumerate(records)]
+    contents = []
+    for batches in (
+        in_order,
+        data.draw(st.permutations(in_order)) + data.draw(st.lists(st.sampled_from(in_order))),
+    ):
+        with engine.begin() as connection:
+            for table in reversed(SCHEMA.sorted_tables):
+                connection.execute(table.delete().where(table is not RUNS))
+        fresh = Writer(engine, provenance.run_id)
+        cut = data.draw(st.integers(0, len(batches)))
+        fresh.write(batches[:cut])
+        fresh.write(batches[cut:])
+        contents.append(everything(provenance))
+    assert contents[0] == contents[1]
+    newest = {row: max(revision for other, revision in revisions if other == row) for row, _ in revisions}
+    assert {record.id: record.revision for record in contents[0][0]} == {
+        f"0:1:3:{row}": revision for row, revision in newest.items()
+    }
+
+
+def test_steps_without_anomalies_are_kept_too(writer: Writer, provenance: Provenance, batch: Batch) -> None:
+    steps = [StepCount(0, 1, step, 10 * step, 10 * step + 9, 50, 0, 0.0) for step in (2, 0, 1)]
+    writer.write([batch(steps=steps)])
+    assert provenance.step_counts() == sorted(steps, key=lambda step: step.step)
+
+
+def test_the_latest_health_of_a_stream_is_kept(writer: Writer, provenance: Provenance, batch: Batch) -> None:
+    later = msgspec.structs.replace(HEALTH, state="ended", steps=9, losses={})
+    writer.write([batch(1, health=HEALTH), batch(2, health=later)])
+    assert provenance.health() == [later]
+    lost = msgspec.structs.replace(later, state="lost")
+    writer.write_health([lost])
+    assert provenance.health() == [lost]
+
+
+def test_the_latest_statistics_of_a_function_are_kept(writer: Writer, provenance: Provenance) -> None:
+    early = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
+    late = FunctionStatistics(0, "main", 3, 1, 7.5, 1.5, 0.5, 1.0, 2.0, 2.5, 3.0)
+    other = FunctionStatistics(1, "main", 8, 0, 0.0, 2.0, 0.1, 1.0, 4.0, 2.5, 5.0)
+    writer.write_function_statistics([early, other])
+    writer.write_function_statistics([late])
+    assert provenance.function_statistics() == [late, other]
+
+
+def test_a_run_is_written_again_when_it_ends(
+    writer: Writer, provenance: Provenance, run_info: Callable[..., RunInfo]
+) -> None:
+    ended = run_info(state="finished", ended_us=9, exit_code=3, trace_bytes=7, stored_bytes=1)
+    writer.write_run(ended)
+    assert provenance.run() == ended
+
+
+def test_a_password_does_not_get_into_the_store(
+    writer: Writer, provenance: Provenance, run_info: Callable[..., RunInfo]
+) -> None:
+    writer.write_run(run_info(store_url="postgresql://me:hush@db/x?password=hush"))
+    assert provenance.run().store_url == "postgresql+psycopg://me:***@db/x"
+
+
+def test_runs_in_one_store_keep_apart(
+    engine: Engine, writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    writer.write([batch(records=[record(depth=1)])])
+    Writer(engine, "other").write([batch(records=[record(depth=2), record(row=1)])])
+    assert provenance.call("0:1:3:0").depth == 1
+    assert provenance.count(CallFilter(label=None)) == 1
+    with engine.connect() as connection:
+        assert len(connection.execute(select(FUNCTIONS)).all()) == 2
+
+
+def test_a_value_the_database_cannot_hold_is_refused_and_leaves_no_trace(
+    writer: Writer, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    good, bad = record(row=1, function="first seen here"), record(row=2, seen=1 << 63)
+    with pytest.raises(StoreRefused, match="too large"):
+        writer.write([batch(records=[good, bad])])
+    assert provenance.count(CallFilter(label=None)) == 0
+    writer.write([batch(records=[good])])
+    assert provenance.call(good.id) == good
+
+
+def test_functions_are_numbered_once_per_program(
+    writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
+) -> None:
+    records = [record(row=row, program=row % 2, function="main", label=Label.NORMAL) for row in range(4)]
+    writer.write([batch(records=records)])
+    Writer(engine, provenance.run_id).write([batch(records=[record(row=9, function="main")])])
+    with engine.connect() as connection:
+        found = connection.execute(select(FUNCTIONS.c.program, FUNCTIONS.c.name)).all()
+    assert sorted(map(tuple, found)) == [(0, "main"), (1, "main")]
