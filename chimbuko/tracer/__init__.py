@@ -1,0 +1,137 @@
+"""Trace a Python program in TAU's layout, one stream per process.
+
+``chimbuko trace script.py`` records every function of a program without a change to it. In the
+program itself this module names what is worth seeing besides: regions, messages, counters.
+Without an active tracer all of it does nothing, at next to no cost.
+
+>>> from chimbuko import tracer
+>>> @tracer.traced
+... def solve(n):
+...     with tracer.region("assemble"):
+...         tracer.counter("unknowns", n)
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from time import perf_counter_ns
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from chimbuko.tracer import session
+from chimbuko.tracer.functions import exclude, function_name
+from chimbuko.tracer.handover import RECEIVE, SEND
+from chimbuko.tracer.recorder import SKIPPED, Recorder
+from chimbuko.tracer.session import is_active, start, stop
+
+__all__ = [
+    "counter",
+    "is_active",
+    "metadata",
+    "receive",
+    "region",
+    "send",
+    "start",
+    "stop",
+    "traced",
+    "untraced",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KINDS_THAT_PAUSE: tuple[Callable[[object], bool], ...] = (
+    inspect.isgeneratorfunction,
+    inspect.iscoroutinefunction,
+    inspect.isasyncgenfunction,
+)
+
+
+class region:
+    """Context manager that records its block as a call of ``name``.
+
+    Blocks of one thread have to nest; one that spans an ``await`` may not.
+    """
+
+    __slots__ = ("_code", "_name", "_recorder")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._recorder: Recorder | None = None
+
+    def __enter__(self) -> Self:
+        recorder = session.active
+        if recorder is not None:
+            self._recorder = recorder
+            self._code = recorder.timer_code(self._name)
+            if self._code != SKIPPED:
+                recorder.buffer().events.extend((self._code, perf_counter_ns()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        now = perf_counter_ns()
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None and recorder.is_recording and self._code != SKIPPED:
+            recorder.buffer().events.extend((self._code + 1, now))
+
+
+def traced(function: Callable[P, R]) -> Callable[P, R]:
+    """Record each call of ``function``.
+
+    Generators and ``async`` functions are returned as they are, since their calls do not nest;
+    ``chimbuko trace`` records each of their turns.
+    """
+    if any(is_kind(function) for is_kind in _KINDS_THAT_PAUSE):
+        return function
+    name = function_name(function.__code__)
+    exclude(function.__code__)
+
+    @functools.wraps(function)
+    def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
+        if session.active is None:
+            return function(*args, **kwargs)
+        with region(name):
+            return function(*args, **kwargs)
+
+    return recorded
+
+
+def untraced(function: Callable[P, R]) -> Callable[P, R]:
+    """Keep ``function`` out of the trace: its time counts as its caller's."""
+    exclude(function.__code__)
+    return function
+
+
+def send(partner: int, tag: int, size_bytes: int) -> None:
+    """Record that a message of ``size_bytes`` left for the rank ``partner``."""
+    recorder = session.active
+    if recorder is not None:
+        recorder.comm(SEND, partner, tag, size_bytes)
+
+
+def receive(partner: int, tag: int, size_bytes: int) -> None:
+    """Record that a message of ``size_bytes`` came from the rank ``partner``."""
+    recorder = session.active
+    if recorder is not None:
+        recorder.comm(RECEIVE, partner, tag, size_bytes)
+
+
+def counter(name: str, value: float) -> None:
+    """Record a value; TAU's layout keeps its whole part, and 0 for what is below."""
+    recorder = session.active
+    if recorder is not None:
+        recorder.count(name, value)
+
+
+def metadata(key: str, value: str) -> None:
+    """Record a property of the calling thread."""
+    recorder = session.active
+    if recorder is not None:
+        recorder.describe(key, value)
+
+
+session.start_from_environment()

@@ -1,0 +1,150 @@
+"""Turns handed-over rows into the steps of a stream in TAU's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.trace.schema import StreamNames, UInt64Array
+from chimbuko.tracer.handover import (
+    COMM_COLUMNS,
+    COUNTER_COLUMNS,
+    ENTRY,
+    EVENT_COLUMNS,
+    EXIT,
+    RECEIVE,
+    ROOT_TIMER,
+    ROOT_TIMER_NAME,
+    SEND,
+    TIME_COUNTER_NAME,
+    Handover,
+    Header,
+)
+
+Int64Array = npt.NDArray[np.int64]
+Step = tuple[UInt64Array, UInt64Array, UInt64Array]
+"""Events, comms, counters."""
+
+MAIN_THREAD = 0
+ROW_BYTES = 48
+
+
+class _Thread:
+    """Rows of one thread that are in no step yet."""
+
+    def __init__(self) -> None:
+        self.events = np.empty((0, EVENT_COLUMNS), np.int64)
+        self.comms = np.empty((0, COMM_COLUMNS), np.int64)
+        self.counters = np.empty((0, COUNTER_COLUMNS), np.int64)
+
+
+class StepBuilder:
+    """Collects rows until a step is cut. Pure: no clock, no files."""
+
+    def __init__(self, header: Header) -> None:
+        self.names = StreamNames(
+            timers={ROOT_TIMER: ROOT_TIMER_NAME},
+            counters={0: TIME_COUNTER_NAME},
+            event_types={ENTRY: "ENTRY", EXIT: "EXIT", SEND: "SEND", RECEIVE: "RECV"},
+            program=header.program,
+        )
+        self._rank = header.rank
+        self._offset_ns = header.clock_offset_ns
+        self._complete_until_ns = 0
+        self._threads: dict[int, _Thread] = {MAIN_THREAD: _Thread()}
+        self._open_on_main: list[int] = []
+
+    def add(self, handover: Handover) -> None:
+        """Take in new rows and names."""
+        self.names.timers |= handover.timers
+        self.names.counters |= handover.counters
+        self.names.metadata |= {
+            (self._rank, thread, key): value for (thread, key), value in handover.metadata.items()
+        }
+        self._complete_until_ns = handover.complete_until_ns
+        for rows in handover.threads:
+            thread = self._threads.setdefault(rows.thread, _Thread())
+            thread.events = _joined(thread.events, rows.events)
+            thread.comms = _joined(thread.comms, rows.comms)
+            thread.counters = _joined(thread.counters, rows.counters)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the step if it were cut now."""
+        return ROW_BYTES * sum(len(t.events) + len(t.comms) + len(t.counters) for t in self._threads.values())
+
+    def cut(self) -> Step:
+        """The step of all rows up to where they are complete; the others stay for the next."""
+        return self._step(self._complete_until_ns)
+
+    def cut_last(self, end_ns: int | None) -> Step:
+        """The step of all rows that are left.
+
+        Parameters
+        ----------
+        end_ns
+            Time of the program's end, at which the calls still open on its main thread exit;
+            None where it is unknown because the program was killed.
+        """
+        if end_ns is not None:
+            main = self._threads[MAIN_THREAD]
+            still_open = open_timers(self._open_on_main, main.events[:, 0])
+            exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
+            main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
+        return self._step(np.iinfo(np.int64).max)
+
+    def _step(self, until_ns: int) -> Step:
+        events, comms, counters = [], [], []
+        for number, thread in sorted(self._threads.items()):
+            taken, thread.events = _split(thread.events, until_ns)
+            if number == MAIN_THREAD:
+                self._open_on_main = open_timers(self._open_on_main, taken[:, 0])
+            kinds, timers = taken[:, :1] & 1, taken[:, :1] >> 1
+            events.append(self._rows(number, kinds, timers, taken[:, 1]))
+            taken, thread.comms = _split(thread.comms, until_ns)
+            comms.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+            taken, thread.counters = _split(thread.counters, until_ns)
+            counters.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+        return _merged(events, 6), _by_time(_merged(comms, 8)), _by_time(_merged(counters, 6))
+
+    def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
+        """Rows in TAU's layout: program, rank, thread, the columns, and the time in µs since the epoch."""
+        *values, time_ns = columns
+        head = np.full((len(time_ns), 3), (0, self._rank, thread), np.int64)
+        time_us = (time_ns[:, None] + self._offset_ns) // 1000
+        return np.hstack((head, *values, time_us)).astype(np.uint64)
+
+
+def open_timers(before: list[int], codes: Int64Array) -> list[int]:
+    """Timers open, outermost first, after ``codes`` of one thread followed on those open ``before``."""
+    if not len(codes):
+        return before
+    exits = (codes & 1).astype(bool)
+    depth = len(before) + np.cumsum(np.where(exits, -1, 1))
+    # A call is still open if the depth never again falls below the one that its entry made.
+    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
+    entered = codes[~exits & (lowest_after >= depth)] >> 1
+    return before[: max(0, int(lowest_after[0]))] + [int(timer) for timer in entered]
+
+
+def _joined(rows: Int64Array, more: bytes) -> Int64Array:
+    if not more:
+        return rows
+    return np.concatenate((rows, np.frombuffer(more, np.int64).reshape(-1, rows.shape[1])))
+
+
+def _split(rows: Int64Array, until_ns: int) -> tuple[Int64Array, Int64Array]:
+    position = int(np.searchsorted(rows[:, -1], until_ns))
+    return rows[:position], rows[position:]
+
+
+def _merged(blocks: Iterable[UInt64Array], columns: int) -> UInt64Array:
+    return np.concatenate((np.empty((0, columns), np.uint64), *blocks))
+
+
+def _by_time(rows: UInt64Array) -> UInt64Array:
+    """Sorted by time, then by the other columns in their order, as TAU does."""
+    keys = [rows[:, column] for column in (-1, *range(rows.shape[1] - 1))]
+    return rows[np.lexsort(keys[::-1])]

@@ -1,0 +1,84 @@
+"""Who and where this process is: rank, program name, and the metadata that TAU records."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from chimbuko import __version__
+
+RANK_VARIABLES = (
+    "CHIMBUKO_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "PALS_RANKID",
+    "ALPS_APP_PE",
+    "SLURM_PROCID",
+)
+"""What launchers tell a process; ours first, so that it can overrule them."""
+
+
+def rank_from(environment: Mapping[str, str]) -> int:
+    """This process's rank, 0 where no launcher has told."""
+    for variable in RANK_VARIABLES:
+        value = environment.get(variable, "")
+        if value.isdecimal():
+            return int(value)
+    return 0
+
+
+def program_name(script: str) -> str:
+    """The script's base name without ``.py``; ``python`` for an interactive program."""
+    return Path(script).name.removesuffix(".py") if script not in ("", "-c", "-") else "python"
+
+
+def describe_process(start_us: int) -> dict[str, str]:
+    """Metadata of this process, under TAU's keys."""
+    system = platform.uname()
+    processor = _fields("/proc/cpuinfo")
+    described = {
+        "CPU Cores": str(os.cpu_count() or 1),
+        "CPU MHz": processor.get("cpu MHz", ""),
+        "CPU Type": processor.get("model name", system.processor),
+        "CPU Vendor": processor.get("vendor_id", ""),
+        "CPUs Allowed List": _fields("/proc/self/status").get("Cpus_allowed_list", ""),
+        "CWD": os.getcwd(),
+        "Chimbuko Version": __version__,
+        "Command Line": shlex.join(sys.argv),
+        "Executable": sys.executable,
+        "Hostname": socket.gethostname(),
+        "Local Time": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "Memory Size": _fields("/proc/meminfo").get("MemTotal", ""),
+        "Node Name": system.node,
+        "OS Machine": system.machine,
+        "OS Name": system.system,
+        "OS Release": system.release,
+        "OS Version": system.version,
+        "Python Version": platform.python_version(),
+        "Starting Timestamp": str(start_us),
+        "Timestamp": str(time.time_ns() // 1000),
+        "UTC Time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "pid": str(os.getpid()),
+        "tid": str(threading.get_native_id()),
+    }
+    return {key: value for key, value in described.items() if value}
+
+
+def _fields(path: str) -> dict[str, str]:
+    """The ``name : value`` lines of a file under /proc, the first of each name; none without the file."""
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in reversed(lines))
+    return {name.strip(): value.strip() for name, _, value in pairs}
