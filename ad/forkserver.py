@@ -44,6 +44,9 @@ class Event(msgspec.Struct, frozen=True):
 def serve() -> None:
     """Serve requests until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Loaded once, here, for all children; it starts no thread and opens nothing.
+    import adios2.bindings  # noqa: F401
+
     warm_kernels()
     gc.collect()
     # What is loaded now stays shared with the children: no collection may touch it.

@@ -59,7 +59,7 @@ class SpoolWriter:
         self._least_us = -1.0
         self._segments = [_Segment(path, path.stat().st_size, []) for path in _segment_paths(folder)]
         self._current: _Segment | None = None
-        self._sequence = max((sequence for sequence, _ in read_frames(folder, 0)), default=0)
+        self._sequence = max((sequence for sequence, _ in SpoolReader(folder).read(1 << 62)), default=0)
         self._owed_steps: list[StepCount] = []
         self.dropped: Counter[str] = Counter()
 
@@ -141,7 +141,7 @@ class SpoolWriter:
             temporary = segment.path.with_suffix(".tmp")
             severities_us: list[float] = []
             with temporary.open("wb") as file:
-                for sequence, frame in _frames(segment.path, 0):
+                for _, sequence, frame in _frames(segment.path, 0):
                     batch = _batches.decode(frame)
                     kept = [record for record in batch.records if record.severity_us >= self._least_us]
                     self._count_dropped(r for r in batch.records if r.severity_us < self._least_us)
@@ -153,18 +153,59 @@ class SpoolWriter:
             segment.severities_us = severities_us
 
 
-def read_frames(folder: Path, after: int) -> Iterator[tuple[int, bytes]]:
-    """Frames with a sequence number above ``after``, in order: (sequence, encoded ``RecordBatch``)."""
-    paths = _segment_paths(folder)
-    for path, following in zip(paths, [*paths[1:], None], strict=True):
-        if following is not None and _first_sequence(following) <= after + 1:
-            continue
-        yield from _frames(path, after)
+class SpoolReader:
+    """The agent's end of the spool: frames in order, from wherever it was told to go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self._inode = 0
+        self._offset = 0
+        self._sequence = 0
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether there is nothing more to read at the moment."""
+        return next(self._frames_ahead(), None) is None
+
+    def read(self, most_bytes: int) -> list[tuple[int, bytes]]:
+        """Next frames, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
+        found: list[tuple[int, bytes]] = []
+        size_bytes = 0
+        for path, inode, end, sequence, frame in self._frames_ahead():
+            if size_bytes > most_bytes:
+                break
+            size_bytes += len(frame)
+            self._path, self._inode, self._offset = path, inode, end
+            if sequence > self._sequence:
+                self._sequence = sequence
+                found.append((sequence, frame))
+        return found
+
+    def rewind(self, sequence: int) -> None:
+        """Go on after the frame ``sequence``: what follows will be read again."""
+        self._sequence = sequence
+        self._path = None
+
+    def _frames_ahead(self) -> Iterator[tuple[Path, int, int, int, bytes]]:
+        for path in _segment_paths(self._folder):
+            if self._path is not None and path < self._path:
+                continue
+            try:
+                inode = path.stat().st_ino
+                # Compaction puts another file in the place of a segment.
+                is_same = path == self._path and inode == self._inode
+                for end, sequence, frame in _frames(path, self._offset if is_same else 0):
+                    yield path, inode, end, sequence, frame
+            except FileNotFoundError:
+                continue
 
 
 def remove_acknowledged(folder: Path, sequence: int) -> None:
     """Remove segments all of whose frames are acknowledged, except the last, which is being written."""
     paths = _segment_paths(folder)
+    if len(paths) < 2 or _first_sequence(paths[1]) > sequence + 1:
+        return
     with _locked(folder):
         for path, following in itertools.pairwise(paths):
             if _first_sequence(following) <= sequence + 1:
@@ -179,21 +220,20 @@ def _first_sequence(path: Path) -> int:
     return int(path.stem)
 
 
-def _frames(path: Path, after: int) -> Iterator[tuple[int, bytes]]:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return
+def _frames(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
+    """Frames of a segment from a byte offset on: (offset behind it, sequence, content)."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        content = file.read()
     at = 0
     while at + _FRAME.size <= len(content):
         length, sequence = _FRAME.unpack_from(content, at)
-        at += _FRAME.size
-        # The last frame of a killed process may be cut short.
-        if at + length > len(content):
+        end = at + _FRAME.size + length
+        # The last frame may be half written, for now or, after a kill, for ever.
+        if end > len(content):
             return
-        if sequence > after:
-            yield sequence, content[at : at + length]
-        at += length
+        yield offset + end, sequence, content[at + _FRAME.size : end]
+        at = end
 
 
 @contextmanager

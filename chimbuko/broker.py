@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import redis
 
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import PAYLOAD
+from chimbuko.messages import PAYLOAD, PROGRAMS
 
 START_TIMEOUT_S = 10.0
 BROKER_VARIABLE = "CHIMBUKO_BROKER"
@@ -59,9 +59,27 @@ def broker_from_environment() -> redis.Redis:
 def read_stream(
     client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int
 ) -> list[tuple[bytes, bytes]]:
-    """Entries of a stream after the entry id ``after``, as (id, encoded message); waits up to ``block_ms``."""
+    """Entries of a stream after the id ``after``, as (id, encoded message); waits up to ``block_ms``."""
     answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
     return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
+
+
+def program_number(client: redis.Redis, name: str) -> int:
+    """Index of a program in this run, the same for all who ask; the next free one for a new program."""
+    with client.pipeline() as pipeline:
+        while True:
+            try:
+                pipeline.watch(PROGRAMS)  # type: ignore[no-untyped-call]
+                known = cast("bytes | None", pipeline.hget(PROGRAMS, name))
+                if known is not None:
+                    return int(known)
+                number = pipeline.hlen(PROGRAMS)
+                pipeline.multi()
+                pipeline.hset(PROGRAMS, name, str(number))
+                pipeline.execute()
+                return number
+            except redis.WatchError:
+                continue
 
 
 class PrivateBroker:

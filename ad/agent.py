@@ -1,0 +1,161 @@
+"""The agent of one node: reads the streams of its ranks, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import redis
+
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.link import BrokerLink
+from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.stream import AgentStream
+from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
+from chimbuko.broker import broker_from_environment, program_number
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ChimbukoError
+from chimbuko.processes import StopSignal, say_ready
+from chimbuko.trace.discovery import StreamName, find_live
+
+RETRY_S = 0.2
+END_TIMEOUT_S = 10.0
+"""How long streams may take to end after the application has."""
+DELIVERY_TIMEOUT_S = 60.0
+"""How long the agent tries, at the end, to deliver what is in its spools."""
+
+
+class RecordedStream(msgspec.Struct, frozen=True):
+    """A recorded stream to analyse."""
+
+    path: str
+    program: str
+    rank: int
+
+
+class AgentSpec(msgspec.Struct, frozen=True):
+    """All that an agent is told."""
+
+    agent: str
+    index: int
+    count: int
+    """Agents on this node: the ranks are dealt out among them."""
+    node: str
+    scratch: str
+    """Folder on node-local storage for spools and exchange."""
+    config: AnalysisConfig
+    live_folder: str = ""
+    """Where SST contact files appear; empty for recorded streams."""
+    recorded: list[RecordedStream] = []
+
+
+class Agent:
+    """One agent, from the first stream to the last finding delivered."""
+
+    def __init__(self, spec: AgentSpec, broker: redis.Redis) -> None:
+        self._spec = spec
+        self._broker = broker
+        self._schema = make_detector(spec.config).schema
+        self._streams: list[AgentStream] = []
+        self._found: set[Path] = set()
+        self._is_live = bool(spec.live_folder)
+        statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
+        self._link = BrokerLink(
+            broker, statistics, self._streams, spec.config.period_us / 1e6, spec.config.lockstep
+        )
+        self._forks = ForkServer()
+        self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
+        self._is_closing = threading.Event()
+
+    def run(self, should_stop: StopSignal) -> None:
+        """Read all streams to their end; live, look for new ones until asked to stop."""
+        link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
+        link.start()
+        stop_seen_at = 0.0
+        while True:
+            self._supervisor.tick()
+            is_over = all(stream.is_over for stream in self._streams)
+            if is_over and (should_stop() or not self._is_live):
+                break
+            if should_stop():
+                stop_seen_at = stop_seen_at or time.monotonic()
+                if time.monotonic() - stop_seen_at > END_TIMEOUT_S or not self._is_live:
+                    self._give_up_open_streams()
+            time.sleep(TICK_S)
+        self._forks.close()
+        self._is_closing.set()
+        link.join(DELIVERY_TIMEOUT_S)
+        if link.is_alive():
+            spools = Path(self._spec.scratch)
+            print(f"chimbuko: not all findings could be delivered; the rest is in {spools}", file=sys.stderr)
+
+    def _give_up_open_streams(self) -> None:
+        for stream in self._streams:
+            if not stream.is_over and stream.pid:
+                self._supervisor.give_up(stream)
+
+    def _find(self) -> list[AgentStream]:
+        spec = self._spec
+        if self._is_live:
+            names = find_live(Path(spec.live_folder))
+        else:
+            names = [StreamName(item.program, item.rank, Path(item.path)) for item in spec.recorded]
+        mine = [
+            name for name in names if name.path not in self._found and name.rank % spec.count == spec.index
+        ]
+        found = []
+        for name in mine:
+            try:
+                program = program_number(self._broker, name.program)
+            except redis.RedisError:
+                break  # Without the broker a program has no number; the next tick tries again.
+            self._found.add(name.path)
+            folder = Path(spec.scratch) / f"{program}-{name.rank}"
+            engine = "SST" if self._is_live else "BPFile"
+            found.append(AgentStream(name, engine, program, spec.node, folder, spec.config, self._schema))
+        return found
+
+    def _keep_linked(self) -> None:
+        """Exchange with the broker until everything is delivered."""
+        is_away = False
+        while True:
+            try:
+                if is_away:
+                    self._broker.ping()
+                    self._link.broker_was_away()
+                    is_away = False
+                is_closing = self._is_closing.is_set()
+                if is_closing:
+                    self._link.flush()
+                self._link.exchange_once()
+                if is_closing and self._link.is_settled:
+                    return
+            except redis.RedisError as error:
+                if not is_away:
+                    print(f"chimbuko: broker does not answer ({error}); trying again", file=sys.stderr)
+                is_away = True
+                time.sleep(RETRY_S)
+
+
+def main() -> None:
+    """Run one agent; its ``AgentSpec`` is in the JSON file named on the command line."""
+    parser = argparse.ArgumentParser(prog="chimbuko.ad.agent", description=__doc__)
+    parser.add_argument("spec", type=Path)
+    options = parser.parse_args()
+    should_stop = StopSignal()
+    try:
+        spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
+        agent = Agent(spec, broker_from_environment())
+        say_ready(service=spec.agent)
+        agent.run(should_stop)
+    except ChimbukoError as error:
+        print(f"chimbuko: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The agent's connection to the broker: findings to the store, deltas to the server, models back.
+
+It runs in a thread of its own and may wait for the broker as long as that is away: nothing that the
+streams do depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import redis
+
+from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.spool import remove_acknowledged
+from chimbuko.ad.stream import AgentStream
+from chimbuko.broker import read_stream
+from chimbuko.messages import (
+    DELTAS,
+    MODEL,
+    MODEL_UPDATES,
+    PAYLOAD,
+    RECORD_ACKS,
+    RECORDS,
+    Delta,
+    ModelUpdate,
+)
+from chimbuko.records import StepCount, StreamHealth
+
+MOST_IN_FLIGHT_BYTES = 4 << 20
+"""Per agent: what is sent and not yet in the store; the rest waits in the spools."""
+RESEND_S = 5.0
+READ_COUNT = 100
+
+
+class _FrameHead(msgspec.Struct, array_like=True):
+    """The part of a ``RecordBatch`` that the server needs; the records are not decoded."""
+
+    stream: str
+    sequence: int
+    records: msgspec.Raw
+    steps: list[StepCount]
+    metadata: msgspec.Raw
+    health: StreamHealth
+
+
+_heads = msgspec.msgpack.Decoder(_FrameHead)
+_updates = msgspec.msgpack.Decoder(ModelUpdate)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class BrokerLink:
+    """Exchanges with the broker for all streams of one agent.
+
+    Parameters
+    ----------
+    streams
+        Grows as the supervisor finds streams.
+    period_s
+        Time between two deltas; not used in lockstep, where each closed epoch makes one.
+    """
+
+    def __init__(
+        self,
+        broker: redis.Redis,
+        statistics: AgentStatistics,
+        streams: list[AgentStream],
+        period_s: float,
+        is_lockstep: bool,
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._streams = streams
+        self._period_s = period_s
+        self._is_lockstep = is_lockstep
+        self._outstanding: Delta | None = None
+        self._outstanding_since = 0.0
+        self._delta_at = 0.0
+        self._model_read_to = b"0"
+        self._counted: dict[str, int] = {}
+
+    def exchange_once(self) -> None:
+        """One round; raises ``redis.RedisError`` where the broker is away."""
+        self._receive_models()
+        self._receive_acknowledgements()
+        self._ship()
+        self._send_delta()
+
+    def broker_was_away(self) -> None:
+        """Whatever was under way may be lost: send it again."""
+        self._outstanding_since = 0.0
+        for stream in self._streams:
+            stream.in_flight.clear()
+            stream.spool.rewind(stream.acknowledged)
+
+    @property
+    def is_settled(self) -> bool:
+        """All findings are in the store and all statistics in the model."""
+        return self._outstanding is None and all(
+            not stream.in_flight and stream.spool.is_drained for stream in self._streams
+        )
+
+    def flush(self) -> None:
+        """Make the next round send a delta without waiting for the period to pass."""
+        self._delta_at = 0.0
+
+    def _receive_models(self) -> None:
+        entries = read_stream(
+            self._broker, MODEL_UPDATES, self._model_read_to, READ_COUNT, 2 if self._is_lockstep else 20
+        )
+        for entry, payload in entries:
+            self._model_read_to = entry
+            update = _updates.decode(payload)
+            if update.version > self._statistics.version + 1:
+                # Updates were missed: take the whole model, which is at least as new as this one.
+                whole = self._broker.get(MODEL)
+                update = _updates.decode(whole) if isinstance(whole, bytes) else update
+            self._statistics.apply(update)
+        if self._outstanding and self._statistics.merged_sequence >= self._outstanding.sequence:
+            self._outstanding = None
+        for stream in self._streams:
+            with stream.lock:
+                self._give_model(stream)
+
+    def _give_model(self, stream: AgentStream) -> None:
+        statistics = self._statistics
+        stream.refresh_timers()
+        if stream.model_version == statistics.version or stream.is_over:
+            return
+        for sequence, generation in stream.generations:
+            if sequence <= statistics.merged_sequence:
+                stream.merged_generation = generation
+        table = statistics.model_for(stream.program, stream.timers)
+        if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
+            stream.model_version = statistics.version
+            stream.generations = [
+                (sequence, generation)
+                for sequence, generation in stream.generations
+                if sequence > statistics.merged_sequence
+            ]
+
+    def _receive_acknowledgements(self) -> None:
+        waiting = [stream for stream in self._streams if stream.in_flight]
+        if not waiting:
+            return
+        answers = self._broker.hmget(RECORD_ACKS, [stream.key for stream in waiting])
+        for stream, answer in zip(waiting, answers, strict=True):
+            if answer is None or int(answer) <= stream.acknowledged:
+                continue
+            stream.acknowledged = int(answer)
+            stream.in_flight = {
+                sequence: size_bytes
+                for sequence, size_bytes in stream.in_flight.items()
+                if sequence > stream.acknowledged
+            }
+            remove_acknowledged(stream.spool_folder, stream.acknowledged)
+
+    def _ship(self) -> None:
+        room = MOST_IN_FLIGHT_BYTES - sum(sum(stream.in_flight.values()) for stream in self._streams)
+        for stream in self._streams:
+            if room <= 0:
+                return
+            frames = stream.spool.read(room)
+            if not frames:
+                continue
+            with self._broker.pipeline(transaction=False) as pipeline:
+                for sequence, frame in frames:
+                    pipeline.xadd(RECORDS, {PAYLOAD: frame})
+                    stream.in_flight[sequence] = len(frame)
+                    room -= len(frame)
+                pipeline.execute()
+            self._count(stream, frames)
+
+    def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
+        """Step counts of frames sent for the first time go into the next delta."""
+        for sequence, frame in frames:
+            if sequence > self._counted.get(stream.key, 0):
+                self._counted[stream.key] = sequence
+                head = _heads.decode(frame)
+                self._statistics.gather_counts(head.steps, head.health)
+
+    def _send_delta(self) -> None:
+        now = time.monotonic()
+        if self._outstanding is not None:
+            if now - self._outstanding_since > RESEND_S:
+                self._send_outstanding()
+            return
+        closed = self._newly_closed()
+        is_due = bool(closed) if self._is_lockstep else now - self._delta_at >= self._period_s
+        if not is_due:
+            return
+        self._delta_at = now
+        for stream in self._streams:
+            with stream.lock:
+                self._take(stream)
+        self._outstanding = self._statistics.next_delta(closed)
+        if self._outstanding is None:
+            return
+        self._send_outstanding()
+
+    def _newly_closed(self) -> dict[str, int]:
+        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
+        if not self._is_lockstep or not self._streams:
+            return {}
+        closed = {stream.key: stream.closed_epoch for stream in self._streams}
+        sent = min(stream.sent_epoch for stream in self._streams)
+        if min(closed.values()) <= sent:
+            return {}
+        for stream in self._streams:
+            stream.sent_epoch = closed[stream.key]
+        return closed
+
+    def _take(self, stream: AgentStream) -> None:
+        """Gather what a stream has learned; left for the next delta where its process holds the box."""
+        taken = stream.box.take()
+        while taken is None and self._is_lockstep:
+            # The stream has closed an epoch: what it learned in it must be in this delta.
+            time.sleep(0.001)
+            taken = stream.box.take()
+        if taken is None:
+            return
+        generation, learned = taken
+        stream.generations.append((self._statistics.next_sequence, generation))
+        stream.refresh_timers()
+        for part in (*stream.leftovers, learned):
+            self._statistics.gather(stream.program, stream.timers, part)
+        stream.leftovers.clear()
+
+    def _send_outstanding(self) -> None:
+        self._broker.xadd(DELTAS, {PAYLOAD: _encoder.encode(self._outstanding)})
+        self._outstanding_since = time.monotonic()

@@ -1,0 +1,161 @@
+"""Looks after the processes of an agent's streams: finds streams, starts, watches and replaces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from chimbuko.ad.exchange import Cell, Phase
+from chimbuko.ad.forkserver import Event, Request
+from chimbuko.ad.stream import AgentStream
+from chimbuko.errors import ServiceError
+from chimbuko.processes import die_with_parent
+
+TICK_S = 0.05
+STUCK_TICKS = 20
+"""A live stream that was not drained for so many ticks (1 s) has a stuck reader. Counted in ticks of the
+agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
+OPENING_TICKS = 400
+"""SST gives up opening after 10 s by itself."""
+MOST_ATTEMPTS = 20
+
+
+class ForkServer:
+    """The agent's end of the conversation with the fork server."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "chimbuko.ad.forkserver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            preexec_fn=die_with_parent,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._input = self._process.stdin
+        self._output = self._process.stdout.fileno()
+        self._pending = b""
+        self._wait_ready()
+        os.set_blocking(self._output, False)
+
+    def ask(self, request: Request) -> None:
+        """Send one request.
+
+        Raises
+        ------
+        ServiceError
+            The fork server is gone.
+        """
+        try:
+            self._input.write(msgspec.json.encode(request) + b"\n")
+            self._input.flush()
+        except BrokenPipeError:
+            raise ServiceError("the fork server of this agent is gone") from None
+
+    def events(self) -> list[Event]:
+        """What happened since the last time.
+
+        Raises
+        ------
+        ServiceError
+            The fork server is gone.
+        """
+        try:
+            received = os.read(self._output, 1 << 16)
+        except BlockingIOError:
+            return []
+        if not received:
+            raise ServiceError("the fork server of this agent is gone")
+        *lines, self._pending = (self._pending + received).split(b"\n")
+        return [msgspec.json.decode(line, type=Event) for line in lines]
+
+    def close(self) -> None:
+        """End it, and with it all children that are left."""
+        self._input.close()
+        self._process.wait()
+        os.close(self._output)
+
+    def _wait_ready(self) -> None:
+        while b"\n" not in self._pending:
+            received = os.read(self._output, 1 << 16)
+            if not received:
+                raise ServiceError("the fork server did not start")
+            self._pending += received
+        _, _, self._pending = self._pending.partition(b"\n")
+
+
+class Supervisor:
+    """Keeps one process on each stream until the stream is over.
+
+    Parameters
+    ----------
+    find
+        Gives the streams that are new since the last call.
+    is_live
+        Live readers may be replaced: the stream goes on behind a gap. A recorded stream would be
+        read, and counted, a second time.
+    """
+
+    def __init__(
+        self,
+        forks: ForkServer,
+        streams: list[AgentStream],
+        find: Callable[[], list[AgentStream]],
+        is_live: bool,
+    ) -> None:
+        self._forks = forks
+        self._streams = streams
+        self._find = find
+        self._is_live = is_live
+
+    def tick(self) -> None:
+        """Look after all streams once; call every ``TICK_S`` seconds."""
+        for stream in self._find():
+            self._start(stream)
+            self._streams.append(stream)
+        for event in self._forks.events():
+            stream = next(s for s in self._streams if s.key == event.key)
+            if event.kind == "started":
+                stream.pid = event.pid
+            elif event.kind == "ended" and event.pid == stream.pid:
+                self._ended(stream, event.code)
+        if self._is_live:
+            for stream in self._streams:
+                self._watch(stream)
+
+    def give_up(self, stream: AgentStream) -> None:
+        """Read a stream no further."""
+        stream.attempts = MOST_ATTEMPTS
+        self._forks.ask(Request(kill=stream.key))
+
+    def _start(self, stream: AgentStream) -> None:
+        self._forks.ask(Request(start=stream.next_attempt()))
+
+    def _ended(self, stream: AgentStream, code: int) -> None:
+        stream.pid = 0
+        if stream.phase in (Phase.ENDED, Phase.BROKEN):
+            stream.is_over = True
+            return
+        if self._is_live and stream.attempts < MOST_ATTEMPTS:
+            print(
+                f"chimbuko: reader of {stream.name.path} ended ({code}); another takes over", file=sys.stderr
+            )
+            self._start(stream)
+        else:
+            print(f"chimbuko: reader of {stream.name.path} ended ({code}); given up", file=sys.stderr)
+            stream.is_over = True
+
+    def _watch(self, stream: AgentStream) -> None:
+        """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
+        heartbeat = stream.box[Cell.HEARTBEAT]
+        if stream.pid == 0 or heartbeat != stream.heartbeat or stream.phase is Phase.WAITING:
+            stream.heartbeat = heartbeat
+            stream.quiet_ticks = 0
+            return
+        stream.quiet_ticks += 1
+        if stream.quiet_ticks > (OPENING_TICKS if stream.phase is Phase.OPENING else STUCK_TICKS):
+            stream.quiet_ticks = 0
+            self._forks.ask(Request(kill=stream.key))

@@ -1,0 +1,216 @@
+"""Starts our services around an application, and stops them in order.
+
+Order of the end: agents deliver what they have, the server merges it, the writer stores it, and only
+then does the broker go.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import redis
+
+from chimbuko.ad.agent import DELIVERY_TIMEOUT_S, END_TIMEOUT_S, AgentSpec, RecordedStream
+from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, program_number
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+from chimbuko.processes import Service
+from chimbuko.provenance.service import STORE_VARIABLE
+from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.trace.discovery import StreamName
+
+TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+SERVICE_STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What of our services is wanted, and how."""
+
+    config: AnalysisConfig
+    agents: int = 1
+    lockstep_streams: int = 0
+    broker_url: str | None = None
+    port: int = 0
+    has_dashboard: bool = True
+    recorded: list[StreamName] = field(default_factory=list)
+    """Recorded streams to analyse; empty for a live run."""
+
+
+class Launcher:
+    """Our services for one run, as a context: they are all gone when it ends.
+
+    Raises
+    ------
+    ChimbukoError
+        One of them did not start; those that did are stopped again.
+    """
+
+    def __init__(self, run: RunDirectory, options: LaunchOptions) -> None:
+        self.run = run
+        self.options = options
+        self.dashboard_url = ""
+        self.problems: list[str] = []
+        """One line each, for what did not end as it should."""
+        self._info = run.read_info()
+        self._scratch = Path(tempfile.mkdtemp(prefix="chimbuko-"))
+        self._private_broker: PrivateBroker | None = None
+        self._server: Service | None = None
+        self._writer: Service | None = None
+        self._dashboard: Service | None = None
+        self._agents: list[Service] = []
+        self._broker_url = options.broker_url or ""
+
+    def __enter__(self) -> Launcher:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    @property
+    def broker(self) -> redis.Redis:
+        """A connection to the run's broker."""
+        return connect(self._broker_url)
+
+    @property
+    def is_analysing(self) -> bool:
+        """Whether any agent is still at work."""
+        return any(agent.is_running for agent in self._agents)
+
+    def dead_services(self) -> list[str]:
+        """Names of services that ended on their own."""
+        services = [self._server, self._writer, self._dashboard]
+        if not self.options.recorded:
+            services += self._agents
+        return [service.name for service in services if service is not None and not service.is_running]
+
+    def write_info(self, info: RunInfo) -> None:
+        """Note in the run's folder and in its store what became of the run."""
+        self._info = info
+        self.run.write_info(info)
+        engine = open_for_writing(info.store_url)
+        Writer(engine, info.id).write_run(info)
+        engine.dispose()
+
+    def finish_analysis(self) -> None:
+        """Ask the agents to come to an end, wait for them, and let server and writer finish their work."""
+        for agent in self._agents:
+            agent.ask_to_stop()
+        for agent in self._agents:
+            self._stop(agent, END_TIMEOUT_S + DELIVERY_TIMEOUT_S + SERVICE_STOP_S)
+        for service in (self._server, self._writer):
+            if service is not None:
+                self._stop(service, SERVICE_STOP_S)
+        self._agents, self._server, self._writer = [], None, None
+
+    def stop(self) -> None:
+        """Stop everything that is left."""
+        self.finish_analysis()
+        if self._dashboard is not None:
+            self._stop(self._dashboard, SERVICE_STOP_S)
+            self._dashboard = None
+        if self._private_broker is not None:
+            self._private_broker.stop()
+            self._private_broker = None
+        if any(self._scratch.glob("*/*/spool/*.spool")) and self.problems:
+            self.problems.append(f"findings that could not be delivered are in {self._scratch}")
+        else:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _start(self) -> None:
+        info = self._info
+        self.write_info(info)
+        if not self._broker_url:
+            self._private_broker = PrivateBroker(self.run.logs / "broker.log")
+            self._private_broker.start()
+            self._broker_url = self._private_broker.url
+        secret = {BROKER_VARIABLE: self._broker_url}
+        logs = self.run.logs
+        lockstep = ["--lockstep-streams", str(self.options.lockstep_streams)]
+        self._server = Service("pserver", "chimbuko.pserver.service", lockstep, secret, logs)
+        self._writer = Service(
+            "provenance",
+            "chimbuko.provenance.service",
+            ["--run-id", info.id],
+            secret | {STORE_VARIABLE: info.store_url},
+            logs,
+        )
+        if self.options.has_dashboard:
+            self._dashboard = Service(
+                "dashboard",
+                "chimbuko.viz",
+                ["--run-dir", str(self.run.path), "--port", str(self.options.port)],
+                secret | {TOKEN_VARIABLE: secrets.token_urlsafe(24)},
+                logs,
+            )
+        self._number_programs()
+        self._agents = [self._agent(index, secret) for index in range(self.options.agents)]
+        for service in (self._server, self._writer, *self._agents):
+            service.wait_ready()
+        if self._dashboard is not None:
+            self.dashboard_url = self._dashboard.wait_ready()["url"]
+
+    def _number_programs(self) -> None:
+        """Recorded programs are numbered in order of name, so that call ids are the same every time."""
+        client = self.broker
+        for program in sorted({stream.program for stream in self.options.recorded}):
+            program_number(client, program)
+
+    def _agent(self, index: int, secret: dict[str, str]) -> Service:
+        options = self.options
+        name = f"agent-{index}"
+        spec = AgentSpec(
+            agent=name,
+            index=index,
+            count=options.agents,
+            node=platform.node(),
+            scratch=str(self._scratch / name),
+            config=options.config,
+            live_folder="" if options.recorded else str(self.run.trace),
+            recorded=[RecordedStream(str(s.path.absolute()), s.program, s.rank) for s in options.recorded],
+        )
+        path = self._scratch / f"{name}.json"
+        path.write_bytes(msgspec.json.encode(spec))
+        return Service(name, "chimbuko.ad.agent", [str(path)], secret, self.run.logs)
+
+    def _stop(self, service: Service, timeout_s: float) -> None:
+        was_running = service.is_running
+        if not service.stop(timeout_s):
+            self.problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
+        elif service.process.returncode not in (0, -15) or (not was_running and service.process.returncode):
+            self.problems.append(
+                f"{service.name} ended with code {service.process.returncode}; see {service.log}"
+            )
+
+
+def application_environment(settings: dict[str, str]) -> dict[str, str]:
+    """The user's environment with our settings."""
+    return {**os.environ, **settings}
+
+
+def check_agents(agents: int, recorded: list[StreamName]) -> None:
+    """Refuse a number of agents that makes no sense.
+
+    Raises
+    ------
+    ConfigError
+        It is below 1, or above the number of recorded streams.
+    """
+    if agents < 1:
+        raise ConfigError(f"--agents {agents}: at least one agent is needed")
+    if recorded and agents > len(recorded):
+        raise ConfigError(f"--agents {agents}: there are only {len(recorded)} streams")

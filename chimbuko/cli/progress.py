@@ -1,0 +1,67 @@
+"""One live line on a terminal: how far the analysis is."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import redis
+
+from chimbuko.broker import read_stream
+from chimbuko.messages import FRAMES, Frame
+from chimbuko.records import StreamHealth
+
+WAIT_MS = 100
+
+_frames = msgspec.msgpack.Decoder(Frame)
+
+
+class Progress:
+    """Follows the server's frames, and shows totals where standard error is a terminal."""
+
+    def __init__(self, broker: redis.Redis) -> None:
+        self._broker = broker
+        self._read_to = b"0"
+        self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._is_shown = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clear()
+
+    def show_next(self) -> None:
+        """Wait a moment for news and show them."""
+        try:
+            entries = read_stream(self._broker, FRAMES, self._read_to, 100, WAIT_MS)
+        except redis.RedisError:
+            entries = []
+        for entry, payload in entries:
+            self._read_to = entry
+            for stream in _frames.decode(payload).health:
+                self._health[stream.program, stream.rank] = stream
+        if entries and self._is_shown:
+            self._clear()
+            sys.stderr.write(self._line())
+            sys.stderr.flush()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._clear()
+        print(f"chimbuko: {text}", file=sys.stderr, flush=True)
+
+    def _line(self) -> str:
+        streams = self._health.values()
+        calls = sum(stream.calls for stream in streams)
+        steps = sum(stream.steps for stream in streams)
+        anomalies = sum(stream.anomalies for stream in streams)
+        return f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies"
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")

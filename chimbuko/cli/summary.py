@@ -1,0 +1,123 @@
+"""What a run found, as a few lines for people or as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.messages import FunctionStatistics, RankStatistics
+from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.queries import open_run
+from chimbuko.records import StreamHealth
+from chimbuko.rundir import RunDirectory
+from chimbuko.units import format_duration_us
+
+MOST_SHOWN = 5
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run found, and how far it can be trusted."""
+
+    run: str
+    ranks: int
+    steps: int
+    rows: int
+    calls: int
+    anomalies: int
+    normal_calls: int
+    trace_bytes: int
+    stored_bytes: int
+    gap_steps: int
+    losses: dict[str, int]
+    """Rows or calls not used, by kind, over all streams."""
+    dropped: int
+    """Anomalies for which the spools had no room."""
+    broken_streams: list[str]
+    """Streams whose end is missing: their program was killed."""
+    functions: list[FunctionStatistics]
+    """Those with the most time lost, worst first."""
+    worst_ranks: list[RankStatistics]
+    problems: list[str]
+
+    @property
+    def reduction(self) -> float:
+        """Bytes of trace per byte stored."""
+        return self.trace_bytes / self.stored_bytes if self.stored_bytes else 0.0
+
+
+def summarize(run: RunDirectory, problems: list[str]) -> Summary:
+    """Read the summary of a run from its store."""
+    provenance = open_run(run)
+    health = provenance.health()
+    functions = [f for f in provenance.function_statistics() if f.anomalies]
+    ranks = [r for r in provenance.rank_statistics() if r.total]
+    return Summary(
+        run=str(run.path),
+        ranks=len(health),
+        steps=sum(stream.steps for stream in health),
+        rows=sum(stream.rows for stream in health),
+        calls=sum(stream.calls for stream in health),
+        anomalies=provenance.count(CallFilter()),
+        normal_calls=provenance.count(CallFilter(label="normal")),
+        trace_bytes=sum(stream.size_bytes for stream in health),
+        stored_bytes=_stored_bytes(run),
+        gap_steps=sum(stream.gap_steps for stream in health),
+        losses=_total_losses(health),
+        dropped=sum(item.anomalies for item in provenance.dropped()),
+        broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state == "broken"],
+        functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
+        worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
+        problems=problems,
+    )
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """The summary for people."""
+    lines = [
+        f"{summary.anomalies:,} anomalies among {summary.calls:,} calls of {summary.ranks} ranks "
+        f"({summary.steps:,} steps, {summary.rows:,} events)"
+    ]
+    if summary.functions:
+        lines.append("Worst functions, by time lost:")
+        lines += [
+            f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {f.name}"
+            for f in summary.functions
+        ]
+        lines.append("Worst ranks, by anomalies per step:")
+        lines += [
+            f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
+            for r in summary.worst_ranks
+        ]
+    lines.append(
+        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace, {summary.stored_bytes / 1e6:.2f} MB stored "
+        f"({summary.reduction:.0f}× less)"
+    )
+    lines.append(f"Lost: {_loss_text(summary)}")
+    lines += [f"Problem: {problem}" for problem in summary.problems]
+    lines.append(f"Provenance: {summary.run}")
+    lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
+    return lines
+
+
+def _loss_text(summary: Summary) -> str:
+    parts = [f"{number:,} {kind}" for kind, number in summary.losses.items()]
+    if summary.gap_steps:
+        parts.append(f"{summary.gap_steps:,} steps never seen")
+    if summary.dropped:
+        parts.append(f"{summary.dropped:,} anomalies for which there was no room")
+    if summary.broken_streams:
+        parts.append(
+            f"the end of {len(summary.broken_streams)} streams ({', '.join(summary.broken_streams)})"
+        )
+    return "; ".join(parts) or "nothing"
+
+
+def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for stream in health:
+        for kind, number in stream.losses.items():
+            totals[kind] = totals.get(kind, 0) + number
+    return totals
+
+
+def _stored_bytes(run: RunDirectory) -> int:
+    return sum(path.stat().st_size for path in run.path.glob(run.store_path.name + "*"))
