@@ -57,7 +57,7 @@ class StreamReader:
     """
 
     def __init__(self, path: Path, engine: str, open_timeout_s: float = 10.0) -> None:
-        # ADIOS2 is loaded here because the fork server must not hold it before it forks.
+        # Loaded here because most verbs of the command line need no stream.
         import adios2.bindings as adios2
 
         self.path = path
@@ -75,7 +75,7 @@ class StreamReader:
             self._engine = self._io.Open(str(path), adios2.Mode.Read)
         except Exception as error:
             raise TraceFormatError(
-                f"{path}: not a readable {engine} trace stream ({_reason(error)})"
+                f"{path}: not a readable {engine} trace stream ({adios2_reason(error)})"
             ) from error
 
     def __enter__(self) -> Self:
@@ -96,10 +96,12 @@ class StreamReader:
         try:
             status = self._engine.BeginStep(adios2.StepMode.Read, timeout_s)
         except Exception as error:
-            raise TraceFormatError(f"{self.path}: step cannot be read ({_reason(error)})") from error
+            raise TraceFormatError(f"{self.path}: step cannot be read ({adios2_reason(error)})") from error
         if status == adios2.StepStatus.NotReady:
             return Waiting.NOT_READY
         if status == adios2.StepStatus.EndOfStream:
+            # Metadata of the last step comes without a count that would tell of it.
+            self._read_new_attributes()
             return Waiting.END
         if status != adios2.StepStatus.OK:
             return Waiting.BROKEN
@@ -115,7 +117,7 @@ class StreamReader:
         except TraceFormatError:
             raise
         except Exception as error:
-            raise TraceFormatError(f"{self.path}: step cannot be read ({_reason(error)})") from error
+            raise TraceFormatError(f"{self.path}: step cannot be read ({adios2_reason(error)})") from error
         return step
 
     def _array(self, name: str) -> UInt64Array:
@@ -167,6 +169,9 @@ class StreamReader:
         if counts == self._counts and complete:
             return
         self._counts = counts
+        self._read_new_attributes()
+
+    def _read_new_attributes(self) -> None:
         for name, described in self._io.AvailableAttributes().items():
             self._keep_name(name, described)
 
@@ -190,7 +195,7 @@ def _text(described: dict[str, Any]) -> str:
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value
 
 
-def _reason(error: Exception) -> str:
+def adios2_reason(error: Exception) -> str:
     """The last sentence of an ADIOS2 message, which begins with decorations."""
     text = " ".join(str(error).split())
     return text.rsplit(" : ", 1)[-1] or type(error).__name__

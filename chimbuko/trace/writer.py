@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.reader import adios2_reason
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
     ARRAY_COUNTS,
@@ -57,8 +58,12 @@ class StreamWriter:
                 self._io.SetParameters(dict(parameters or {}))
             self._engine = self._io.Open(str(path), adios2.Mode.Write)
         except Exception as error:
-            raise TraceFormatError(f"{path}: trace stream cannot be written ({error})") from error
-        self._written: set[str] = set()
+            raise TraceFormatError(
+                f"{path}: trace stream cannot be written ({adios2_reason(error)})"
+            ) from error
+        self._is_sst = self._io.EngineType() == "SST"
+        self._written: dict[str, str] = {}
+        self._threads = 1
         self._variables: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
@@ -87,12 +92,16 @@ class StreamWriter:
         """
         arrays = {EVENTS: events, COMMS: comms, COUNTERS: counters}
         scalars: dict[str, int] = dict.fromkeys(SCALARS, 1)
-        threads = {int(t) for array in arrays.values() for t in np.unique(array[:, 2])}
-        scalars["thread_count"] = len(threads) or 1
+        self._threads = max(
+            self._threads, *(int(array[:, 2].max(initial=0)) + 1 for array in arrays.values())
+        )
+        scalars["thread_count"] = self._threads
         scalars["event_type_count"] = len(names.event_types)
         scalars["timer_count"] = len(names.timers)
         scalars["counter_count"] = len(names.counters)
         self._engine.BeginStep()
+        if self._is_sst:
+            self._send_names_again()
         self._write_names(names)
         # Puts are deferred: what they refer to has to live until EndStep.
         held: list[np.ndarray[Any, Any]] = []
@@ -125,6 +134,12 @@ class StreamWriter:
         self._engine.Put(variable, contiguous, self._adios2.Mode.Deferred)
         return contiguous
 
+    def _send_names_again(self) -> None:
+        """Over SST attributes travel only with a step that defines one, but then all: a late reader gets them."""
+        for attribute, value in list(self._written.items())[:1]:
+            self._io.RemoveAttribute(attribute)
+            self._io.DefineAttribute(attribute, value)
+
     def _write_names(self, names: StreamNames) -> None:
         attributes = {f"timer {number}": name for number, name in names.timers.items()}
         attributes |= {f"counter {number}": name for number, name in names.counters.items()}
@@ -137,4 +152,4 @@ class StreamWriter:
         for attribute, value in attributes.items():
             if attribute not in self._written:
                 self._io.DefineAttribute(attribute, value)
-                self._written.add(attribute)
+                self._written[attribute] = value
