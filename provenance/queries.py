@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Engine, Select, Table, case, func, select, tuple_
@@ -69,6 +69,16 @@ class Provenance:
     def __init__(self, engine: Engine, run_id: str | None = None) -> None:
         self._engine = engine
         self.run_id = run_id if run_id is not None else self._newest_run()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._engine.dispose()
 
     def run(self) -> RunInfo:
         """What the run was, as last written.

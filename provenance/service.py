@@ -28,7 +28,7 @@ STORE_VARIABLE = "CHIMBUKO_STORE"
 """Environment variable with the store's URL: on a command line other users could read its password."""
 
 READ_COUNT = 256
-"""Batches per transaction: 100 records in one commit are stored 8 times as fast as one each."""
+"""Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BLOCK_MS = 100
 STATE_PERIOD_S = 2.0
 """How often health and statistics of functions are stored: only their latest values count."""

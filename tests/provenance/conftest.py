@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from sqlalchemy import Engine
 
 from chimbuko.config import AnalysisConfig
@@ -27,6 +34,7 @@ from chimbuko.records import (
 from chimbuko.rundir import RunInfo
 
 RUN_ID = "0123456789ab"
+POSTGRESQL_PASSWORD = "hush"
 
 
 def make_record(row: int = 0, **changes: Any) -> CallRecord:
@@ -129,6 +137,26 @@ def run_info() -> Callable[..., RunInfo]:
 
 
 @pytest.fixture
+def postgresql_url(postgresql_server: str) -> str:
+    """An empty database of its own."""
+    name = f"test_{uuid.uuid4().hex}"
+    server = sqlalchemy.create_engine(postgresql_server, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    server.dispose()
+    return postgresql_server.removesuffix("postgres") + name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store can be made, on each kind of database in turn."""
+    if request.param == "postgresql":
+        url: str = request.getfixturevalue("postgresql_url")
+        return url
+    return f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+
+
+@pytest.fixture
 def store_url(tmp_path: Path) -> str:
     """Where an SQLite store can be made."""
     return f"sqlite:///{tmp_path / 'provenance.sqlite'}"
@@ -156,3 +184,32 @@ def provenance(writer: Writer, store_url: str) -> Iterator[Provenance]:
     engine = open_for_reading(store_url)
     yield Provenance(engine)
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """URL of a private PostgreSQL server with an empty database ``postgres``."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if not programs or shutil.which("runuser") is None or os.geteuid() != 0:
+        pytest.skip("no PostgreSQL server to start: it takes Debian's package postgresql, and root")
+    # Not under pytest's folder, which only its owner may enter.
+    folder = Path(tempfile.mkdtemp(prefix="chimbuko-postgresql-"))
+    password = folder / "password"
+    password.write_text(POSTGRESQL_PASSWORD)
+    shutil.chown(folder, "postgres")
+    shutil.chown(password, "postgres")
+    data = folder / "data"
+    control = ["runuser", "-u", "postgres", "--", str(programs[-1] / "pg_ctl"), "-D", str(data), "-w"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off -k {folder}"
+    try:
+        initialise = ["-o", f"-A scram-sha-256 -E UTF8 --locale=C.UTF-8 --pwfile={password}", "initdb"]
+        subprocess.run([*control, *initialise], check=True, capture_output=True, cwd="/")
+        start = ["-o", settings, "-l", str(folder / "log"), "start"]
+        subprocess.run([*control, *start], check=True, stdout=subprocess.DEVNULL, cwd="/")
+        yield f"postgresql+psycopg://postgres:{POSTGRESQL_PASSWORD}@127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run([*control, "-m", "immediate", "stop"], check=False, capture_output=True, cwd="/")
+        shutil.rmtree(folder)

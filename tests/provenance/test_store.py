@@ -115,6 +115,15 @@ def test_a_corrupt_database_is_named(
         open_store(f"sqlite:///{path}")
 
 
+def is_readable(provenance: Provenance, row: int) -> bool:
+    try:
+        provenance.call(f"0:1:3:{row}")
+        return True
+    except StoreError as error:
+        assert "not a usable database" in str(error)
+        return False
+
+
 def test_damage_inside_is_found_when_it_is_read(
     writer: Writer,
     engine: Engine,
@@ -126,11 +135,11 @@ def test_damage_inside_is_found_when_it_is_read(
     writer.write([batch(records=[record(row=row) for row in range(200)])])
     engine.dispose()
     path = tmp_path / "provenance.sqlite"
-    path.write_bytes(path.read_bytes()[: 30 * 4096])
-    with pytest.raises(StoreError, match="not a usable database"):
-        provenance = Provenance(open_for_reading(store_url), "0123456789ab")
-        for row in range(200):
-            provenance.call(f"0:1:3:{row}")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(len(content) // 2))
+    with Provenance(open_for_reading(store_url), "0123456789ab") as provenance:
+        readable = [row for row in range(200) if is_readable(provenance, row)]
+    assert len(readable) < 200
 
 
 def test_a_database_of_something_else_is_not_taken_for_provenance(tmp_path: Path) -> None:
