@@ -254,7 +254,7 @@ def launch(options: argparse.Namespace) -> int:
         return 2
     print(f"heat: seed {options.seed}", flush=True)
     processes = start_ranks(options)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     failure = 0
     try:
         while any(process.returncode is None for process in processes.values()):
@@ -265,6 +265,7 @@ def launch(options: argparse.Namespace) -> int:
                 end(processes)
     except KeyboardInterrupt:
         failure = 130
+    finally:
         end(processes)
         for process in processes.values():
             process.wait()

@@ -135,7 +135,7 @@ class StreamWriter:
         return contiguous
 
     def _send_names_again(self) -> None:
-        """Over SST attributes travel only with a step that defines one, but then all: a late reader gets them."""
+        """Over SST attributes travel only with a step that defines one, then all. Late readers need it."""
         for attribute, value in list(self._written.items())[:1]:
             self._io.RemoveAttribute(attribute)
             self._io.DefineAttribute(attribute, value)

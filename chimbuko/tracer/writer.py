@@ -30,9 +30,8 @@ STUCK_AFTER_S = 30
 
 def main() -> None:
     """Write one stream."""
-    # Signals to the program's group are for the program; this process ends when its input does.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    os.setsid()
+    _ignore_signals()
     try:
         write_stream(sys.stdin.buffer)
     except ChimbukoError as error:
@@ -54,6 +53,8 @@ def write_stream(source: BinaryIO) -> None:
     builder = StepBuilder(header)
     signal.alarm(STUCK_AFTER_S)
     with settings.open(header.program, header.rank) as stream:
+        # Once more: SST has put its own handler in place of ours.
+        _ignore_signals()
         last_cut = time.monotonic()
         end_ns = None
         for handover in _handovers(source):
@@ -67,6 +68,12 @@ def write_stream(source: BinaryIO) -> None:
                 stream.write_step(*builder.cut(), builder.names)
                 last_cut = time.monotonic()
         stream.write_step(*builder.cut_last(end_ns), builder.names)
+
+
+def _ignore_signals() -> None:
+    """What a scheduler sends to all is for the program; this process ends when its input does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _handovers(source: BinaryIO) -> Iterator[Handover]:

@@ -1,0 +1,109 @@
+"""Feeds a recorded stream to readers as if it were being written now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimbuko.errors import TraceFormatError
+from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.schema import TraceStep
+from chimbuko.trace.writer import StreamWriter
+
+LOSSLESS_SST_PARAMETERS = {"RendezvousReaderCount": "1", "QueueFullPolicy": "Block", "QueueLimit": "4"}
+"""A replay waits for its reader, as no application should."""
+
+END_WAIT_S = 1.0
+"""A recorded file that offers no further step for so long was never closed: its writer was killed."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of one stream."""
+
+    stream: str
+    steps: int
+    rows: int
+    complaint: str
+    """Why it is not all that had been traced; empty if it is."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When each step is due."""
+
+    factor: float
+    """How much faster than the trace's own time; infinite for as fast as possible."""
+    start_us: int
+    """Trace time of the replay's beginning."""
+
+    def due_s(self, step: TraceStep) -> float:
+        """Seconds from the replay's beginning at which ``step`` was complete."""
+        end_us = max(int(array[:, -1].max(initial=0)) for array in (step.events, step.comms, step.counters))
+        return max(0, end_us - self.start_us) / 1e6 / self.factor
+
+
+def start_of(path: Path) -> int | None:
+    """Trace time at which a recorded stream begins, in µs; None where it has no events.
+
+    Raises
+    ------
+    TraceFormatError
+        It cannot be read.
+    """
+    with StreamReader(path, "BPFile") as reader:
+        while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
+            if len(step.events):
+                return int(step.events[:, -1].min())
+    return None
+
+
+def replay_stream(
+    source: Path,
+    target: Path,
+    engine: str,
+    pace: Pace,
+    config_file: Path | None,
+    wait_for_others: Callable[[], object],
+) -> Replayed:
+    """Write the recorded stream ``source`` again as ``target``, step by step and name by name.
+
+    Parameters
+    ----------
+    engine
+        ``SST``, ``BP4`` or ``BP5``.
+    config_file
+        ADIOS2 settings that replace the engine and its lossless settings.
+    wait_for_others
+        Called once ``target`` is open (over SST: has its reader); time runs from its return.
+
+    Raises
+    ------
+    TraceFormatError
+        ``source`` cannot be opened, or ``target`` not written.
+    """
+    parameters = LOSSLESS_SST_PARAMETERS if engine == "SST" else {}
+    steps = rows = 0
+    complaint = ""
+    with (
+        StreamReader(source, "BPFile") as reader,
+        StreamWriter(target, engine, parameters, config_file) as writer,
+    ):
+        wait_for_others()
+        began = time.monotonic()
+        while not complaint:
+            try:
+                step = reader.next_step(END_WAIT_S)
+            except TraceFormatError as error:
+                complaint = f"ends with a damaged step ({error})"
+                break
+            if isinstance(step, Waiting):
+                complaint = "" if step is Waiting.END else "was never closed; replayed what is there"
+                break
+            time.sleep(max(0.0, began + pace.due_s(step) - time.monotonic()))
+            writer.write_step(step.events, step.comms, step.counters, reader.names)
+            steps += 1
+            rows += step.rows
+    return Replayed(source.name, steps, rows, complaint)
