@@ -15,9 +15,10 @@ import threading
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.errors import ChimbukoError
+from chimbuko.processes import say_ready
 from chimbuko.rundir import RunDirectory
 from chimbuko.viz.server import serving
 
@@ -26,7 +27,7 @@ from chimbuko.viz.server import serving
 @click.option("--run-dir", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option("--port", default=0, show_default=True, help="Port on the loopback; 0 takes any that is free.")
 @click.option(
-    "--broker", envvar="CHIMBUKO_BROKER", help="URL of the run's broker; else the store alone is followed."
+    "--broker", envvar=BROKER_VARIABLE, help="URL of the run's broker; else the store alone is followed."
 )
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
 def main(run_dir: Path, port: int, broker: str | None, hosts: tuple[str, ...]) -> None:
@@ -37,7 +38,7 @@ def main(run_dir: Path, port: int, broker: str | None, hosts: tuple[str, ...]) -
     token = os.environ.get("CHIMBUKO_TOKEN") or secrets.token_urlsafe(24)
     try:
         with serving(RunDirectory(run_dir.absolute()), port, token, broker, frozenset(hosts)) as url:
-            print(msgspec.json.encode({"url": url}).decode(), flush=True)
+            say_ready(url=url)
             stopping.wait()
     except ChimbukoError as error:
         print(f"chimbuko: {error}", file=sys.stderr)

@@ -6,15 +6,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from chimbuko.broker import read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, PAYLOAD, Frame, FunctionStatistics
+from chimbuko.messages import FRAMES, Frame, FunctionStatistics
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
@@ -29,6 +29,8 @@ STORE_EVERY_S = 2.0
 """How often a run without broker is looked up in its store: all ranks are counted anew each time."""
 BATCH = 256
 """Frames read at once: more than a minute's worth, so that catching up takes few round trips."""
+
+_frames = msgspec.msgpack.Decoder(Frame)
 
 StepsByRank = dict[RankKey, list[StepCount]]
 
@@ -73,6 +75,7 @@ class Feed:
         self._resync = False
         self._heard_s = self._reached_s = time.monotonic()
         self._read_store_s = -STORE_EVERY_S
+        self._read_info_s = 0.0
         self.on_update: Callable[[Update], None] | None = None
         self._read_store()
 
@@ -148,7 +151,7 @@ class Feed:
             self._read_frames()
             if self._tally.missed or not self.is_live:
                 self._read_store()
-            self._info = self._info if self._info.state != "running" else self.run.read_info()
+            self._read_info()
         except (redis.RedisError, ChimbukoError):
             return
         if self._tally.version != before:
@@ -157,16 +160,35 @@ class Feed:
     def _read_frames(self) -> None:
         if self._broker is None:
             return
-        for position, frame in _read(self._broker, self._position):
-            with self._lock:
+        entries = read_stream(self._broker, FRAMES, self._position, BATCH)
+        with self._lock:
+            for position, payload in entries:
                 self._position = position
-                if frame is None:
-                    self._tally.missed = True
-                    continue
-                self._tally.add_frame(frame)
-                for step in frame.steps:
-                    self._fresh[step.program, step.rank].append(step)
+                self._take(payload)
         self._reached_s = time.monotonic()
+
+    def _take(self, payload: bytes) -> None:
+        try:
+            frame = _frames.decode(payload)
+        except msgspec.MsgspecError:
+            self._tally.missed = True
+            return
+        self._tally.add_frame(frame)
+        for step in frame.steps:
+            self._fresh[step.program, step.rank].append(step)
+
+    def _read_info(self) -> None:
+        """Notice the end of the run. What was found last is in the store by then."""
+        now_s = time.monotonic()
+        if self._info.state != "running" or now_s - self._read_info_s < HEARTBEAT_S:
+            return
+        self._read_info_s = now_s
+        self._info = self.run.read_info()
+        if self._info.state != "running":
+            with self._lock:
+                self._tally.missed = True
+                self._tally.version += 1
+            self._read_store_s = -STORE_EVERY_S
 
     def _read_store(self) -> None:
         """Take in the store's totals: all there is without a broker, and what was missed with one."""
@@ -179,12 +201,12 @@ class Feed:
         functions, health = self._provenance.function_statistics(), self._provenance.health()
         times = self._provenance.time_range()
         with self._lock:
-            before = self._tally.version
+            before, was_missed = self._tally.version, self._tally.missed
             self._tally.add_totals(ranks, functions, health)
             self._tally.missed = False
             if times is not None:
                 self._tally.zero_us, self._tally.newest_us = times
-            self._resync = self._resync or self._tally.version != before
+            self._resync = self._resync or self._tally.version != before or was_missed
 
     def _emit(self) -> None:
         with self._lock:
@@ -203,19 +225,3 @@ def _connect(url: str) -> redis.Redis:
     except ValueError:
         # The URL is not repeated: it may hold a password.
         raise ServiceError("the broker's URL cannot be understood; give redis://HOST:PORT") from None
-
-
-def _read(broker: redis.Redis, position: bytes) -> list[tuple[bytes, Frame | None]]:
-    """Frames after ``position``; None in place of one that cannot be decoded."""
-    answer: Any = broker.xread({FRAMES: position}, count=BATCH)
-    return [(entry, _decode(fields)) for _, entries in answer for entry, fields in entries]
-
-
-_DECODER = msgspec.msgpack.Decoder(Frame)
-
-
-def _decode(fields: dict[bytes, bytes]) -> Frame | None:
-    try:
-        return _DECODER.decode(fields[PAYLOAD])
-    except (msgspec.MsgspecError, KeyError):
-        return None

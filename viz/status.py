@@ -97,6 +97,8 @@ def _judge(
 
 
 def _end(run: RunInfo) -> str:
+    if run.state == "running":
+        return "The application ended; what was found last is being stored."
     if run.state == "interrupted":
         return "Interrupted; what had been found is kept."
     return "Finished." if run.exit_code is None else f"Finished, exit {run.exit_code}."

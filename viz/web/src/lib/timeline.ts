@@ -68,3 +68,27 @@ export function timelineOf(record: CallRecord): Timeline {
   const depths = [...new Set(shown.map((bar) => bar.depth))].sort((a, b) => a - b);
   return { bars: shown, start, end, knownStart, knownEnd, depths };
 }
+
+/** Times before and after the entry that both pictures need, so that they share one scale. */
+export function commonTimes(
+  own: Timeline,
+  ownEntry: number,
+  twin: Timeline | null,
+  twinEntry: number,
+): { before: number; after: number } {
+  const pictures: [Timeline, number][] = twin ? [[own, ownEntry], [twin, twinEntry]] : [[own, ownEntry]];
+  return {
+    before: Math.max(...pictures.map(([picture, entry]) => entry - picture.start)),
+    after: Math.max(...pictures.map(([picture, entry]) => picture.end - entry)),
+  };
+}
+
+/** Round times from `first` to `last` µs, at most about `most`. */
+export function timeTicks(first: number, last: number, most: number): number[] {
+  const rough = Math.max(1e-3, (last - first) / Math.max(1, most));
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
+  const found: number[] = [];
+  for (let at = Math.ceil(first / step); at * step <= last; at++) found.push(at * step);
+  return found;
+}

@@ -32,6 +32,14 @@ export function duration(us: number): string {
   return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
 }
 
+/** What a user typed, in µs: `5 ms`, `200us`, `1.5 s`; without a unit milliseconds. */
+export function parseDuration(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)\s*(us|µs|μs|ms|s)?$/.exec(text.trim().replace(/,/g, ''));
+  if (!match) return null;
+  const divisor = { us: 1, µs: 1, μs: 1, ms: 1e3, s: 1e6 }[match[2] ?? 'ms'] ?? 1;
+  return Number(match[1]) * divisor;
+}
+
 /** The one unit for a column or axis: that of its largest value. */
 export function columnUnit(values: Iterable<number>): DurationUnit {
   let largest = 0;

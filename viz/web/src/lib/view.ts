@@ -160,6 +160,12 @@ function parseRange(text: string | undefined): Range | null {
   return first <= last ? [first, last] : null;
 }
 
+/** `0:3`, or `3` of the first program; undefined where it is no rank. */
+export function parseRank(text: string): RankKey | undefined {
+  const key = text.includes(':') ? text : `0:${text}`;
+  return RANK.test(key) ? key : undefined;
+}
+
 export function formatRange(range: Range | null): string {
   if (range === null) return '';
   return range[0] === range[1] ? String(range[0]) : `${range[0]}..${range[1]}`;

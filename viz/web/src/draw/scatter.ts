@@ -1,0 +1,94 @@
+/** Paints the chart of anomalies per step. */
+
+import type { Layout, Point } from '../lib/scatter';
+import { STRIP_ROW, xOf } from '../lib/scatter';
+import type { Theme } from '../lib/tokens';
+import type { RankKey } from '../lib/types';
+import type { Range } from '../lib/view';
+import { colour, drawMark, FONT, hatch, slotColour } from './canvas';
+
+export interface Emphasis {
+  /** This rank stands out, the others step back. */
+  rank: RankKey | null;
+  point: Point | null;
+  /** Steps that the table is limited to. */
+  steps: Range | null;
+  /** Steps being brushed. */
+  brush: Range | null;
+}
+
+export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, emphasis: Emphasis, theme: Theme): void {
+  paintSteps(context, layout, emphasis.brush ?? emphasis.steps, theme);
+  paintAxes(context, layout, theme);
+  for (const gap of layout.gaps) {
+    hatch(context, gap.x0, gap.y - STRIP_ROW / 2 + 0.5, gap.x1 - gap.x0, STRIP_ROW - 1, theme);
+  }
+  for (const counts of [false, true]) {
+    for (const point of layout.points) {
+      if (point.row[4] > 0 !== counts) continue;
+      context.globalAlpha = emphasis.rank === null || emphasis.rank === point.series.rank ? 1 : 0.25;
+      if (counts) drawMark(context, point.series.slot, point.x, point.y, 8, theme);
+      else paintZero(context, point, theme);
+    }
+  }
+  context.globalAlpha = 1;
+  if (emphasis.point) ring(context, emphasis.point, theme);
+}
+
+/** A step without anomalies: small, at zero, and a piece of the line below that says "analysed". */
+function paintZero(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {
+  context.fillStyle = slotColour(point.series.slot, theme);
+  context.fillRect(point.x - 1, point.y - 1, 2, 2);
+}
+
+function ring(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {
+  context.strokeStyle = colour('accent', theme);
+  context.lineWidth = 2;
+  context.beginPath();
+  context.arc(point.x, point.y, 8, 0, 2 * Math.PI);
+  context.stroke();
+}
+
+function paintSteps(context: CanvasRenderingContext2D, layout: Layout, steps: Range | null, theme: Theme): void {
+  if (steps === null) return;
+  const half = (xOf(layout, 1) - xOf(layout, 0)) / 2;
+  const x0 = Math.max(layout.left, xOf(layout, steps[0]) - half);
+  const x1 = Math.min(layout.right, xOf(layout, steps[1]) + half);
+  if (x1 <= x0) return;
+  context.fillStyle = colour('selected', theme);
+  context.fillRect(x0, layout.top, Math.max(2, x1 - x0), layout.base - layout.top);
+}
+
+function paintAxes(context: CanvasRenderingContext2D, layout: Layout, theme: Theme): void {
+  context.font = `11px ${FONT}`;
+  context.fillStyle = colour('tick', theme);
+  context.strokeStyle = colour('border', theme);
+  context.lineWidth = 1;
+  context.textBaseline = 'middle';
+  context.textAlign = 'right';
+  for (const { y, text } of layout.yTicks) {
+    line(context, layout.left, Math.round(y) + 0.5, layout.right);
+    context.fillText(text, layout.left - 6, y);
+  }
+  context.textAlign = 'center';
+  for (const { x, text } of layout.xTicks) context.fillText(text, x, layout.height - 8);
+  for (const [rank, y] of layout.rows) paintRow(context, layout, rank, y, theme);
+}
+
+/** The line of one rank's analysed steps; gaps are hatched over it. */
+function paintRow(context: CanvasRenderingContext2D, layout: Layout, rank: RankKey, y: number, theme: Theme): void {
+  const points = layout.points.filter((point) => point.series.rank === rank);
+  const [first, last] = [points[0], points[points.length - 1]];
+  if (!first || !last) return;
+  const half = (xOf(layout, 1) - xOf(layout, 0)) / 2;
+  context.fillStyle = slotColour(first.series.slot, theme);
+  context.fillRect(first.x - half, y - 1, last.x - first.x + 2 * half, 2);
+  context.fillStyle = colour('tick', theme);
+}
+
+function line(context: CanvasRenderingContext2D, x0: number, y: number, x1: number): void {
+  context.beginPath();
+  context.moveTo(x0, y);
+  context.lineTo(x1, y);
+  context.stroke();
+}

@@ -1,0 +1,25 @@
+/** The same question in the terminal. */
+
+import type { View } from './view';
+
+/** Command that lists what the table of calls shows. */
+export function queryCommand(directory: string, view: View): string {
+  const words = ['chimbuko', 'query', quoted(directory)];
+  if (view.function !== '') words.push('--function', quoted(view.function));
+  if (view.rank !== null) words.push('--rank', view.rank);
+  if (view.severity_us > 0) words.push('--min-severity', String(view.severity_us));
+  if (view.steps !== null) words.push('--step', view.steps[0] === view.steps[1] ? String(view.steps[0]) : view.steps.join('..'));
+  words.push('--sort', view.sort);
+  if (!view.descending) words.push('--ascending');
+  return words.join(' ');
+}
+
+/** Command that prints everything kept of one call. */
+export function showCommand(directory: string, id: string): string {
+  return `chimbuko show ${id} --run ${quoted(directory)}`;
+}
+
+/** A word as a POSIX shell takes it. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,12 @@
+import { render } from 'preact';
+import './state/theme';
+import './style/base.css';
+import './style/chrome.css';
+import './style/panels.css';
+import { start } from './state/session';
+import { App } from './views/app';
+import { listenToKeys } from './views/keys';
+
+render(<App />, document.getElementById('app') as HTMLElement);
+listenToKeys();
+start();

@@ -1,0 +1,49 @@
+/** Something the server is asked for: its last value stays while the next one is on its way. */
+
+import { batch, signal } from '@preact/signals';
+
+export class Resource<T> {
+  readonly value = signal<T | null>(null);
+  readonly error = signal<string | null>(null);
+  readonly busy = signal(false);
+  #asking: AbortController | null = null;
+
+  /** Ask; a newer question makes the older answer void. */
+  async load(ask: (signal: AbortSignal) => Promise<T>): Promise<void> {
+    this.#asking?.abort();
+    const asking = new AbortController();
+    this.#asking = asking;
+    this.busy.value = true;
+    try {
+      const value = await ask(asking.signal);
+      if (this.#asking !== asking) return;
+      batch(() => {
+        this.value.value = value;
+        this.error.value = null;
+        this.busy.value = false;
+      });
+    } catch (error) {
+      if (this.#asking !== asking) return;
+      batch(() => {
+        this.error.value = sentence(error);
+        this.busy.value = false;
+      });
+    }
+  }
+
+  clear(): void {
+    this.#asking?.abort();
+    this.#asking = null;
+    batch(() => {
+      this.value.value = null;
+      this.error.value = null;
+      this.busy.value = false;
+    });
+  }
+}
+
+function sentence(error: unknown): string {
+  if (error instanceof DOMException && error.name === 'TimeoutError') return 'Stopped after 30 s. Narrow the question, or use the terminal.';
+  if (error instanceof TypeError) return 'The server cannot be reached.';
+  return error instanceof Error ? error.message : String(error);
+}

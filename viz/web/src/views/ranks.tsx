@@ -1,0 +1,212 @@
+import { ranked } from '../lib/answer';
+import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../lib/types';
+import { digits, duration, exact, plural } from '../lib/units';
+import { MOST_RANKS, toggleRank } from '../lib/view';
+import { go, view } from '../state/address';
+import { hideTip, hoveredRank, say, showTip } from '../state/page';
+import { hasSelection, programs, ranking, slots } from '../state/session';
+import { Mark } from './mark';
+import { Empty, Panel, Reading, useHeld } from './panel';
+
+const NAMES: Record<Statistic, string> = {
+  mean: 'average',
+  stddev: 'standard deviation',
+  maximum: 'maximum',
+  minimum: 'minimum',
+  total: 'total',
+};
+
+export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
+const orderOf = (value: Ranking | null): string =>
+  value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join();
+
+/** Ranks with the most and the fewest anomalies per step. */
+export function Ranks() {
+  const held = useHeld(ranking.value.value, orderOf);
+  const { statistic, n } = view.value;
+  held.ask(`${statistic} ${n}`);
+  const shown = held.shown;
+  const most = Math.max(0, ...(shown?.top ?? []).map((row) => row[shown?.statistic ?? statistic]));
+  return (
+    <Panel
+      name="ranks"
+      title="Ranks"
+      summary={shown ? summaryOf(shown) : ''}
+      actions={<Choices waits={held.waits} update={held.update} />}
+      table={() => <RankTable shown={shown} />}
+    >
+      {shown === null ? (
+        <Reading what="ranks" />
+      ) : shown.ranks === 0 ? (
+        <Empty>No rank has reported a step yet.</Empty>
+      ) : (
+        <div class="rank-lists" {...held.handlers}>
+          <RankList title={`most, of ${exact(shown.ranks)}`} rows={shown.top} most={most} statistic={shown.statistic} name="top" />
+          <RankList title="least" rows={shown.bottom} most={most} statistic={shown.statistic} name="bottom" />
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Choices({ waits, update }: { waits: boolean; update: () => void }) {
+  const { statistic, n } = view.value;
+  return (
+    <>
+      <select
+        aria-label="Statistic of anomalies per step"
+        value={statistic}
+        onChange={(event) => go({ statistic: event.currentTarget.value as Statistic })}
+      >
+        {STATISTICS.map((name) => (
+          <option key={name} value={name}>
+            {NAMES[name]}
+          </option>
+        ))}
+      </select>
+      <label class="inline">
+        N
+        <input
+          type="number"
+          min={1}
+          max={MOST_RANKS}
+          value={n}
+          onChange={(event) => {
+            const value = Math.round(event.currentTarget.valueAsNumber);
+            if (value >= 1) go({ n: Math.min(MOST_RANKS, value) });
+          }}
+        />
+      </label>
+      {waits && (
+        <button class="quiet" onClick={update}>
+          order changed · update
+        </button>
+      )}
+    </>
+  );
+}
+
+interface ListProps {
+  title: string;
+  name: 'top' | 'bottom';
+  rows: readonly RankRow[];
+  most: number;
+  statistic: Statistic;
+}
+
+function RankList({ title, name, rows, most, statistic }: ListProps) {
+  return (
+    <div class="rank-list" data-list={name}>
+      <h3>{title}</h3>
+      <ol>
+        {rows.map((row) => (
+          <RankBar key={keyOf(row)} row={row} value={row[statistic]} share={most > 0 ? row[statistic] / most : 0} />
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function RankBar({ row, value, share }: { row: RankRow; value: number; share: number }) {
+  const key = keyOf(row);
+  const slot = slots.value.indexOf(key);
+  const selected = view.value.selected.includes(key);
+  const dim = hoveredRank.value !== null && hoveredRank.value !== key;
+  const show = (element: HTMLElement, delay?: number): void => {
+    hoveredRank.value = key;
+    const box = element.getBoundingClientRect();
+    showTip({ x: box.left + box.width * 0.4, y: box.bottom - 8, lines: rankTip(row, selected) }, delay);
+  };
+  const leave = (): void => {
+    hoveredRank.value = null;
+    hideTip();
+  };
+  return (
+    <li>
+      <button
+        class={`rank-bar${selected ? ' selected' : ''}${dim ? ' dim' : ''}`}
+        data-rank={key}
+        aria-pressed={selected}
+        aria-label={`${ranked(key, programs.value)}: ${digits(value)}`}
+        onClick={() => select(key)}
+        onPointerEnter={(event) => show(event.currentTarget)}
+        onPointerLeave={leave}
+        onFocus={(event) => show(event.currentTarget, 0)}
+        onBlur={leave}
+      >
+        <span class="rank-mark">{slot >= 0 && <Mark slot={slot} />}</span>
+        <span class="rank-name">{programs.value > 1 ? key : row.rank}</span>
+        <span class="rank-track">
+          <span class="rank-fill" style={{ width: `${Math.max(value > 0 ? 1 : 0, share * 100)}%` }} />
+        </span>
+        <span class="rank-value">{digits(value)}</span>
+      </button>
+    </li>
+  );
+}
+
+/** Select a rank, or let it go; it keeps the colour in which it is shown. */
+export function select(key: string): void {
+  const slot = slots.value.indexOf(key);
+  const before = view.value.selected;
+  const after = toggleRank(hasSelection.value ? before : [], key, hasSelection.value ? null : Math.max(0, slot));
+  if (after.length === before.length && after.every((rank, index) => rank === before[index])) {
+    say('All 12 colours are taken: click a selected rank to let it go.');
+  } else go({ selected: after });
+}
+
+function rankTip(row: RankRow, selected: boolean): string[] {
+  return [
+    `${ranked(keyOf(row), programs.value)}: ${plural(row.total, 'anomaly').replace('anomalys', 'anomalies')} in ${plural(row.steps, 'step')}`,
+    `per step: average ${digits(row.mean)}, standard deviation ${digits(row.stddev)}`,
+    `minimum ${row.minimum}, maximum ${row.maximum}, total ${exact(row.total)}`,
+    `time lost: ${duration(row.severity_us)}`,
+    `last step: ${exact(row.last_step)}`,
+    selected ? 'click: remove from the chart' : 'click: show in the chart',
+  ];
+}
+
+function summaryOf(shown: Ranking): string {
+  const first = shown.top[0];
+  if (!first) return 'No rank has reported yet.';
+  return `Of ${exact(shown.ranks)} ranks, ${ranked(keyOf(first), programs.value)} has the highest ${NAMES[shown.statistic]} of anomalies per step: ${digits(first[shown.statistic])}.`;
+}
+
+function RankTable({ shown }: { shown: Ranking | null }) {
+  const lists = [
+    ['most', shown?.top ?? []],
+    ['least', shown?.bottom ?? []],
+  ] as const;
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>list</th>
+          <th>rank</th>
+          {STATISTICS.map((name) => (
+            <th key={name} class="number">
+              {NAMES[name]}
+            </th>
+          ))}
+          <th class="number">steps</th>
+        </tr>
+      </thead>
+      <tbody>
+        {lists.flatMap(([list, rows]) =>
+          rows.map((row) => (
+            <tr key={`${list} ${keyOf(row)}`}>
+              <td>{list}</td>
+              <td>{keyOf(row)}</td>
+              {STATISTICS.map((name) => (
+                <td key={name} class="number">
+                  {digits(row[name])}
+                </td>
+              ))}
+              <td class="number">{exact(row.steps)}</td>
+            </tr>
+          )),
+        )}
+      </tbody>
+    </table>
+  );
+}

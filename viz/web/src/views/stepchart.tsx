@@ -1,0 +1,171 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { prepare } from '../draw/canvas';
+import { paintScatter } from '../draw/scatter';
+import { ranked } from '../lib/answer';
+import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../lib/scatter';
+import { duration, exact, plural, wallClock } from '../lib/units';
+import { formatRange, type Range } from '../lib/view';
+import { go, view } from '../state/address';
+import { hideTip, hoveredRank, say, showTip } from '../state/page';
+import { programs } from '../state/session';
+import { theme } from '../state/theme';
+import { useSize } from './size';
+import { analysed } from './steptable';
+
+/** A drag shorter than this is a click. */
+const DRAG_PX = 4;
+
+interface Props {
+  series: readonly Series[];
+  zoom: Range | null;
+}
+
+/** The chart: hover tells, click lists the step's calls, drag chooses steps, Ctrl-wheel zooms, keys do the same. */
+export function StepChart({ series, zoom }: Props) {
+  const { element, width, height } = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const drawn = useMemo(() => layout(series, zoom, width, height), [series, zoom, width, height]);
+  const [focus, setFocus] = useState<{ rank: string; step: number } | null>(null);
+  const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
+  const point = focus && (drawn.points.find((one) => one.series.rank === focus.rank && one.row[0] === focus.step) ?? null);
+  const brush = drag && Math.abs(drag.to - drag.from) >= DRAG_PX ? brushed(drawn, drag) : null;
+
+  useEffect(() => {
+    if (!canvas.current || width === 0 || height === 0) return;
+    const emphasis = { rank: hoveredRank.value, point, steps: view.value.steps, brush };
+    paintScatter(prepare(canvas.current, width, height), drawn, emphasis, theme.value);
+  }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
+
+  const at = (event: MouseEvent): { x: number; y: number } => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  };
+  const show = (found: Point | null, delay?: number): void => {
+    setFocus(found && { rank: found.series.rank, step: found.row[0] });
+    hoveredRank.value = found?.series.rank ?? null;
+    if (!found || !element.current) return hideTip();
+    const box = element.current.getBoundingClientRect();
+    showTip({ x: box.left + found.x, y: box.top + found.y, lines: tipOf(found) }, delay);
+  };
+  const hover = (event: PointerEvent): void => {
+    const { x, y } = at(event);
+    if (drag) return setDrag({ ...drag, to: x });
+    const found = nearest(drawn.points, x, y);
+    const gap = found ? undefined : drawn.gaps.find((one) => x >= one.x0 && x <= one.x1 && Math.abs(y - one.y) <= 4);
+    show(found);
+    if (gap) showTip({ x: event.clientX, y: event.clientY, lines: gapTip(gap) });
+  };
+  const release = (event: PointerEvent): void => {
+    if (brush) go({ steps: brush, cursor: null });
+    else if (drag) open(nearest(drawn.points, at(event).x, at(event).y));
+    setDrag(null);
+  };
+  const move = (event: KeyboardEvent): void => {
+    const next = neighbour(drawn, point, event.key);
+    if (next) {
+      show(next, 0);
+      say(tipOf(next).slice(0, 2).join(', '));
+    } else if (event.key === 'Enter') open(point);
+    else if (event.key === 'Escape' && (drag || focus)) {
+      setDrag(null);
+      show(null);
+    } else if (!zoomKey(event.key, drawn, point)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const wheel = (event: WheelEvent): void => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    go({ zoom: zoomed(drawn.range, stepAt(drawn, at(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7) }, 'replace');
+  };
+  return (
+    <div
+      ref={element}
+      class="chart"
+      tabIndex={0}
+      role="application"
+      aria-roledescription="scatter chart"
+      aria-label="Anomalies per step"
+      data-points={drawn.points.length}
+      onPointerMove={hover}
+      onPointerDown={(event) => {
+        if (event.button !== 0) return;
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setDrag({ from: at(event).x, to: at(event).x });
+        hideTip();
+      }}
+      onPointerUp={release}
+      onPointerLeave={() => !drag && show(null)}
+      onDblClick={() => go({ zoom: null, steps: null, cursor: null })}
+      onWheel={wheel}
+      onKeyDown={move}
+      onBlur={() => show(null)}
+    >
+      <canvas ref={canvas} aria-hidden="true" />
+    </div>
+  );
+}
+
+/** List the calls of a mark in the table. */
+function open(point: Point | null): void {
+  if (point) go({ rank: point.series.rank, steps: [point.row[0], point.row[0]], cursor: null });
+}
+
+function brushed(drawn: Layout, drag: { from: number; to: number }): Range {
+  const [a, b] = [stepAt(drawn, drag.from), stepAt(drawn, drag.to)];
+  return a <= b ? [a, b] : [b, a];
+}
+
+/** The mark that an arrow key leads to: along its rank by step, across ranks at the nearest step. */
+function neighbour(drawn: Layout, from: Point | null, key: string): Point | null {
+  const way = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[key];
+  if (way === undefined) return null;
+  if (from === null) return drawn.points.find((point) => point.row[4] > 0) ?? drawn.points[0] ?? null;
+  if (key === 'ArrowRight' || key === 'ArrowLeft') {
+    const own = drawn.points.filter((point) => point.series === from.series);
+    return own[own.indexOf(from) + way] ?? from;
+  }
+  const all = [...new Set(drawn.points.map((point) => point.series))];
+  const other = all[all.indexOf(from.series) + way];
+  const own = drawn.points.filter((point) => point.series === other);
+  return own.reduce<Point>((best, one) => (Math.abs(one.x - from.x) < Math.abs(best.x - from.x) ? one : best), own[0] ?? from);
+}
+
+/** Keys that zoom and pan; says whether it was one. */
+function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
+  const middle = point?.row[0] ?? Math.floor((drawn.range[0] + drawn.range[1]) / 2);
+  const { steps } = view.value;
+  const zooms: Record<string, () => Range | null> = {
+    w: () => zoomed(drawn.range, middle, 0.7),
+    '+': () => zoomed(drawn.range, middle, 0.7),
+    s: () => zoomed(drawn.range, middle, 1 / 0.7),
+    '-': () => zoomed(drawn.range, middle, 1 / 0.7),
+    a: () => panned(drawn.range, -0.3),
+    d: () => panned(drawn.range, 0.3),
+    f: () => steps ?? drawn.range,
+    '0': () => null,
+  };
+  const change = zooms[key.toLowerCase()];
+  if (change === undefined) return false;
+  go({ zoom: change() }, 'replace');
+  return true;
+}
+
+function tipOf(point: Point): string[] {
+  const [step, start, end, calls, anomalies, lost] = point.row;
+  return [
+    `${ranked(point.series.rank, programs.value)}: ${plural(anomalies, 'anomaly').replace('anomalys', 'anomalies')}`,
+    `step ${exact(step)}`,
+    `analysed ${analysed(point.row)}`,
+    `${wallClock(start)}, ${duration(end - start)} long`,
+    `${exact(calls)} calls, ${duration(lost)} lost`,
+    'click: list its calls',
+  ];
+}
+
+function gapTip(gap: Gap): string[] {
+  return [
+    `${ranked(gap.series.rank, programs.value)}: steps ${formatRange(gap.steps)} not analysed`,
+    'how many anomalies they had is unknown',
+  ];
+}
