@@ -1,0 +1,73 @@
+"""Headings and aligned tables on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+MARK = "▲"
+"""Stands beside what is abnormal, so that colour says nothing that is not written."""
+
+LEAST_WIDTH = 16
+"""Characters that a column keeps at least when it is cut short."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Title of a column, and how its cells stand."""
+
+    title: str
+    is_number: bool = False
+    """Aligned to the right."""
+    may_shrink: bool = False
+    """Cut short where the terminal is too narrow; all others are shown whole."""
+
+
+class Output:
+    """Standard output: styled and fitted to the width on a terminal, plain and whole into a file or pipe."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False)
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """One line, never broken."""
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+    def heading(self, text: str) -> None:
+        """The title of what follows, after an empty line."""
+        self.line()
+        self.line(text, "bold")
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Rows under their titles; one with a ``▲`` is coloured too."""
+        width = self._console.width if self._console.is_terminal else None
+        titles, *lines = aligned(columns, rows, width)
+        self.line(titles, "bold")
+        for line in lines:
+            self.line(line, "red" if MARK in line else "")
+
+
+def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Titles and rows as lines, columns two blanks apart, within ``width`` if that is possible."""
+    lines = [[column.title for column in columns], *rows]
+    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
+    if width is not None:
+        excess = sum(widths) + 2 * (len(widths) - 1) - width
+        for at, column in enumerate(columns):
+            if column.may_shrink and excess > 0:
+                widths[at] = max(min(LEAST_WIDTH, widths[at]), widths[at] - excess)
+    return [
+        "  ".join(_fitted(*cell) for cell in zip(line, widths, columns, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _fitted(cell: str, width: int, column: Column) -> str:
+    if cell_len(cell) > width:
+        return set_cell_size(cell, width - 1) + "…"
+    blanks = " " * (width - cell_len(cell))
+    return blanks + cell if column.is_number else cell + blanks

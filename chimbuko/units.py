@@ -1,0 +1,58 @@
+"""Durations as people write and read them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from chimbuko.errors import ConfigError
+
+_UNITS_US = {"us": 1.0, "µs": 1.0, "\u03bcs": 1.0, "ms": 1e3, "s": 1e6}
+"""µ is typed as either of two characters."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
+
+
+def format_duration_us(duration_us: float) -> str:
+    """Three significant digits in the unit that suits: ``512 µs``, ``1.50 ms``, ``12.3 s``.
+
+    Whole µs stay whole (``5 µs``), and so do seconds from 1,000 on (``4210 s``); below 1 ns all is 0.
+    """
+    if duration_us < 0:
+        return f"-{format_duration_us(-duration_us)}"
+    if duration_us < 1e-3:
+        return "0 µs"
+    # The unit is that of the rounded value: 999.7 µs is 1.00 ms.
+    rounded_us = float(f"{duration_us:.3g}")
+    if rounded_us < 1e3:
+        return f"{rounded_us:.0f} µs" if rounded_us.is_integer() else f"{_digits(rounded_us)} µs"
+    if rounded_us < 1e6:
+        return f"{_digits(rounded_us / 1e3)} ms"
+    return f"{_digits(duration_us / 1e6)} s"
+
+
+def format_offset_us(offset_us: float) -> str:
+    """A duration before (``-``) or after (``+``) some moment."""
+    return format_duration_us(offset_us) if offset_us < 0 else f"+{format_duration_us(offset_us)}"
+
+
+def parse_duration_us(text: str, default_unit: str) -> float:
+    """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; one without a unit has ``default_unit``.
+
+    Raises
+    ------
+    ConfigError
+        It is no duration.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    unit = match and (match[2] or default_unit)
+    if not match or unit not in _UNITS_US:
+        raise ConfigError(f"{text!r}: not a duration; give one like 200us, 5ms or 1.5s")
+    return float(match[1]) * _UNITS_US[unit]
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, or all before the point."""
+    rounded = float(f"{value:.3g}")
+    before_point = math.floor(math.log10(rounded)) + 1
+    return f"{value:.{max(0, 3 - before_point)}f}"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.errors import ConfigError
+from chimbuko.units import format_duration_us, format_offset_us, parse_duration_us
+
+
+@pytest.mark.parametrize(
+    ("duration_us", "shown"),
+    [
+        (0, "0 µs"),
+        (1e-9, "0 µs"),
+        (0.25, "0.250 µs"),
+        (5, "5 µs"),
+        (12.345, "12.3 µs"),
+        (512, "512 µs"),
+        (999.4, "999 µs"),
+        (999.7, "1.00 ms"),
+        (1_000, "1.00 ms"),
+        (1_234, "1.23 ms"),
+        (99_960, "100 ms"),
+        (999_499, "999 ms"),
+        (999_700, "1.00 s"),
+        (12_345_678, "12.3 s"),
+        (999_700_000, "1000 s"),
+        (4_209_700_000, "4210 s"),
+        (-1_500, "-1.50 ms"),
+    ],
+)
+def test_durations_have_three_significant_digits(duration_us: float, shown: str) -> None:
+    assert format_duration_us(duration_us) == shown
+
+
+def test_offsets_have_a_sign() -> None:
+    assert [format_offset_us(offset) for offset in (-5, 0, 1_500)] == ["-5 µs", "+0 µs", "+1.50 ms"]
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_us"),
+    [
+        ("5ms", 5_000),
+        ("200us", 200),
+        ("200 µs", 200),
+        ("200\u03bcs", 200),
+        ("1.5s", 1_500_000),
+        (" .5 s ", 500_000),
+        ("7.", 7_000),
+        ("7", 7_000),
+        ("0", 0),
+    ],
+)
+def test_durations_with_and_without_a_unit_are_understood(text: str, duration_us: float) -> None:
+    assert parse_duration_us(text, "ms") == duration_us
+
+
+@pytest.mark.parametrize("text", ["", "ms", "-5ms", "5 min", "1e3", "nan", "inf", "5ms6", "1,5s", "5 5"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="not a duration; give one like"):
+        parse_duration_us(text, "ms")
+
+
+@given(st.floats(1e-3, 9.99e8))
+def test_what_is_shown_is_read_back_within_half_a_percent(duration_us: float) -> None:
+    assert parse_duration_us(format_duration_us(duration_us), "s") == pytest.approx(duration_us, rel=5e-3)
