@@ -53,19 +53,29 @@ function drawShape(context: CanvasRenderingContext2D, data: string, x: number, y
   context.restore();
 }
 
-/** Unknown: fill and diagonal lines. */
-export function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, theme: Theme): void {
+/** Diagonal lines: on a filled ground for what was lost, on none for what was analysed but not kept. */
+export function hatch(
+  context: CanvasRenderingContext2D,
+  kind: 'lost' | 'not kept',
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  theme: Theme,
+): void {
   if (width <= 0 || height <= 0) return;
   context.save();
   context.beginPath();
   context.rect(x, y, width, height);
   context.clip();
-  context.fillStyle = colour('unknown', theme);
-  context.fillRect(x, y, width, height);
-  context.strokeStyle = colour('hatch', theme);
+  if (kind === 'lost') {
+    context.fillStyle = colour('unknown', theme);
+    context.fillRect(x, y, width, height);
+  }
+  context.strokeStyle = colour(kind === 'lost' ? 'hatch' : 'unknown', theme);
   context.lineWidth = 1;
   context.beginPath();
-  for (let at = Math.floor((x - height) / 5) * 5; at < x + width; at += 5) {
+  for (let at = Math.floor((x - height) / 40) * 40; at < x + width; at += kind === 'lost' ? 5 : 8) {
     context.moveTo(at, y + height);
     context.lineTo(at + height, y);
   }

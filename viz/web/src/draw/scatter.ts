@@ -21,7 +21,7 @@ export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, 
   paintSteps(context, layout, emphasis.brush ?? emphasis.steps, theme);
   paintAxes(context, layout, theme);
   for (const gap of layout.gaps) {
-    hatch(context, gap.x0, gap.y - STRIP_ROW / 2 + 0.5, gap.x1 - gap.x0, STRIP_ROW - 1, theme);
+    hatch(context, 'lost', gap.x0, gap.y - STRIP_ROW / 2 + 0.5, gap.x1 - gap.x0, STRIP_ROW - 1, theme);
   }
   for (const counts of [false, true]) {
     for (const point of layout.points) {
@@ -38,7 +38,7 @@ export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, 
 /** A step without anomalies: small, at zero, and a piece of the line below that says "analysed". */
 function paintZero(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {
   context.fillStyle = slotColour(point.series.slot, theme);
-  context.fillRect(point.x - 1, point.y - 1, 2, 2);
+  context.fillRect(point.x - 1.5, point.y - 1.5, 3, 3);
 }
 
 function ring(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {

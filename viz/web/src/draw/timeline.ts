@@ -31,7 +31,7 @@ export function boxes(timeline: Timeline, scale: Scale, width: number): BarBox[]
   const row = new Map(timeline.depths.map((depth, index) => [depth, index]));
   return timeline.bars.flatMap((bar) => {
     const x0 = Math.max(0, (bar.start - scale.start) / scale.usPerPixel);
-    const x1 = Math.min(width, (bar.end - scale.start) / scale.usPerPixel);
+    const x1 = bar.open ? width : Math.min(width, (bar.end - scale.start) / scale.usPerPixel);
     if (x1 < 0 || x0 > width) return [];
     return [{ bar, x: x0, y: (row.get(bar.depth) as number) * ROW, width: Math.max(2, x1 - x0) }];
   });
@@ -48,8 +48,8 @@ export function paintTimeline(
 ): void {
   const height = timeline.depths.length * ROW;
   const xOf = (time: number): number => (time - scale.start) / scale.usPerPixel;
-  hatch(context, 0, 0, Math.min(width, xOf(timeline.knownStart)), height, theme);
-  hatch(context, xOf(timeline.knownEnd), 0, width - xOf(timeline.knownEnd), height, theme);
+  hatch(context, 'not kept', 0, 0, Math.min(width, xOf(timeline.knownStart)), height, theme);
+  hatch(context, 'not kept', xOf(timeline.knownEnd), 0, width - xOf(timeline.knownEnd), height, theme);
   paintTicks(context, ticks.map((tick) => ({ x: xOf(tick.time), text: tick.text })), height, width, theme);
   const shown = boxes(timeline, scale, width);
   // The abnormal call last: its outline must not be covered.

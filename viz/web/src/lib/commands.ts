@@ -6,9 +6,10 @@ import type { View } from './view';
 export function queryCommand(directory: string, view: View): string {
   const words = ['chimbuko', 'query', quoted(directory)];
   if (view.function !== '') words.push('--function', quoted(view.function));
-  if (view.rank !== null) words.push('--rank', view.rank);
-  if (view.severity_us > 0) words.push('--min-severity', String(view.severity_us));
-  if (view.steps !== null) words.push('--step', view.steps[0] === view.steps[1] ? String(view.steps[0]) : view.steps.join('..'));
+  const [program, rank] = view.rank?.split(':') ?? [];
+  if (program !== undefined && rank !== undefined) words.push('--program', program, '--rank', rank);
+  if (view.severity_us > 0) words.push('--min-severity', `${view.severity_us}us`);
+  if (view.steps !== null) words.push('--step', view.steps[0] === view.steps[1] ? String(view.steps[0]) : view.steps.join(':'));
   words.push('--sort', view.sort);
   if (!view.descending) words.push('--ascending');
   return words.join(' ');
@@ -16,7 +17,7 @@ export function queryCommand(directory: string, view: View): string {
 
 /** Command that prints everything kept of one call. */
 export function showCommand(directory: string, id: string): string {
-  return `chimbuko show ${id} --run ${quoted(directory)}`;
+  return `chimbuko show ${id} ${quoted(directory)}`;
 }
 
 /** A word as a POSIX shell takes it. */

@@ -12,8 +12,10 @@ export interface Tip {
 
 export const tip = signal<Tip | null>(null);
 export const hoveredRank = signal<RankKey | null>(null);
-/** Read out by screen readers, and shown for a moment. */
+/** Shown for a moment, and read out. */
 export const notice = signal('');
+/** Read out by screen readers only: what the keyboard moved to. */
+export const spoken = signal('');
 export const helpOpen = signal(false);
 
 const TIP_DELAY_MS = 80;

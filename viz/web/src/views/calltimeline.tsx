@@ -4,7 +4,7 @@ import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from '../draw/
 import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from '../lib/timeline';
 import type { CallRecord } from '../lib/types';
 import { columnUnit, duration, inUnit } from '../lib/units';
-import { hideTip, say, showTip } from '../state/page';
+import { hideTip, showTip, spoken } from '../state/page';
 import { theme } from '../state/theme';
 import { wrapped } from './functions';
 import { Panel } from './panel';
@@ -80,7 +80,7 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
     const at = focused ? timeline.bars.indexOf(focused) + way : timeline.bars.findIndex((bar) => bar.isSelf);
     const next = timeline.bars[Math.min(timeline.bars.length - 1, Math.max(0, at))] ?? null;
     show(next, 0);
-    if (next) say(barTip(next).join(', '));
+    if (next) spoken.value = barTip(next).join(', ');
     event.preventDefault();
     event.stopPropagation();
   };

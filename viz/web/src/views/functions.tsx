@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { shortenAll } from '../lib/names';
+import { shortenAll, type ShortName } from '../lib/names';
 import type { FunctionRow } from '../lib/types';
 import { columnUnit, duration, exact, inUnit } from '../lib/units';
 import { go, view } from '../state/address';
@@ -22,7 +22,7 @@ export function Functions() {
   const summary = first ? `${names.get(first.name)?.text} lost most time: ${duration(first.severity_us)}.` : 'None with anomalies.';
   const actions = (
     <>
-      <span class="unit">time lost, {unit === 'clock' ? 'h:mm:ss' : unit}</span>
+      <span class="unit">lost, {unit === 'clock' ? 'h:mm:ss' : unit}</span>
       {held.waits && (
         <button class="quiet" onClick={held.update}>
           order changed · update
@@ -31,7 +31,7 @@ export function Functions() {
     </>
   );
   return (
-    <Panel name="functions" title="Worst functions" summary={summary} actions={actions} table={() => <FunctionTable rows={rows} />}>
+    <Panel name="functions" title="Worst functions" summary={summary} actions={actions} table={() => <FunctionTable rows={rows} names={names} />}>
       {value === null ? (
         <Reading what="functions" />
       ) : rows.length === 0 ? (
@@ -101,14 +101,14 @@ function functionTip(row: FunctionRow, chosen: boolean): string[] {
   ];
 }
 
-function FunctionTable({ rows }: { rows: readonly FunctionRow[] }) {
+function FunctionTable({ rows, names }: { rows: readonly FunctionRow[]; names: ReadonlyMap<string, ShortName> }) {
   const unit = columnUnit(rows.map((row) => row.severity_us));
   return (
     <table>
       <thead>
         <tr>
           <th>function</th>
-          <th class="number">time lost, {unit}</th>
+          <th class="number">lost, {unit}</th>
           <th class="number">anomalies</th>
           <th class="number">calls</th>
         </tr>
@@ -117,7 +117,7 @@ function FunctionTable({ rows }: { rows: readonly FunctionRow[] }) {
         {rows.map((row) => (
           <tr key={`${row.program} ${row.name}`}>
             <td class="name" title={row.name}>
-              {row.name}
+              {names.get(row.name)?.text}
             </td>
             <td class="number">{inUnit(row.severity_us, unit)}</td>
             <td class="number">{exact(row.anomalies)}</td>

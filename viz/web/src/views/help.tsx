@@ -35,11 +35,13 @@ export function Help() {
   }, [helpOpen.value]);
   return (
     <dialog ref={dialog} aria-label="Help" onClose={() => (helpOpen.value = false)} onClick={(event) => event.target === dialog.current && (helpOpen.value = false)}>
+      <button class="close" onClick={() => (helpOpen.value = false)}>
+        Close
+      </button>
       <h2>Keys</h2>
       <List rows={KEYS} />
       <h2>Marks</h2>
       <List rows={MARKS} />
-      <button onClick={() => (helpOpen.value = false)}>Close</button>
     </dialog>
   );
 }

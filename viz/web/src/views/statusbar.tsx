@@ -36,7 +36,7 @@ function sentence(word: Word): string {
     return `Connection lost ${age} s ago, retrying. Is the server running, and the SSH tunnel open? Shown: ${asOf}.`;
   }
   if (word === 'paused') return `Paused at ${asOf.replace('as of ', '')} · ${count(arrivedWhilePaused.value)} new anomalies · Space resumes.`;
-  return shown?.sentence ?? '';
+  return word === 'ended' ? '' : (shown?.sentence ?? '');
 }
 
 export function StatusBar() {
@@ -51,6 +51,7 @@ export function StatusBar() {
         </a>
         <span class={`state ${word}`} data-state={word} role="status">
           <span aria-hidden="true">{sign}</span> {name}
+          {word === 'ended' && <span class="end">{shown?.sentence}</span>}
         </span>
         {shown && (
           <>

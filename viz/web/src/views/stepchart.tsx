@@ -6,7 +6,7 @@ import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Po
 import { duration, exact, plural, wallClock } from '../lib/units';
 import { formatRange, type Range } from '../lib/view';
 import { go, view } from '../state/address';
-import { hideTip, hoveredRank, say, showTip } from '../state/page';
+import { hideTip, hoveredRank, showTip, spoken } from '../state/page';
 import { programs } from '../state/session';
 import { theme } from '../state/theme';
 import { useSize } from './size';
@@ -64,7 +64,7 @@ export function StepChart({ series, zoom }: Props) {
     const next = neighbour(drawn, point, event.key);
     if (next) {
       show(next, 0);
-      say(tipOf(next).slice(0, 2).join(', '));
+      spoken.value = tipOf(next).slice(0, 2).join(', ');
     } else if (event.key === 'Enter') open(point);
     else if (event.key === 'Escape' && (drag || focus)) {
       setDrag(null);

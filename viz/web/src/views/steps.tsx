@@ -52,7 +52,7 @@ function Legend({ series }: { series: readonly Series[] }) {
           </span>
         ))}
       </span>
-      {!hasSelection.value && series.length > 0 && <span class="unit">leading ranks; click ranks to choose</span>}
+      {!hasSelection.value && series.length > 0 && <span class="unit">leading ranks</span>}
       {zoom !== null && (
         <button class="quiet" onClick={() => go({ zoom: null })} title="All steps, and those to come (L)">
           steps {formatRange(zoom)} → all

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { notice, tip } from '../state/page';
+import { notice, spoken, tip } from '../state/page';
 
 const OFFSET = 12;
 
@@ -25,6 +25,9 @@ export function TipLayer() {
       )}
       <div class={notice.value === '' ? 'hidden' : 'notice'} role="status" aria-live="polite">
         {notice.value}
+      </div>
+      <div class="hidden" aria-live="polite">
+        {spoken.value}
       </div>
     </>
   );
