@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
@@ -62,6 +62,7 @@ def test_other_texts_are_refused(text: str) -> None:
         parse_duration_us(text, "ms")
 
 
+@settings(deadline=None)
 @given(st.floats(1e-3, 9.99e8))
 def test_what_is_shown_is_read_back_within_half_a_percent(duration_us: float) -> None:
     assert parse_duration_us(format_duration_us(duration_us), "s") == pytest.approx(duration_us, rel=5e-3)

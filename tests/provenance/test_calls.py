@@ -5,7 +5,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
@@ -15,6 +15,7 @@ from tests.sample_records import make_record
 TEXT = st.text(alphabet="ab*?[]%_.\\\n", max_size=8)
 
 
+@settings(deadline=None)
 @given(pattern=TEXT, names=st.sets(TEXT, max_size=6))
 def test_patterns_match_as_their_two_signs_mean(pattern: str, names: set[str]) -> None:
     def matches(pattern: str, name: str) -> bool:
@@ -30,6 +31,7 @@ def test_patterns_match_as_their_two_signs_mean(pattern: str, names: set[str]) -
         assert matching_names(pattern, names) == {name for name in names if matches(pattern, name)}
 
 
+@settings(deadline=None)
 @given(
     value=st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.floats(allow_nan=False)),
     number=st.integers(1, (1 << 63) - 1),
@@ -42,6 +44,7 @@ def test_cursors_go_through_text_unchanged(value: float, number: int, descending
     assert (read.value, read.number) == (value, number)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_other_text_is_refused_as_a_cursor(text: str) -> None:
     with pytest.raises(ConfigError, match="cursor"):

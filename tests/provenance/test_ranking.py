@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.moments import Moments
 from chimbuko.provenance.ranking import rank_statistics
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=50))
 def test_statistics_of_counted_values_are_those_of_the_values(values: list[int]) -> None:
     rows = [(0, 3, value, times, 0.5 * times, 9) for value, times in sorted(Counter(values).items())]

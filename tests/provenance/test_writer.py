@@ -76,7 +76,7 @@ def test_the_same_batches_again_change_nothing(
     assert before[3] == [Dropped("0:1", "MPI_Recv()", 4)]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_of_revisions_and_batches_gives_the_same_content(
     data: st.DataObject, writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
