@@ -128,11 +128,10 @@ class Agent:
                     self._broker.ping()
                     self._link.broker_was_away()
                     is_away = False
-                is_closing = self._is_closing.is_set()
-                if is_closing:
+                if self._is_closing.is_set():
                     self._link.flush()
                 self._link.exchange_once()
-                if is_closing and self._link.is_settled:
+                if self._link.is_settled:
                     return
             except redis.RedisError as error:
                 if not is_away:

@@ -13,11 +13,12 @@ import msgspec
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.exchange import ALL_EPOCHS, NO_EPOCH, Cell, ExchangeBox, Phase
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
+from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.records import CallRecord, Metadata, StepCount
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep

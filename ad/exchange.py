@@ -17,12 +17,9 @@ import numpy as np
 
 from chimbuko.ad.analysis import Learned, StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
 from chimbuko.tables import TableSchema
-
-ALL_EPOCHS = 1 << 60
-"""Closed epoch of a stream that has ended."""
-NO_EPOCH = -1
 
 _HEADER_CELLS = 64
 

@@ -30,6 +30,9 @@ from chimbuko.records import StepCount, StreamHealth
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
 RESEND_S = 5.0
+ROUND_S = 0.02
+LOCKSTEP_ROUND_S = 0.002
+"""In lockstep the streams wait for each round."""
 READ_COUNT = 100
 
 
@@ -76,6 +79,7 @@ class BrokerLink:
         self._outstanding: Delta | None = None
         self._outstanding_since = 0.0
         self._delta_at = 0.0
+        self._is_flushing = False
         self._model_read_to = b"0"
         self._counted: dict[str, int] = {}
 
@@ -85,6 +89,7 @@ class BrokerLink:
         self._receive_acknowledgements()
         self._ship()
         self._send_delta()
+        time.sleep(LOCKSTEP_ROUND_S if self._is_lockstep else ROUND_S)
 
     def broker_was_away(self) -> None:
         """Whatever was under way may be lost: send it again."""
@@ -95,19 +100,19 @@ class BrokerLink:
 
     @property
     def is_settled(self) -> bool:
-        """All findings are in the store and all statistics in the model."""
-        return self._outstanding is None and all(
-            not stream.in_flight and stream.spool.is_drained for stream in self._streams
+        """After ``flush``: all findings are in the store and all statistics in the model."""
+        return (
+            self._is_flushing
+            and self._outstanding is None
+            and all(not stream.in_flight and stream.spool.is_drained for stream in self._streams)
         )
 
     def flush(self) -> None:
-        """Make the next round send a delta without waiting for the period to pass."""
-        self._delta_at = 0.0
+        """From now on send a delta as soon as there is something to send: all streams have ended."""
+        self._is_flushing = True
 
     def _receive_models(self) -> None:
-        entries = read_stream(
-            self._broker, MODEL_UPDATES, self._model_read_to, READ_COUNT, 2 if self._is_lockstep else 20
-        )
+        entries = read_stream(self._broker, MODEL_UPDATES, self._model_read_to, READ_COUNT)
         for entry, payload in entries:
             self._model_read_to = entry
             update = _updates.decode(payload)
@@ -115,9 +120,20 @@ class BrokerLink:
                 # Updates were missed: take the whole model, which is at least as new as this one.
                 whole = self._broker.get(MODEL)
                 update = _updates.decode(whole) if isinstance(whole, bytes) else update
-            self._statistics.apply(update)
+            self._take_over(update)
         if self._outstanding and self._statistics.merged_sequence >= self._outstanding.sequence:
             self._outstanding = None
+        if not self._is_lockstep:
+            self._give_models()
+
+    def _take_over(self, update: ModelUpdate) -> None:
+        """Apply an update. In lockstep streams get the model exactly as it was when an epoch closed."""
+        closed_epoch = self._statistics.closed_epoch
+        self._statistics.apply(update)
+        if self._is_lockstep and self._statistics.closed_epoch > closed_epoch:
+            self._give_models()
+
+    def _give_models(self) -> None:
         for stream in self._streams:
             with stream.lock:
                 self._give_model(stream)
@@ -187,7 +203,7 @@ class BrokerLink:
             return
         closed = self._newly_closed()
         is_due = bool(closed) if self._is_lockstep else now - self._delta_at >= self._period_s
-        if not is_due:
+        if not (is_due or self._is_flushing):
             return
         self._delta_at = now
         for stream in self._streams:
@@ -215,7 +231,7 @@ class BrokerLink:
         taken = stream.box.take()
         while taken is None and self._is_lockstep:
             # The stream has closed an epoch: what it learned in it must be in this delta.
-            time.sleep(0.001)
+            time.sleep(LOCKSTEP_ROUND_S)
             taken = stream.box.take()
         if taken is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.analysis import Learned
-from chimbuko.messages import Delta, FunctionName, ModelUpdate
+from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
 from chimbuko.moments import Float64Array
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import TableSchema
@@ -31,7 +31,7 @@ class AgentStatistics:
         self._global_names: dict[int, tuple[int, str]] = {}
         self._model: dict[tuple[int, str], Float64Array] = {}
         self.version = 0
-        self.closed_epoch = -1
+        self.closed_epoch = NO_EPOCH
         self.merged_sequence = 0
         """Last own delta that is in the model."""
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from chimbuko.ad.analysis import Learned
 from chimbuko.ad.child import ChildSpec, read_names
-from chimbuko.ad.exchange import ALL_EPOCHS, Cell, ExchangeBox, Phase
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import ALL_EPOCHS
 from chimbuko.tables import TableSchema
 from chimbuko.trace.discovery import StreamName
 

@@ -57,9 +57,13 @@ def broker_from_environment() -> redis.Redis:
 
 
 def read_stream(
-    client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int
+    client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int | None = None
 ) -> list[tuple[bytes, bytes]]:
-    """Entries of a stream after the id ``after``, as (id, encoded message); waits up to ``block_ms``."""
+    """Entries of a stream after the id ``after``, as (id, encoded message).
+
+    With ``block_ms`` it waits for them; where none comes, up to 100 ms longer than that (Valkey looks
+    at its timers ten times a second).
+    """
     answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
     return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
 

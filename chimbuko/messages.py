@@ -24,6 +24,10 @@ FRAMES = "chimbuko:frames"
 PROGRAMS = "chimbuko:programs"
 """Hash: program name to program index."""
 
+NO_EPOCH = -1
+ALL_EPOCHS = 1 << 60
+"""Closed epoch of a stream that has ended."""
+
 PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.messages import (
+    NO_EPOCH,
     Delta,
     Frame,
     FunctionName,
@@ -21,8 +22,6 @@ from chimbuko.messages import (
 from chimbuko.moments import Moments
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import PROFILE, TableSchema
-
-NO_EPOCH = -1
 
 RankKey = tuple[int, int]
 """Program and rank."""
@@ -64,7 +63,7 @@ class ServerState:
     ----------
     lockstep_streams
         Number of streams that advance together by epochs; 0 where they do not wait for each other.
-        In lockstep a model update appears only when all streams have closed an epoch.
+        An epoch is closed when all of them have closed it.
     """
 
     def __init__(self, lockstep_streams: int = 0, schema: TableSchema = PROFILE) -> None:
@@ -75,7 +74,6 @@ class ServerState:
         self._names: list[FunctionName] = []
         self._table = schema.empty(64)
         self._closed: dict[str, int] = {}
-        self._published_epoch = NO_EPOCH
         self._version = 0
         self._changed: set[int] = set()
         self._merged_now: set[str] = set()
@@ -110,12 +108,7 @@ class ServerState:
 
     def model_update(self) -> ModelUpdate | None:
         """What changed since the last update, or None if there is nothing to tell yet."""
-        epoch = self._closed_epoch()
-        if self._lockstep_streams:
-            if epoch <= self._published_epoch:
-                return None
-            self._published_epoch = epoch
-        elif not self._merged_now:
+        if not self._merged_now:
             return None
         self._version += 1
         update = self._model(sorted(self._changed), self._named_now, self._merged_now)
@@ -147,7 +140,7 @@ class ServerState:
     def _model(self, numbers: list[int], names: list[FunctionName], agents: set[str]) -> ModelUpdate:
         return ModelUpdate(
             version=self._version,
-            closed_epoch=self._published_epoch,
+            closed_epoch=self._closed_epoch(),
             names=list(names),
             rows=np.array(numbers, np.int64).tobytes(),
             table=self._table[numbers].tobytes(),
