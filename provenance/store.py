@@ -19,6 +19,9 @@ from chimbuko.provenance.tables import SCHEMA_VERSION
 BUSY_TIMEOUT_S = 5.0
 """How long a statement waits for another connection's transaction on SQLite, in seconds."""
 
+CONNECT_TIMEOUT_S = 10
+"""How long to wait for a PostgreSQL server to answer, in seconds."""
+
 _MIGRATION_LOCK = 0x6368696D
 """Number of the PostgreSQL lock under which one process at a time makes or changes the tables."""
 
@@ -47,7 +50,7 @@ def open_for_writing(url: str) -> Engine:
         engine = _sqlite_engine(parsed, lambda: _connect(path, "rwc"), "BEGIN IMMEDIATE")
         event.listen(engine, "connect", _write_ahead)
     else:
-        engine = _postgresql_engine(parsed)
+        engine = _postgresql_engine(parsed, is_read_only=False)
     return _opened(engine, _migrate)
 
 
@@ -66,7 +69,7 @@ def open_for_reading(url: str) -> Engine:
             raise StoreError(f"{path}: no provenance store there; 'chimbuko run' makes one")
         engine = _sqlite_engine(parsed, lambda: _connect(path, _read_mode(path)), "BEGIN")
     else:
-        engine = _postgresql_engine(parsed, options="-c default_transaction_read_only=on")
+        engine = _postgresql_engine(parsed, is_read_only=True)
     return _opened(engine, _check_version)
 
 
@@ -165,13 +168,16 @@ def _write_ahead(connection: sqlite3.Connection, _record: Any) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _postgresql_engine(url: URL, options: str = "") -> Engine:
-    arguments: dict[str, Any] = {"connect_timeout": 10, "application_name": "chimbuko"}
-    if options:
-        arguments["options"] = options
+def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:
     try:
-        # Positional parameters let both databases take the same tuples.
-        return sqlalchemy.create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True)
+        return sqlalchemy.create_engine(
+            url,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "chimbuko"},
+            execution_options={"postgresql_readonly": is_read_only},
+            # Positional parameters let both databases take the same tuples.
+            paramstyle="format",
+            pool_pre_ping=True,
+        )
     except ModuleNotFoundError:
         raise StoreError(
             "a PostgreSQL store needs the driver psycopg; install it with: pip install 'chimbuko[postgresql]'"
