@@ -1,0 +1,1 @@
+"""The provenance store: tables, the one writer, and what can be asked."""

@@ -49,8 +49,9 @@ def command(event_id: str, run: Path | None, as_json: bool) -> None:
             return
         time_range = provenance.time_range()
         metric = provenance.run().config.metric
+        program = provenance.programs().get(call.program, str(call.program))
     output = Output()
-    _print_headline(output, call, metric, time_range[0] if time_range else call.step_start_us)
+    _print_headline(output, call, metric, program, time_range[0] if time_range else call.step_start_us)
     _print_stack(output, call)
     _print_window(output, call)
     _print_messages(output, call)
@@ -69,14 +70,14 @@ def headline(call: CallRecord, metric: str) -> str:
     return f"{took}, {times:.{1 if times < 100 else 0}f}× its usual {format_duration_us(call.expected_us)}"
 
 
-def _print_headline(output: Output, call: CallRecord, metric: str, start_us: int) -> None:
+def _print_headline(output: Output, call: CallRecord, metric: str, program: str, start_us: int) -> None:
     is_anomaly = call.label is Label.ANOMALY
     output.line(
         f"{MARK if is_anomaly else SELF} {headline(call, metric)}", "bold red" if is_anomaly else "bold"
     )
     node = f", node {call.node}" if call.node else ""
     output.line(
-        f"Program {call.program}, rank {call.rank}, thread {call.thread}, step {call.step}{node}; "
+        f"Program {program}, rank {call.rank}, thread {call.thread}, step {call.step}{node}; "
         f"entered {(call.entry_us - start_us) / 1e6:.3f} s after the start"
     )
     output.line(

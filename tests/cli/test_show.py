@@ -30,6 +30,7 @@ def show(tmp_path: Path) -> Show:
         engine = open_for_writing(info.store_url)
         writer = Writer(engine, info.id)
         writer.write_run(info)
+        writer.write_program(0, "heat4")
         writer.write([make_batch(records=list(records))])
         engine.dispose()
         return CliRunner().invoke(main, ["show", event_id, str(run.path), *options])
@@ -49,7 +50,7 @@ def test_the_headline_compares_with_what_is_usual(show: Show) -> None:
     result = show("0:1:3:0", make_record())
     first, place, judged = result.stdout.splitlines()[:3]
     assert first == "▲ exchange(double *) [{halo.c} {12,1}] took 8.00 ms, 8.0× its usual 1.00 ms"
-    assert place.startswith("Program 0, rank 1, thread 0, step 3, node node7; entered ")
+    assert place.startswith("Program heat4, rank 1, thread 0, step 3, node node7; entered ")
     assert judged == (
         "Abnormal (exclusive runtime, sstd): 7.00 ms lost, score 7.5, usual spread 133 µs over 412 calls"
     )
