@@ -37,7 +37,9 @@ class Door:
         self._token = token.encode()
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
         # Browsers share cookies among all ports of a host: each dashboard has its own.
-        self.cookie = "chimbuko-" + hashlib.sha256(self._token).hexdigest()[:12]
+        self.cookie = "chimbuko-" + self._derived(b"name")[:12]
+        # Not the token itself, which may hold characters that a cookie cannot.
+        self._pass = self._derived(b"pass")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         host = host_name(environ.get("HTTP_HOST", ""))
@@ -48,19 +50,22 @@ class Door:
         given = next((value for name, value in query if name == "token"), None)
         if given is not None and self._is_token(given):
             return self._let_in(environ, start_response, [item for item in query if item[0] != "token"])
-        if self._is_token(_bearer(environ)) or self._is_token(self._cookie_value(environ)):
+        if self._is_token(_bearer(environ)) or hmac.compare_digest(self._cookie_value(environ), self._pass):
             return self._inner(environ, start_response)
         return _refuse(environ, start_response, "401 Unauthorized", NO_TOKEN)
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
 
+    def _derived(self, purpose: bytes) -> str:
+        return hmac.new(self._token, purpose, hashlib.sha256).hexdigest()
+
     def _cookie_value(self, environ: WSGIEnvironment) -> str:
         try:
             morsel = SimpleCookie(environ.get("HTTP_COOKIE", "")).get(self.cookie)
         except CookieError:
             return ""
-        return morsel.value if morsel else ""
+        return morsel.value if morsel and morsel.value.isascii() else ""
 
     def _let_in(
         self, environ: WSGIEnvironment, start_response: StartResponse, query: list[tuple[str, str]]
@@ -68,7 +73,7 @@ class Door:
         # Relative, because a proxy may have put a path in front of ours.
         page = "./" + quote(environ.get("PATH_INFO", "/").encode("latin-1").rsplit(b"/", 1)[-1])
         location = page + ("?" + urlencode(query) if query else "")
-        cookie = f"{self.cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{self.cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
         headers = [("Location", location), ("Set-Cookie", cookie), ("Content-Length", "0"), *_PRIVATE]
         start_response("303 See Other", headers)
         return []
@@ -79,9 +84,8 @@ _PRIVATE = [("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer")]
 
 def host_name(host: str) -> str:
     """A ``Host`` header without its port; IPv6 addresses without brackets."""
-    name, _, port = host.rpartition(":")
-    bare = name if name and port.isdigit() else host
-    return bare.strip("[]").lower()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower()
 
 
 def error_body(status: int, text: str) -> bytes:

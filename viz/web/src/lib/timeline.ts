@@ -89,6 +89,7 @@ export function timeTicks(first: number, last: number, most: number): number[] {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
   const found: number[] = [];
-  for (let at = Math.ceil(first / step); at * step <= last; at++) found.push(at * step);
+  // `|| 0`: rounding up gives a negative zero, which would be written with its sign.
+  for (let at = Math.ceil(first / step) || 0; at * step <= last; at++) found.push(at * step);
   return found;
 }

@@ -1,0 +1,132 @@
+"""Runs, servers and a browser for the tests of the dashboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.viz.app import STATIC
+from tests.viz.made_run import MadeRun, make_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TOKEN = "a-token/of+tests"
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+WEB = STATIC.parent / "web"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    """A run that has ended."""
+    return make_run(tmp_path_factory.mktemp("finished") / "heat")
+
+
+class DashboardProcess:
+    """``python -m chimbuko.viz`` over a run."""
+
+    def __init__(self, made: MadeRun, broker_url: str | None = None, port: int = 0) -> None:
+        secrets = {"CHIMBUKO_TOKEN": TOKEN} | ({BROKER_VARIABLE: broker_url} if broker_url else {})
+        command = [sys.executable, "-m", "chimbuko.viz"]
+        command += ["--run-dir", str(made.directory.path), "--port", str(port)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | secrets
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.url: str = json.loads(line)["url"] if line else ""
+        self.base = self.url.partition("?")[0]
+        self.port = int(self.base.rpartition(":")[2].strip("/") or 0)
+
+    def stop(self) -> tuple[int, str]:
+        """Ask it to end; exit code and what it said on stderr."""
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
+
+
+@contextmanager
+def dashboard(made: MadeRun, broker_url: str | None = None, port: int = 0) -> Iterator[DashboardProcess]:
+    """A dashboard process that is gone afterwards."""
+    process = DashboardProcess(made, broker_url, port)
+    try:
+        yield process
+    finally:
+        process.process.kill()
+        process.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def stored_dashboard(finished: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
+    """A dashboard over the run that has ended."""
+    with dashboard(finished) as process:
+        yield process
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
+    """A real broker."""
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def page_files() -> Path:
+    """The page, built from the sources as they are."""
+    index = STATIC / "index.html"
+    sources = [path for path in WEB.rglob("*") if path.is_file() and "node_modules" not in path.parts]
+    if not index.exists() or index.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        if not (WEB / "node_modules").is_dir():
+            subprocess.run(["npm", "ci", "--silent"], cwd=WEB, check=True)
+        subprocess.run(["npm", "run", "--silent", "build"], cwd=WEB, check=True, stdout=subprocess.DEVNULL)
+    return STATIC
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page, and what must not happen on it: requests elsewhere, errors on the console."""
+
+    def __init__(self, browser: Browser, dashboard: DashboardProcess, **options: Any) -> None:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 600}} | options)
+        self.page = context.new_page()
+        self.base = dashboard.base
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
+        self.page.goto(dashboard.url)
+
+    def close(self) -> None:
+        """Close the page."""
+        self.page.context.close()

@@ -1,0 +1,93 @@
+"""The state of a run, and what is said about it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from chimbuko.rundir import RunInfo
+from chimbuko.viz.status import Status, status
+from chimbuko.viz.tally import Tally
+from tests.viz.made_run import STEP_US, ZERO_US, MadeRun
+
+
+def judged(
+    made: MadeRun,
+    steps: int = 10,
+    age_s: float = 0.5,
+    silence_s: float = 0.5,
+    broker_lost_s: float | None = None,
+    **changes: object,
+) -> Status:
+    """Status of the made run, as if it went on and had analysed ``steps`` steps."""
+    usual = {"state": "running", "exit_code": None, "started_us": ZERO_US}
+    run: RunInfo = msgspec.structs.replace(made.directory.read_info(), **usual | changes)
+    tally = Tally()
+    for step in range(steps):
+        tally.add_frame(made.frame(step, step))
+    now_us = ZERO_US + steps * STEP_US + round(age_s * 1e6)
+    return status(tally, run, now_us, silence_s, broker_lost_s)
+
+
+def test_live_needs_no_words(finished: MadeRun) -> None:
+    shown = judged(finished)
+    assert (shown.state, shown.sentence) == ("live", "")
+    assert shown.lag_us == 500_000
+    assert shown.clock_us == 10 * STEP_US
+    assert shown.anomalies == sum(row.total for row in finished.rank_statistics(10))
+    assert (shown.ranks, shown.ranks_reporting, shown.last_step) == (5, 5, 9)
+
+
+def test_behind_when_the_newest_step_is_old(finished: MadeRun) -> None:
+    shown = judged(finished, age_s=14)
+    assert shown.state == "behind"
+    assert "14 s behind" in shown.sentence
+
+
+def test_stale_when_nothing_comes(finished: MadeRun) -> None:
+    shown = judged(finished, age_s=14, silence_s=14)
+    assert shown.state == "stale"
+    assert shown.sentence.startswith("No step for 14 s (last: 9).")
+    assert judged(finished, steps=0, silence_s=14).sentence.startswith("No step yet.")
+
+
+def test_long_periods_are_waited_for(finished: MadeRun) -> None:
+    info = finished.directory.read_info()
+    slow = msgspec.structs.replace(info.config, period_us=10_000_000)
+    assert judged(finished, age_s=0, silence_s=14, config=slow).state == "live"
+    assert judged(finished, age_s=0, silence_s=51, config=slow).state == "stale"
+
+
+def test_a_lost_broker_is_told_from_a_silent_run(finished: MadeRun) -> None:
+    shown = judged(finished, silence_s=20, broker_lost_s=12)
+    assert shown.state == "stale"
+    assert "broker has not answered for 12 s" in shown.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"state": "finished", "exit_code": 0}, "Finished, exit 0."),
+        ({"state": "finished", "exit_code": 3}, "Finished, exit 3."),
+        ({"state": "finished", "exit_code": None}, "Finished."),
+        ({"state": "interrupted"}, "Interrupted; what had been found is kept."),
+    ],
+)
+def test_the_end_is_final_whatever_the_silence(
+    finished: MadeRun, changes: dict[str, object], sentence: str
+) -> None:
+    shown = judged(finished, silence_s=500, broker_lost_s=400, **changes)
+    assert (shown.state, shown.sentence, shown.lag_us) == ("ended", sentence, None)
+
+
+def test_a_recorded_trace_has_no_lag(finished: MadeRun) -> None:
+    shown = judged(finished, age_s=5_000, started_us=ZERO_US + 10**12)
+    assert (shown.state, shown.lag_us) == ("live", None)
+
+
+def test_unknown_loss_is_not_zero_loss(finished: MadeRun) -> None:
+    assert judged(finished, steps=0).loss is None
+    assert judged(finished, steps=10).loss == 0
+    lossy = judged(finished, steps=30)
+    assert lossy.loss == pytest.approx(4 / 150)
+    assert lossy.losses == {"rows": 3, "steps": 4}

@@ -1,0 +1,128 @@
+"""Running totals of a run."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.messages import RankStatistics
+from chimbuko.records import StepCount
+from chimbuko.viz.arguments import STATISTICS
+from chimbuko.viz.tally import RECENT_STEPS, Statistic, Tally
+from tests.viz.made_run import STEPS, MadeRun
+
+
+def rank_row(rank: int, value: int) -> RankStatistics:
+    """A rank all of whose statistics are about ``value``."""
+    return RankStatistics(0, rank, 10, value, value / 10, value / 7, value, value, 0.0, 0.0, 1.0 * value, 9)
+
+
+@given(
+    values=st.lists(st.integers(0, 5), max_size=12),
+    statistic=st.sampled_from(STATISTICS),
+    n=st.integers(1, 15),
+)
+def test_top_and_bottom_are_the_ends_of_one_order(values: list[int], statistic: Statistic, n: int) -> None:
+    tally = Tally()
+    tally.add_totals([rank_row(rank, value) for rank, value in enumerate(values)], [], [])
+    ranking = tally.ranking(statistic, n)
+    falling = sorted(range(len(values)), key=lambda rank: (-values[rank], rank))
+    rising = sorted(range(len(values)), key=lambda rank: (values[rank], rank))
+    assert [row.rank for row in ranking.top] == falling[:n]
+    assert [row.rank for row in ranking.bottom] == rising[:n]
+    assert ranking.ranks == len(values)
+
+
+@given(seed=st.integers(0, 1000))
+def test_totals_come_out_the_same_in_any_order_and_however_often_they_are_told(seed: int) -> None:
+    made = _made()
+    frames = [made.frame(tick, tick) for tick in range(20)]
+    told = frames + random.Random(seed).sample(frames, 8)
+    random.Random(seed).shuffle(told)
+    tally = Tally()
+    for frame in told:
+        tally.add_frame(frame)
+    assert sorted(tally.ranks.values(), key=lambda row: row.rank) == made.rank_statistics(20)
+    assert sorted(tally.health.values(), key=lambda row: row.rank) == made.health(20, "reading")
+    assert {row.name: row for row in tally.functions.values()} == {
+        row.name: row for row in made.function_statistics(20)
+    }
+
+
+def test_frames_add_to_what_the_store_knew(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_totals(finished.rank_statistics(30), finished.function_statistics(30), finished.health(30))
+    tally.add_frame(finished.frame(7, 40))
+    tally.add_totals(finished.rank_statistics(35), [], [])
+    assert [tally.ranks[0, rank] for rank in range(5)] == finished.rank_statistics(41)
+
+
+def test_a_missing_tick_is_noticed(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_frame(finished.frame(5, 0))
+    tally.add_frame(finished.frame(6, 1))
+    assert not tally.missed
+    tally.add_frame(finished.frame(8, 2))
+    assert tally.missed
+
+
+def test_the_last_frame_ends_the_streams(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_frame(finished.frame(1, STEPS - 1))
+    assert {stream.state for stream in tally.health.values()} == {"reading"}
+    tally.add_frame(finished.frame(2, STEPS - 1, is_last=True))
+    assert tally.is_last
+    assert {stream.state for stream in tally.health.values()} == {"ended"}
+
+
+def test_memory_does_not_grow_with_the_run() -> None:
+    tally = Tally()
+    step = StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)
+    tally.recent.extend(step for _ in range(RECENT_STEPS + 10))
+    assert len(tally.recent) == RECENT_STEPS
+
+
+def test_version_grows_with_news_only(finished: MadeRun) -> None:
+    tally = Tally()
+    rows = finished.rank_statistics()
+    tally.add_totals(rows, [], [])
+    version = tally.version
+    tally.add_totals(rows, [], [])
+    assert tally.version == version > 0
+
+
+@pytest.mark.parametrize("rows", [[], [rank_row(3, 1)]])
+def test_few_ranks_are_ranked_too(rows: list[RankStatistics]) -> None:
+    tally = Tally()
+    tally.add_totals(rows, [], [])
+    ranking = tally.ranking("mean", 5)
+    assert ranking.top == ranking.bottom == rows
+
+
+def test_functions_come_by_time_lost(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_totals([], finished.function_statistics(), [])
+    lost = [row.severity_us for row in tally.worst_functions()]
+    assert lost == sorted(lost, reverse=True)
+
+
+@dataclass
+class _Cache:
+    made: MadeRun | None = None
+
+
+_cache = _Cache()
+
+
+@pytest.fixture(autouse=True)
+def _keep(finished: MadeRun) -> None:
+    _cache.made = finished
+
+
+def _made() -> MadeRun:
+    assert _cache.made is not None
+    return _cache.made
