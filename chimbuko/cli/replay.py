@@ -19,7 +19,7 @@ from threading import BrokenBarrierError
 import click
 
 from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
-from chimbuko.trace.discovery import StreamName, find_recorded
+from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
 
 ENGINES = ("SST", "BP4", "BP5")
@@ -119,6 +119,9 @@ def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace
         for process in processes:
             process.terminate()
             process.join()
+        for stream in streams:
+            # A replay that was cut off leaves the invitation to read it behind.
+            (folder / (stream.path.name + CONTACT_SUFFIX)).unlink(missing_ok=True)
 
 
 def _result(stream: StreamName, answer: Connection) -> Replayed:
@@ -136,7 +139,8 @@ def _result(stream: StreamName, answer: Connection) -> Replayed:
 def _replay_one(
     source: Path, target: Path, engine: str, pace: Pace, barrier: Barrier | None, answer: Connection
 ) -> None:
-    """In a process of its own, which its parent ends: Ctrl-C must not reach it, ADIOS2 handles that loudly."""
+    """In a process of its own, which its parent ends."""
+    # Ctrl-C must not reach it: SST has a loud handler of its own for that.
     os.setsid()
     config_file = os.environ.get("TAU_ADIOS2_CONFIG_FILE")
     try:

@@ -23,6 +23,8 @@ from chimbuko.trace.schema import (
     UInt64Array,
 )
 
+INT32_MAX = 2**31 - 1
+
 
 class StreamWriter:
     """Writer of one stream; what it writes is indistinguishable from TAU's to a reader.
@@ -92,9 +94,9 @@ class StreamWriter:
         """
         arrays = {EVENTS: events, COMMS: comms, COUNTERS: counters}
         scalars: dict[str, int] = dict.fromkeys(SCALARS, 1)
-        self._threads = max(
-            self._threads, *(int(array[:, 2].max(initial=0)) + 1 for array in arrays.values())
-        )
+        highest = max(int(array[:, 2].max(initial=0)) for array in arrays.values())
+        # A damaged trace that is replayed may hold absurd thread numbers.
+        self._threads = max(self._threads, min(highest + 1, INT32_MAX))
         scalars["thread_count"] = self._threads
         scalars["event_type_count"] = len(names.event_types)
         scalars["timer_count"] = len(names.timers)
