@@ -99,8 +99,10 @@ class StreamChild:
         try:
             reader = StreamReader(Path(spec.path), spec.engine)
             self._names_file.load_into(reader.names)
+            self._box[Cell.HEARTBEAT] += 1
             self._box[Cell.PHASE] = Phase.READING
             phase = self._drain(reader)
+            reader.close()
         except TraceFormatError as error:
             print(f"chimbuko: {error}", flush=True)
             phase = Phase.BROKEN
