@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 import redis
@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 
 from chimbuko.broker import broker_from_environment, read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, RECORD_ACKS, RECORDS, Frame, FunctionStatistics, RecordBatch
+from chimbuko.messages import FRAMES, PROGRAMS, RECORD_ACKS, RECORDS, Frame, FunctionStatistics, RecordBatch
 from chimbuko.processes import StopSignal, say_ready
 from chimbuko.provenance.store import StoreBusy, StoreRefused, open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -133,6 +133,8 @@ class WriterService:
                 functions.update(
                     {(function.program, function.name): function for function in frame.functions}
                 )
+        for name, number in cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS)).items():
+            self._writer.write_program(int(number), name.decode())
         self._writer.write_health(list(health.values()))
         self._writer.write_function_statistics(list(functions.values()))
         self._frames_to = read_to

@@ -6,7 +6,6 @@ then does the broker go.
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 import shutil
@@ -195,11 +194,6 @@ class Launcher:
             self.problems.append(
                 f"{service.name} ended with code {service.process.returncode}; see {service.log}"
             )
-
-
-def application_environment(settings: dict[str, str]) -> dict[str, str]:
-    """The user's environment with our settings."""
-    return {**os.environ, **settings}
 
 
 def check_agents(agents: int, recorded: list[StreamName]) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import open_run
+from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
 from chimbuko.units import format_duration_us
@@ -46,7 +46,11 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarize(run: RunDirectory, problems: list[str]) -> Summary:
     """Read the summary of a run from its store."""
-    provenance = open_run(run)
+    with open_run(run) as provenance:
+        return _summary(run, provenance, problems)
+
+
+def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
     health = provenance.health()
     functions = [f for f in provenance.function_statistics() if f.anomalies]
     ranks = [r for r in provenance.rank_statistics() if r.total]

@@ -1,0 +1,55 @@
+# Everything here works from a fresh checkout with Python 3.11, Node and make.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+CHROMIUM := $(shell command -v chromium)
+
+.PHONY: demo test check install web clean benchmark chromium
+
+demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
+	$(BIN)/python examples/demo.py
+
+test: install chromium ## All tests.
+	$(BIN)/python -m pytest
+	cd viz/web && npm test --silent
+
+check: install ## Style and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd viz/web && npm run --silent typecheck
+
+benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
+	$(BIN)/python benchmarks/agent.py
+	$(BIN)/python benchmarks/tracer.py
+	$(BIN)/python benchmarks/store.py
+
+install: $(VENV)/installed ## The package with its web page, in a virtual environment of its own.
+
+$(VENV)/installed: pyproject.toml viz/static/index.html
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev,postgresql]'
+	$(BIN)/chimbuko warmup
+	touch $@
+
+web: viz/static/index.html ## The dashboard's page.
+
+WEB_SOURCES := $(shell find viz/web -path viz/web/node_modules -prune -o -type f -print)
+
+viz/static/index.html: $(WEB_SOURCES)
+	cd viz/web && npm ci --silent --no-audit --no-fund && npm run --silent build
+	touch $@
+
+chromium:
+ifeq ($(CHROMIUM),)
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
+	else \
+		echo "The browser tests need chromium: ask for the package 'chromium' to be installed." >&2; exit 1; \
+	fi
+endif
+
+clean: ## Remove what was built and installed here.
+	rm -rf $(VENV) viz/static viz/web/node_modules build *.egg-info
