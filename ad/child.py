@@ -20,10 +20,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.records import CallRecord, Metadata, StepCount
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep
 
-POLL_S = 0.2
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 LOCKSTEP_POLL_S = 0.001
@@ -91,16 +90,13 @@ class StreamChild:
         self._analysis = StreamAnalysis(StreamIdentity(spec.program, spec.rank, spec.node), spec.config)
         self._known_metadata: set[tuple[int, int, str]] = set()
         self._epoch = NO_EPOCH
-        self._parent = os.getppid()
 
     def run(self) -> None:
-        """Read to the end, or until the parent is gone."""
+        """Read to the end."""
         spec = self._spec
         try:
             reader = StreamReader(Path(spec.path), spec.engine)
             self._names_file.load_into(reader.names)
-            self._box[Cell.HEARTBEAT] += 1
-            self._box[Cell.PHASE] = Phase.READING
             phase = self._drain(reader)
             reader.close()
         except TraceFormatError as error:
@@ -109,23 +105,15 @@ class StreamChild:
         self._end(phase)
 
     def _drain(self, reader: StreamReader) -> Phase:
-        silent_since = time.monotonic()
+        timeout_s = WAIT if self._spec.engine == "SST" else RECORDED_SILENCE_S
         while True:
-            got = reader.next_step(POLL_S)
+            self._box[Cell.PHASE] = Phase.IDLE
+            got = reader.next_step(timeout_s)
             self._box[Cell.HEARTBEAT] += 1
-            if os.getppid() != self._parent:
-                os._exit(1)
-            if isinstance(got, TraceStep):
-                self._step(got, reader.names)
-                silent_since = time.monotonic()
-            elif got is Waiting.NOT_READY:
-                is_recorded = self._spec.engine != "SST"
-                if is_recorded and time.monotonic() - silent_since > RECORDED_SILENCE_S:
-                    return Phase.BROKEN
-                if not self._spec.config.lockstep:
-                    self._box.exchange(self._analysis)
-            else:
+            self._box[Cell.PHASE] = Phase.READING
+            if not isinstance(got, TraceStep):
                 return Phase.ENDED if got is Waiting.END else Phase.BROKEN
+            self._step(got, reader.names)
 
     def _step(self, step: TraceStep, names: StreamNames) -> None:
         if self._names_file.save(names):
@@ -151,8 +139,6 @@ class StreamChild:
         self._box[Cell.PHASE] = Phase.WAITING
         while self._box[Cell.MODEL_EPOCH] < epoch - 1:
             time.sleep(LOCKSTEP_POLL_S)
-            if os.getppid() != self._parent:
-                os._exit(1)
         while not self._box.exchange(self._analysis):
             time.sleep(LOCKSTEP_POLL_S)
         self._box[Cell.PHASE] = Phase.READING

@@ -52,10 +52,13 @@ class Phase(IntEnum):
 
     OPENING = 0
     READING = 1
-    WAITING = 2
+    """At work on a step; the stream is not drained meanwhile."""
+    IDLE = 2
+    """Waiting for the stream's next step."""
+    WAITING = 3
     """For other streams, in lockstep."""
-    ENDED = 3
-    BROKEN = 4
+    ENDED = 4
+    BROKEN = 5
     """The stream stopped without an end: its writer died."""
 
 

@@ -10,6 +10,7 @@ it ends its children and itself.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import select
@@ -21,6 +22,7 @@ import msgspec
 
 from chimbuko.ad.child import ChildSpec, run_child
 from chimbuko.ad.warmup import warm_kernels
+from chimbuko.processes import die_with_parent
 
 REAP_S = 0.02
 
@@ -87,6 +89,8 @@ def _become_child(spec: ChildSpec) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
+        faulthandler.enable()
+        die_with_parent()
         run_child(spec)
         code = 0
     except BaseException:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -150,12 +151,23 @@ class Supervisor:
 
     def _watch(self, stream: AgentStream) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
-        heartbeat = stream.box[Cell.HEARTBEAT]
-        if stream.pid == 0 or heartbeat != stream.heartbeat or stream.phase is Phase.WAITING:
+        heartbeat, phase = stream.box[Cell.HEARTBEAT], stream.phase
+        is_at_rest = phase is Phase.WAITING or (phase is Phase.IDLE and not _is_stopped(stream.pid))
+        if stream.pid == 0 or heartbeat != stream.heartbeat or is_at_rest:
             stream.heartbeat = heartbeat
             stream.quiet_ticks = 0
             return
         stream.quiet_ticks += 1
-        if stream.quiet_ticks > (OPENING_TICKS if stream.phase is Phase.OPENING else STUCK_TICKS):
+        if stream.quiet_ticks > (OPENING_TICKS if phase is Phase.OPENING else STUCK_TICKS):
             stream.quiet_ticks = 0
             self._forks.ask(Request(kill=stream.key))
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal: it waits for its stream, but would not notice a step."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    # The process name before the state may itself contain spaces and parentheses.
+    return stat.rpartition(")")[2].split()[0] in "Tt"
