@@ -1,0 +1,96 @@
+"""The main job, twice: a recorded MPI program replayed live, then a Python program traced live.
+
+Both have delays of known place and size. The demo says which of them were found.
+
+    python examples/demo.py [--folder DIR] [--pace N] [--seed N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+from truth import all_anomalies, match, read_truth
+
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import RUNS_FOLDER, RunDirectory
+from chimbuko.units import format_duration_us
+
+HERE = Path(__file__).resolve().parent
+RECORDED = HERE.parent / "tests" / "data" / "heat4.tar.xz"
+LIVE_DELAYS = 12
+LIVE_ITERATIONS = 2500
+
+
+def main() -> int:
+    """Run both parts; 0 if both programs ended well."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    started = time.strftime("%Y%m%d-%H%M%S")
+    parser.add_argument("--folder", type=Path, default=RUNS_FOLDER / f"{started}-demo")
+    parser.add_argument("--pace", default="2", help="of the replay: times as fast as it was recorded")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the live delays")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="chimbuko-demo-") as scratch:
+        first = recorded_part(options.folder / "recorded", options.pace, Path(scratch))
+        second = live_part(options.folder / "live", options.seed, Path(scratch))
+    return first or second
+
+
+def recorded_part(folder: Path, pace: str, scratch: Path) -> int:
+    """A 2-D heat equation in C on 4 MPI ranks, recorded with TAU, with 41 delays of 8 to 250 ms."""
+    say("1 of 2: a recorded TAU trace of an MPI program, replayed over SST")
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(scratch, filter="data")
+    recorded = scratch / "heat4"
+    code = chimbuko("run", "--replay", str(recorded / "*.bp"), "--pace", pace, "--output", str(folder))
+    report(folder, sorted(recorded.glob("truth*.txt")))
+    return code
+
+
+def live_part(folder: Path, seed: int, scratch: Path) -> int:
+    """The heat equation on NumPy in 4 processes, traced by our own tracer."""
+    say(f"2 of 2: a Python program on 4 processes, traced live; delays by seed {seed}")
+    truth = scratch / "truth.txt"
+    program = [sys.executable, str(HERE / "heat.py"), "--traced", "--seed", str(seed)]
+    program += ["--delays", str(LIVE_DELAYS), "--iterations", str(LIVE_ITERATIONS), "--truth", str(truth)]
+    code = chimbuko("run", "--output", str(folder), "--", *program)
+    report(folder, [truth])
+    return code
+
+
+def chimbuko(*arguments: str) -> int:
+    """Run the command line, its output on our terminal."""
+    return subprocess.run([sys.executable, "-m", "chimbuko", *arguments], check=False).returncode
+
+
+def report(folder: Path, truth: list[Path]) -> None:
+    """Say for each delay whether it was found, and as which call."""
+    with open_run(RunDirectory(folder.absolute())) as provenance:
+        matched = match(read_truth(truth), all_anomalies(provenance))
+    found = sum(call is not None for _, call in matched)
+    print(f"\n{found} of {len(matched)} injected delays found:")
+    for delay, call in matched:
+        place = f"rank {delay.rank} iteration {delay.index:<5} {delay.function:<14} +{delay.milliseconds} ms"
+        if call is None:
+            print(f"    missed  {place}")
+        else:
+            lost = format_duration_us(call.severity_us)
+            print(f"  ▲ found   {place:<52} {lost:>8} lost   chimbuko show {call.id} {folder}")
+    print(flush=True)
+
+
+def say(text: str) -> None:
+    """A heading."""
+    print(f"\n{text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
