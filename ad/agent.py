@@ -25,7 +25,7 @@ from chimbuko.trace.discovery import StreamName, find_live
 RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
 """How long streams may take to end after the application has."""
-DELIVERY_TIMEOUT_S = 60.0
+DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools."""
 
 

@@ -111,6 +111,11 @@ class PrivateBroker:
         """Its process id; 0 while it is not running."""
         return self._process.pid if self._process else 0
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -119,7 +124,7 @@ class PrivateBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Start it, again if need be with the same address, and wait until it answers.
 
         Raises
         ------

@@ -58,17 +58,15 @@ class Service:
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **environment, "OPENBLAS_NUM_THREADS": "1"},
-                # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._environment = {**os.environ, **environment, "OPENBLAS_NUM_THREADS": "1"}
+        self.process = self._started()
+
+    def start_again(self) -> None:
+        """Start it anew after it has ended."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = self._started()
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:
         """Facts that it gives on becoming ready."""
@@ -81,6 +79,19 @@ class Service:
             self.stop(0.0)
             raise ServiceError(f"{self.name} did not start: {self._last_words()}") from None
         return facts
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self._environment,
+                # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
 
     @property
     def is_running(self) -> bool:

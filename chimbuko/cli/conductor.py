@@ -12,6 +12,7 @@ import msgspec
 from chimbuko.cli.launcher import Launcher, LaunchOptions
 from chimbuko.cli.progress import Progress
 from chimbuko.cli.summary import summarize, summary_lines
+from chimbuko.errors import ServiceError
 from chimbuko.rundir import RunDirectory
 
 INTERRUPTED = 130
@@ -77,13 +78,13 @@ class Conductor:
 
     def _watch(self, launcher: Launcher) -> int:
         """Wait for the application, or for the agents to be through with a recorded trace."""
-        reported: set[str] = set()
         with Progress(launcher.broker) as progress:
             while self._is_going_on(launcher):
                 progress.show_next()
-                for name in set(launcher.dead_services()) - reported:
-                    reported.add(name)
-                    progress.say(f"{name} ended early; see {self._run.logs / name}.log")
+                for line in launcher.revive():
+                    progress.say(line)
+        if self._application is None and launcher.has_failed:
+            return ServiceError.exit_code
         if self._application is None:
             return INTERRUPTED if self._interrupts else 0
         code = self._application.returncode
@@ -92,7 +93,7 @@ class Conductor:
     def _is_going_on(self, launcher: Launcher) -> bool:
         if self._application is not None:
             return self._application.poll() is None
-        return launcher.is_analysing and self._interrupts == 0
+        return launcher.is_analysing and not launcher.has_failed and self._interrupts == 0
 
     def _note_end(self, launcher: Launcher, code: int) -> None:
         info = self._run.read_info()

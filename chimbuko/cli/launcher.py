@@ -9,9 +9,13 @@ from __future__ import annotations
 import platform
 import secrets
 import shutil
+import signal
 import tempfile
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import redis
@@ -20,6 +24,7 @@ from chimbuko.ad.agent import DELIVERY_TIMEOUT_S, END_TIMEOUT_S, AgentSpec, Reco
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, program_number
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.messages import PROGRAMS
 from chimbuko.processes import Service
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import open_for_writing
@@ -29,6 +34,7 @@ from chimbuko.trace.discovery import StreamName
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
+MOST_REVIVALS = 10
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,9 @@ class Launcher:
         self._dashboard: Service | None = None
         self._agents: list[Service] = []
         self._broker_url = options.broker_url or ""
+        self._revivals: Counter[str] = Counter()
+        self._given_up: set[str] = set()
+        self._programs: dict[bytes, bytes] = {}
 
     def __enter__(self) -> Launcher:
         try:
@@ -81,21 +90,51 @@ class Launcher:
         self.stop()
 
     @property
-    def broker(self) -> redis.Redis:
-        """A connection to the run's broker."""
-        return connect(self._broker_url)
-
-    @property
     def is_analysing(self) -> bool:
         """Whether any agent is still at work."""
         return any(agent.is_running for agent in self._agents)
 
-    def dead_services(self) -> list[str]:
-        """Names of services that ended on their own."""
-        services = [self._server, self._writer, self._dashboard]
-        if not self.options.recorded:
-            services += self._agents
-        return [service.name for service in services if service is not None and not service.is_running]
+    @property
+    def has_failed(self) -> bool:
+        """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
+        return bool(self.options.recorded) and any(agent.process.poll() for agent in self._agents)
+
+    @property
+    def broker(self) -> redis.Redis:
+        """A connection to the run's broker."""
+        return self._client
+
+    def revive(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each service that had ended."""
+        lines = self._revive_broker()
+        for service in (self._server, self._writer, self._dashboard, *self._agents):
+            if service is None or service.is_running or service.name in self._given_up:
+                continue
+            if service in self._agents and self.options.recorded and service.process.returncode == 0:
+                continue
+            can_go_on = service is self._writer or (service in self._agents and not self.options.recorded)
+            if can_go_on and self._revivals[service.name] < MOST_REVIVALS:
+                self._revivals[service.name] += 1
+                service.start_again()
+                lines.append(f"{service.name} ended early and was started again; its log is {service.log}")
+            else:
+                self._given_up.add(service.name)
+                self.problems.append(f"{service.name} ended early; its log is {service.log}")
+                lines.append(self.problems[-1])
+        return lines
+
+    def _revive_broker(self) -> list[str]:
+        """Agents send again what was not acknowledged; only the numbers of programs would be lost."""
+        if self._private_broker is None:
+            return []
+        if self._private_broker.is_running:
+            with suppress(redis.RedisError):
+                self._programs = cast(dict[bytes, bytes], self._client.hgetall(PROGRAMS))
+            return []
+        self._private_broker.start()
+        if self._programs:
+            self._client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
+        return ["the broker ended early and was started again"]
 
     def write_info(self, info: RunInfo) -> None:
         """Note in the run's folder and in its store what became of the run."""
@@ -137,6 +176,7 @@ class Launcher:
             self._private_broker = PrivateBroker(self.run.logs / "broker.log")
             self._private_broker.start()
             self._broker_url = self._private_broker.url
+        self._client = connect(self._broker_url)
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
         lockstep = ["--lockstep-streams", str(self.options.lockstep_streams)]
@@ -165,9 +205,8 @@ class Launcher:
 
     def _number_programs(self) -> None:
         """Recorded programs are numbered in order of name, so that call ids are the same every time."""
-        client = self.broker
         for program in sorted({stream.program for stream in self.options.recorded}):
-            program_number(client, program)
+            program_number(self._client, program)
 
     def _agent(self, index: int, secret: dict[str, str]) -> Service:
         options = self.options
@@ -187,13 +226,11 @@ class Launcher:
         return Service(name, "chimbuko.ad.agent", [str(path)], secret, self.run.logs)
 
     def _stop(self, service: Service, timeout_s: float) -> None:
-        was_running = service.is_running
-        if not service.stop(timeout_s):
+        if service.name not in self._given_up and not service.stop(timeout_s):
             self.problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
-        elif service.process.returncode not in (0, -15) or (not was_running and service.process.returncode):
-            self.problems.append(
-                f"{service.name} ended with code {service.process.returncode}; see {service.log}"
-            )
+        elif service.process.returncode not in (0, -signal.SIGTERM) and service.name not in self._given_up:
+            code = service.process.returncode
+            self.problems.append(f"{service.name} ended with code {code}; its log is {service.log}")
 
 
 def check_agents(agents: int, recorded: list[StreamName]) -> None:
