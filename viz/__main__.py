@@ -25,7 +25,13 @@ from chimbuko.viz.server import serving
 
 @click.command()
 @click.option("--run-dir", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
-@click.option("--port", default=0, show_default=True, help="Port on the loopback; 0 takes any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port on the loopback; 0 takes any that is free.",
+)
 @click.option(
     "--broker", envvar=BROKER_VARIABLE, help="URL of the run's broker; else the store alone is followed."
 )

@@ -77,10 +77,10 @@ def _listen(port: int) -> socket.socket:
     # Bound here because Werkzeug would end the process on a port that is taken.
     try:
         return socket.create_server((LOOPBACK, port))
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
         raise ServiceError(
-            f"port {port} of {LOOPBACK} cannot be used ({reason}); choose another with --port, 0 takes any"
+            f"port {port} of {LOOPBACK} cannot be used ({error.strerror}); "
+            "choose another with --port, 0 takes any"
         ) from None
 
 

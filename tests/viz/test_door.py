@@ -45,7 +45,9 @@ def test_without_token_it_says_what_to_do_to_people_and_programs(door: Door) -> 
 
 @pytest.mark.parametrize("value", ["wrong", "", TOKEN + "x", TOKEN[:-1], "ü"])
 def test_a_wrong_token_stays_outside(door: Door, value: str) -> None:
-    assert Client(door).get("/x", query_string={"token": value}, base_url="http://localhost").status_code == 401
+    assert (
+        Client(door).get("/x", query_string={"token": value}, base_url="http://localhost").status_code == 401
+    )
     assert ask(door, Authorization=f"Bearer {value}").status_code == 401
 
 
@@ -56,7 +58,9 @@ def test_a_wrong_cookie_stays_outside(door: Door, value: str) -> None:
 
 def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(door: Door) -> None:
     client = Client(door)
-    answer = client.get("/r/heat", query_string={"sel": "0:1,0:3", "token": TOKEN}, base_url="http://localhost")
+    answer = client.get(
+        "/r/heat", query_string={"sel": "0:1,0:3", "token": TOKEN}, base_url="http://localhost"
+    )
     assert answer.status_code == 303
     assert answer.headers["Location"] == "./heat?sel=0%3A1%2C0%3A3"
     cookie = answer.headers["Set-Cookie"]

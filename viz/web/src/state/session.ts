@@ -91,15 +91,14 @@ async function loadOverview(): Promise<void> {
   if (known !== null && (latest.value === null || known.status.version >= latest.value.version)) latest.value = known.status;
 }
 
-let loadedVersion: number | null = null;
 let once = false;
 
 /** Ask again for the lists if anything has happened since, and once more: the store may be a moment behind. */
 function refresh(): void {
-  const version = latest.value?.version ?? null;
-  if (paused.value || lostAt.value !== null || version === null) return;
-  const changed = loadedVersion !== null && version !== loadedVersion;
-  loadedVersion = version;
+  if (paused.value || lostAt.value !== null || latest.value === null) return;
+  // Asking again would abandon answers that are on their way.
+  if (run.busy.value || calls.busy.value || ranking.busy.value) return;
+  const changed = latest.value.version !== run.value.value?.status.version;
   if (changed || once) reload();
   once = changed;
 }

@@ -23,7 +23,7 @@ export function Calls() {
   const rows = held.shown;
   const summary = page ? `${exact(page.total)} abnormal calls match.` : '';
   return (
-    <Panel name="calls" title="Abnormal calls" summary={summary} actions={<Filters waits={held.waits} update={held.update} />}>
+    <Panel name="calls" title="Abnormal calls" summary={summary} actions={<Filters waits={held.waits} update={held.update} />} hold={held.handlers}>
       {calls.error.value !== null ? (
         <Empty>{calls.error.value}</Empty>
       ) : rows === null ? (
@@ -31,7 +31,7 @@ export function Calls() {
       ) : rows.length === 0 ? (
         <Nothing />
       ) : (
-        <div class="scroll" {...held.handlers}>
+        <div class="scroll">
           <CallTable rows={rows} />
         </div>
       )}

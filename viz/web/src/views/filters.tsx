@@ -1,11 +1,9 @@
-import { useEffect, useRef } from 'preact/hooks';
-import { parseDuration } from '../lib/units';
-import { duration, exact } from '../lib/units';
+import { duration, exact, parseDuration } from '../lib/units';
 import { parseRank } from '../lib/view';
-import { go, view } from '../state/address';
-import { say } from '../state/page';
-import { calls } from '../state/session';
 import { PAGE_SIZE } from '../net/http';
+import { go, view } from '../state/address';
+import { calls } from '../state/session';
+import { Field } from './field';
 
 /** Filters and pages of the table of calls. */
 export function Filters({ waits, update }: { waits: boolean; update: () => void }) {
@@ -59,43 +57,5 @@ export function Filters({ waits, update }: { waits: boolean; update: () => void 
         </button>
       )}
     </>
-  );
-}
-
-interface FieldProps {
-  label: string;
-  hint: string;
-  value: string;
-  search?: boolean;
-  /** Take the text over; false where it makes no sense. */
-  apply: (text: string) => boolean;
-}
-
-function Field({ label, hint, value, search, apply }: FieldProps) {
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (input.current) input.current.value = value;
-  }, [value]);
-  const submit = (element: HTMLInputElement): void => {
-    const text = element.value.trim();
-    if (text === value) return;
-    const understood = apply(text);
-    element.setAttribute('aria-invalid', String(!understood));
-    if (!understood) say(`${label} ${text}: not understood; write it like ${hint}`);
-  };
-  return (
-    <label class="inline">
-      {label}
-      <input
-        ref={input}
-        class={search ? 'wide' : 'narrow'}
-        type="text"
-        placeholder={hint}
-        spellcheck={false}
-        data-search={search ? '' : undefined}
-        onChange={(event) => submit(event.currentTarget)}
-        onKeyDown={(event) => event.key === 'Enter' && submit(event.currentTarget)}
-      />
-    </label>
   );
 }

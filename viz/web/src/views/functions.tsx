@@ -31,13 +31,13 @@ export function Functions() {
     </>
   );
   return (
-    <Panel name="functions" title="Worst functions" summary={summary} actions={actions} table={() => <FunctionTable rows={rows} names={names} />}>
+    <Panel name="functions" title="Worst functions" summary={summary} actions={actions} hold={held.handlers} table={() => <FunctionTable rows={rows} names={names} />}>
       {value === null ? (
         <Reading what="functions" />
       ) : rows.length === 0 ? (
         <Empty>{value.total === 0 ? 'No function statistics yet.' : `No anomalies in ${exact(value.total)} functions.`}</Empty>
       ) : (
-        <ol class="function-list" {...held.handlers}>
+        <ol class="function-list">
           {rows.map((row) => (
             <li key={`${row.program} ${row.name}`}>
               <FunctionBar row={row} text={names.get(row.name)?.text ?? row.name} tag={names.get(row.name)?.tag ?? ''} value={inUnit(row.severity_us, unit)} share={row.severity_us / most} />

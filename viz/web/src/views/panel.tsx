@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, HTMLAttributes } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { go, view } from '../state/address';
 
@@ -8,17 +8,19 @@ interface PanelProps {
   /** One sentence for those who do not see the picture. */
   summary: string;
   actions?: ComponentChildren;
+  /** Handlers that keep the panel's list still. */
+  hold?: HTMLAttributes<HTMLElement>;
   /** The same content as a table; where there is none, the panel is one. */
   table?: () => ComponentChildren;
   children: ComponentChildren;
 }
 
 /** A titled part of the page; key T swaps a picture for its table. */
-export function Panel({ name, title, summary, actions, table, children }: PanelProps) {
+export function Panel({ name, title, summary, actions, hold, table, children }: PanelProps) {
   const id = useId();
   const asTable = table !== undefined && view.value.tables.includes(name);
   return (
-    <figure class={`panel ${name}`} aria-labelledby={id} data-panel={name} data-twin={table ? 'yes' : undefined}>
+    <figure class={`panel ${name}`} aria-labelledby={id} data-panel={name} data-twin={table ? 'yes' : undefined} {...hold}>
       <figcaption>
         <h2 id={id}>{title}</h2>
         <span class="hidden">{summary}</span>
@@ -69,23 +71,25 @@ export function useHeld<T>(value: T, keyOf: (value: T) => string) {
   const newest = useRef(value);
   newest.current = value;
   const question = useRef('');
+  const asked = useRef(false);
   const hold = (): void => setHeld((now) => now ?? newest.current);
   const release = (): void => {
     if (!over.current.pointer && !over.current.focus) setHeld(null);
   };
   useEffect(() => {
-    if (held !== null && keyOf(held) === keyOf(value)) setHeld(value);
+    if (asked.current ? over.current.pointer || over.current.focus : held !== null && keyOf(held) === keyOf(value)) setHeld(value);
+    asked.current = false;
   }, [value]);
   return {
     shown: held ?? value,
     waits: held !== null && keyOf(held) !== keyOf(value),
-    update: () => setHeld(null),
+    update: () => setHeld(newest.current),
     /** Another question was asked: the old answer must not stay. */
     ask(key: string) {
-      if (question.current !== key) {
-        question.current = key;
-        if (held !== null) setHeld(null);
-      }
+      if (question.current === key) return;
+      asked.current = question.current !== '';
+      question.current = key;
+      if (held !== null) setHeld(null);
     },
     handlers: {
       onPointerEnter: () => {

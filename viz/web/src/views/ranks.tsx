@@ -5,6 +5,7 @@ import { MOST_RANKS, toggleRank } from '../lib/view';
 import { go, view } from '../state/address';
 import { hideTip, hoveredRank, say, showTip } from '../state/page';
 import { hasSelection, programs, ranking, slots } from '../state/session';
+import { Field } from './field';
 import { Mark } from './mark';
 import { Empty, Panel, Reading, useHeld } from './panel';
 
@@ -33,6 +34,7 @@ export function Ranks() {
       title="Ranks"
       summary={shown ? summaryOf(shown) : ''}
       actions={<Choices waits={held.waits} update={held.update} />}
+      hold={held.handlers}
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (
@@ -40,7 +42,7 @@ export function Ranks() {
       ) : shown.ranks === 0 ? (
         <Empty>No rank has reported a step yet.</Empty>
       ) : (
-        <div class="rank-lists" {...held.handlers}>
+        <div class="rank-lists">
           <RankList title={`most, of ${exact(shown.ranks)}`} rows={shown.top} most={most} statistic={shown.statistic} name="top" />
           <RankList title="least" rows={shown.bottom} most={most} statistic={shown.statistic} name="bottom" />
         </div>
@@ -64,19 +66,18 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
           </option>
         ))}
       </select>
-      <label class="inline">
-        N
-        <input
-          type="number"
-          min={1}
-          max={MOST_RANKS}
-          value={n}
-          onChange={(event) => {
-            const value = Math.round(event.currentTarget.valueAsNumber);
-            if (value >= 1) go({ n: Math.min(MOST_RANKS, value) });
-          }}
-        />
-      </label>
+      <Field
+        label="N"
+        hint="5"
+        value={String(n)}
+        range={[1, MOST_RANKS]}
+        apply={(text) => {
+          const given = Number(text);
+          if (!Number.isInteger(given) || given < 1 || given > MOST_RANKS) return false;
+          go({ n: given });
+          return true;
+        }}
+      />
       {waits && (
         <button class="quiet" onClick={update}>
           order changed · update

@@ -52,8 +52,10 @@ export function StepChart({ series, zoom }: Props) {
     if (drag) return setDrag({ ...drag, to: x });
     const found = nearest(drawn.points, x, y);
     const gap = found ? undefined : drawn.gaps.find((one) => x >= one.x0 && x <= one.x1 && Math.abs(y - one.y) <= 4);
-    show(found);
-    if (gap) showTip({ x: event.clientX, y: event.clientY, lines: gapTip(gap) });
+    if (!gap) return show(found);
+    setFocus(null);
+    hoveredRank.value = gap.series.rank;
+    showTip({ x: event.clientX, y: event.clientY, lines: gapTip(gap) });
   };
   const release = (event: PointerEvent): void => {
     if (brush) go({ steps: brush, cursor: null });

@@ -1,0 +1,162 @@
+"""Following a run over a real broker, and by its store alone."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import redis
+
+from chimbuko.broker import PrivateBroker, connect
+from chimbuko.errors import ServiceError
+from chimbuko.messages import FRAMES, PAYLOAD, Frame
+from chimbuko.provenance.queries import open_run
+from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.viz import feed as feed_module
+from chimbuko.viz.feed import Feed, Update
+from tests.viz.made_run import MadeRun, make_run, store
+
+WAIT_S = 20.0
+
+
+class Listener:
+    """Collects updates, and waits for what they must come to."""
+
+    def __init__(self) -> None:
+        self.updates: queue.Queue[Update] = queue.Queue()
+        self.steps: dict[tuple[int, int], list[int]] = {}
+
+    def until(self, happened: Callable[[Update], bool]) -> Update:
+        """The first update for which it is true."""
+        while True:
+            update = self.updates.get(timeout=WAIT_S)
+            for key, steps in update.steps.items():
+                self.steps.setdefault(key, []).extend(step.step for step in steps)
+            if happened(update):
+                return update
+
+
+@contextmanager
+def following(made: MadeRun, broker_url: str | None) -> Iterator[tuple[Feed, Listener]]:
+    """A feed of the run at work."""
+    feed = Feed(made.directory, open_run(made.directory), broker_url)
+    listener = Listener()
+    feed.on_update = listener.updates.put
+    feed.start()
+    try:
+        yield feed, listener
+    finally:
+        feed.stop()
+
+
+def publish(client: redis.Redis, frame: Frame) -> None:
+    """As the parameter server does."""
+    client.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(frame)})
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> MadeRun:
+    """A run that goes on, of which the first 20 steps are stored."""
+    return make_run(tmp_path / "heat", "running", 20)
+
+
+def test_frames_extend_what_the_store_knew(running: MadeRun, broker: PrivateBroker) -> None:
+    client = connect(broker.url)
+    publish(client, running.frame(1, 20))
+    with following(running, broker.url) as (feed, listener):
+        listener.until(lambda update: update.status.last_step == 20)
+        publish(client, running.frame(2, 21))
+        update = listener.until(lambda update: update.status.last_step == 21)
+        assert update.status.anomalies == sum(row.total for row in running.rank_statistics(22))
+        assert {(row.rank, row.steps, row.total) for row in feed.ranking("total", 5).top} == {
+            (row.rank, row.steps, row.total) for row in running.rank_statistics(22)
+        }
+        assert listener.steps[0, 1] == [20, 21]
+        assert (0, 2) not in listener.steps, "rank 2 lost these steps"
+        assert [step.step for step in feed.recent_steps([(0, 1)])] == [20, 21]
+    client.close()
+
+
+def test_missed_frames_are_made_up_for_from_the_store(
+    running: MadeRun, broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "STORE_EVERY_S", 0.0)
+    client = connect(broker.url)
+    publish(client, running.frame(1, 20))
+    with following(running, broker.url) as (feed, listener):
+        listener.until(lambda update: update.status.last_step == 20)
+        engine = open_for_writing(running.directory.read_info().store_url)
+        store(Writer(engine, running.directory.read_info().id), running, 20, 31)
+        engine.dispose()
+        client.xadd(FRAMES, {PAYLOAD: b"\xc1 not a frame"})
+        update = listener.until(lambda update: update.resync)
+        assert update.status.last_step == 30
+        assert feed.ranking("mean", 9).ranks == 5
+        publish(client, running.frame(9, 35))
+        assert listener.until(lambda update: update.resync).status.last_step == 35
+    client.close()
+
+
+def test_a_broker_that_comes_back_is_followed_again(
+    running: MadeRun, broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chimbuko.viz.status.STALE_AFTER_S", 0.5)
+    client = connect(broker.url)
+    publish(client, running.frame(1, 20))
+    with following(running, broker.url) as (_, listener):
+        listener.until(lambda update: update.status.last_step == 20)
+        broker.stop()
+        update = listener.until(lambda update: "broker has not answered" in update.status.sentence)
+        assert update.status.state == "stale"
+        assert update.status.last_step == 20, "what was known stays known"
+        broker.start()
+        publish(client, running.frame(2, 21))
+        update = listener.until(lambda update: update.status.last_step == 21)
+        assert "broker" not in update.status.sentence
+    client.close()
+
+
+def test_the_end_is_noticed_and_the_store_read_once_more(running: MadeRun, broker: PrivateBroker) -> None:
+    client = connect(broker.url)
+    with following(running, broker.url) as (_, listener):
+        publish(client, running.frame(1, 30, is_last=True))
+        update = listener.until(lambda update: update.status.state == "ended")
+        assert "being stored" in update.status.sentence
+        info = running.directory.read_info()
+        engine = open_for_writing(info.store_url)
+        store(Writer(engine, info.id), running, 20, 60)
+        engine.dispose()
+        running.directory.write_info(msgspec.structs.replace(info, state="finished", exit_code=0))
+        update = listener.until(lambda update: update.resync)
+        assert update.status.sentence == "Finished, exit 0."
+        assert update.status.last_step == 59
+    client.close()
+
+
+def test_without_broker_the_store_is_followed(running: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "STORE_EVERY_S", 0.0)
+    with following(running, None) as (feed, listener):
+        listener.until(lambda update: update.status.last_step == 19)
+        engine = open_for_writing(running.directory.read_info().store_url)
+        store(Writer(engine, running.directory.read_info().id), running, 20, 40)
+        engine.dispose()
+        update = listener.until(lambda update: update.status.last_step == 39)
+        assert update.resync
+        assert not feed.is_live
+
+
+def test_a_heartbeat_comes_even_when_nothing_happens(finished: MadeRun) -> None:
+    with following(finished, None) as (_, listener):
+        first = listener.until(lambda update: True)
+        assert listener.until(lambda update: update.status.version == first.status.version)
+
+
+def test_a_url_that_is_none_is_not_repeated(finished: MadeRun) -> None:
+    with pytest.raises(ServiceError, match="cannot be understood") as error:
+        Feed(finished.directory, open_run(finished.directory), "http://:hidden@127.0.0.1")
+    assert "hidden" not in str(error.value)
