@@ -150,9 +150,16 @@ class _Events:
     def send(self, update: Update) -> None:
         """One event to each page."""
         status = as_object(update.status)
-        steps = {rank_text(key): [step_row(step) for step in rows] for key, rows in update.steps.items()}
         with self._lock:
             watched = dict(self._watched)
+        # Of 10,000 ranks a page watches at most a few: only those are worth converting.
+        wanted = {rank for ranks in watched.values() for rank in ranks}
+        texts = {key: rank_text(key) for key in update.steps}
+        steps = {
+            texts[key]: [step_row(step) for step in rows]
+            for key, rows in update.steps.items()
+            if texts[key] in wanted
+        }
         for page, ranks in watched.items():
             frame = {
                 "status": status,

@@ -34,9 +34,7 @@ export function Field({ label, hint, value, search, range, apply }: FieldProps) 
       <input
         ref={input}
         class={search ? 'wide' : range ? undefined : 'narrow'}
-        type={range ? 'number' : 'text'}
-        min={range?.[0]}
-        max={range?.[1]}
+        {...(range ? { type: 'number' as const, min: range[0], max: range[1] } : { type: 'text' as const })}
         placeholder={hint}
         spellcheck={false}
         data-search={search ? '' : undefined}
