@@ -64,7 +64,7 @@ def command(
     else:
         raise ConfigError(f"{program}: no such Python script")
     sys.argv = [program, *arguments]
-    # Registered before the tracer's own, so it comes after it: the last thing this process does.
+    # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank)
     try:
@@ -112,5 +112,6 @@ _interrupted: list[BaseException] = []
 def _end_as_interrupted() -> None:
     """A program that Ctrl-C has ended died of that signal, for all who wait for it."""
     if _interrupted:
+        session.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)

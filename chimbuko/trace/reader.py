@@ -205,6 +205,17 @@ class StreamReader:
             names.program = names.program or _text(described)
 
 
+def check_recorded(path: Path) -> None:
+    """Refuse what is not a recorded stream.
+
+    Raises
+    ------
+    TraceFormatError
+        It cannot be opened as a BP file.
+    """
+    StreamReader(path, "BPFile").close()
+
+
 def _text(described: dict[str, Any]) -> str:
     """An attribute's text: the low-level listing puts literal double quotes around it."""
     value = str(described["Value"])
@@ -212,6 +223,6 @@ def _text(described: dict[str, Any]) -> str:
 
 
 def adios2_reason(error: Exception) -> str:
-    """The last sentence of an ADIOS2 message, which begins with decorations."""
+    """What an ADIOS2 message says, without the decorations that it begins with."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error)).split())
-    return text.rsplit(" : ", 1)[-1] or type(error).__name__
+    return text.partition("> : ")[2] or text or type(error).__name__

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 import chimbuko
@@ -59,10 +60,12 @@ class Recorder:
         self._metadata = {(0, key): value for key, value in describe_process(time.time_ns() // 1000).items()}
         # Plain descriptors: a file object in a forked child could flush or close what is not the child's.
         self._to_writer, self._from_writer = _start_writer()
+        # At once: a program may end before a thread gets its turn. A writer that is gone says why later.
+        with suppress(BrokenPipeError):
+            _send(self._to_writer, Header(program, rank, offset_ns))
+            self._hand_over(is_last=False)
         self._stopping = threading.Event()
-        self._feeder = threading.Thread(
-            target=self._feed, args=(Header(program, rank, offset_ns),), name="chimbuko-tracer", daemon=True
-        )
+        self._feeder = threading.Thread(target=self._feed, name="chimbuko-tracer", daemon=True)
         self._feeder.start()
 
     def buffer(self) -> ThreadBuffer:
@@ -129,9 +132,8 @@ class Recorder:
         os.close(self._to_writer)
         os.close(self._from_writer)
 
-    def _feed(self, header: Header) -> None:
+    def _feed(self) -> None:
         try:
-            _send(self._to_writer, header)
             while not self._stopping.wait(HANDOVER_PERIOD_S):
                 self._hand_over(is_last=False)
             self._hand_over(is_last=True)

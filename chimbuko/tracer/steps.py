@@ -29,6 +29,8 @@ Step = tuple[UInt64Array, UInt64Array, UInt64Array]
 
 MAIN_THREAD = 0
 ROW_BYTES = 48
+LARGEST_STEP_BYTES = 4 << 20
+"""A reader that shall keep up wants steps below 5 MB; rows of messages are larger than ``ROW_BYTES``."""
 
 
 class _Thread:
@@ -38,6 +40,10 @@ class _Thread:
         self.events = np.empty((0, EVENT_COLUMNS), np.int64)
         self.comms = np.empty((0, COMM_COLUMNS), np.int64)
         self.counters = np.empty((0, COUNTER_COLUMNS), np.int64)
+
+    @property
+    def arrays(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        return self.events, self.comms, self.counters
 
 
 class StepBuilder:
@@ -72,15 +78,15 @@ class StepBuilder:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the step if it were cut now."""
-        return ROW_BYTES * sum(len(t.events) + len(t.comms) + len(t.counters) for t in self._threads.values())
+        """Size of all rows that are in no step yet."""
+        return ROW_BYTES * sum(len(rows) for thread in self._threads.values() for rows in thread.arrays)
 
-    def cut(self) -> Step:
-        """The step of all rows up to where they are complete; the others stay for the next."""
-        return self._step(self._complete_until_ns)
+    def cut(self) -> list[Step]:
+        """Steps of all rows up to where they are complete; the others stay for the next."""
+        return self._cut_until(self._complete_until_ns)
 
-    def cut_last(self, end_ns: int | None) -> Step:
-        """The step of all rows that are left.
+    def cut_last(self, end_ns: int | None) -> list[Step]:
+        """Steps of all rows that are left; at least one, which ends the stream.
 
         Parameters
         ----------
@@ -93,7 +99,21 @@ class StepBuilder:
             still_open = open_timers(self._open_on_main, main.events[:, 0])
             exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
             main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
-        return self._step(np.iinfo(np.int64).max)
+        return self._cut_until(np.iinfo(np.int64).max)
+
+    def _cut_until(self, until_ns: int) -> list[Step]:
+        """All rows before ``until_ns``, in steps that a reader can digest."""
+        steps = []
+        while self.size_bytes > LARGEST_STEP_BYTES:
+            times = np.concatenate(
+                [rows[:, -1] for thread in self._threads.values() for rows in thread.arrays]
+            )
+            position = LARGEST_STEP_BYTES // ROW_BYTES
+            full_ns = max(int(np.partition(times, position)[position]), int(times.min()) + 1)
+            if full_ns >= until_ns:
+                break
+            steps.append(self._step(full_ns))
+        return [*steps, self._step(until_ns)]
 
     def _step(self, until_ns: int) -> Step:
         events, comms, counters = [], [], []

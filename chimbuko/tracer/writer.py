@@ -14,16 +14,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.trace.tau import WriterSettings
 from chimbuko.tracer.handover import Handover, Header
-from chimbuko.tracer.steps import StepBuilder
+from chimbuko.tracer.steps import LARGEST_STEP_BYTES, StepBuilder
 
-CUT_ABOVE_BYTES = 4 << 20
-"""A step that has grown to this is written early. A reader wants less than 5 MB, and one
-thread adds at most 2.5 MB (at 1 µs a call) between two handovers."""
 STUCK_AFTER_S = 30
 """A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
 
@@ -35,9 +33,9 @@ def main() -> None:
     try:
         write_stream(sys.stdin.buffer)
     except ChimbukoError as error:
-        print(error, flush=True)
+        _complain(str(error))
     except Exception as error:
-        print(f"{type(error).__name__}: {error}".splitlines()[0], flush=True)
+        _complain(f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def write_stream(source: BinaryIO) -> None:
@@ -64,10 +62,18 @@ def write_stream(source: BinaryIO) -> None:
                 end_ns = handover.complete_until_ns
                 break
             is_due = settings.is_periodic and time.monotonic() - last_cut >= settings.period_us * 1e-6
-            if builder.size_bytes and (is_due or builder.size_bytes > CUT_ABOVE_BYTES):
-                stream.write_step(*builder.cut(), builder.names)
+            if builder.size_bytes and (is_due or builder.size_bytes > LARGEST_STEP_BYTES):
+                for step in builder.cut():
+                    stream.write_step(*step, builder.names)
                 last_cut = time.monotonic()
-        stream.write_step(*builder.cut_last(end_ns), builder.names)
+        for step in builder.cut_last(end_ns):
+            stream.write_step(*step, builder.names)
+
+
+def _complain(reason: str) -> None:
+    # Nobody listens any more if the program was killed.
+    with suppress(BrokenPipeError):
+        print(reason, flush=True)
 
 
 def _ignore_signals() -> None:
