@@ -1,0 +1,175 @@
+"""A made-up trace in TAU's layout, with a known set of abnormal calls.
+
+Run: python benchmarks/generate.py PATH [--rows N] [--rows-per-step N] [--engine SST] [--seed N]
+
+One rank, one thread. Below a root that never ends, calls nest up to five deep, each level with twenty
+functions of its own. Runtimes are log-normal about the function's mean; one call in a thousand takes
+5 to 20 times the mean. Of all rows 80 % are entries and exits, 12 % messages, 8 % counter values.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from chimbuko.records import call_id
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.trace.writer import StreamWriter
+
+LEVELS = 5
+FUNCTIONS_PER_LEVEL = 20
+FUNCTIONS = LEVELS * FUNCTIONS_PER_LEVEL
+ROOT = 0
+COMM_SHARE = 0.12
+COUNTER_SHARE = 0.08
+OUTLIER_SHARE = 0.001
+OUTLIER_FACTORS = (5.0, 20.0)
+SPREAD = 0.2
+"""σ of the logarithm of ordinary runtimes."""
+MEANS_US = (50.0, 1000.0)
+RANKS = 64
+START_US = 1_700_000_000_000_000
+
+
+class SyntheticTrace:
+    """Makes the steps of a trace one after the other, the same for the same seed.
+
+    ``injected`` lists the (step, row) of the ENTRY of each abnormal call so far.
+    """
+
+    def __init__(self, rows_per_step: int, seed: int = 1) -> None:
+        self.names = StreamNames(
+            timers={ROOT: "main"} | {1 + i: _function_name(i) for i in range(FUNCTIONS)},
+            counters={0: "TIME", 1: "bytes sent"},
+            event_types={int(kind): kind.name for kind in EventType},
+            program="synthetic",
+        )
+        self.injected: list[tuple[int, int]] = []
+        self._comms = int(COMM_SHARE * rows_per_step)
+        self._counters = int(COUNTER_SHARE * rows_per_step)
+        self._events = rows_per_step - self._comms - self._counters
+        self._random = np.random.default_rng(seed)
+        self._mean_us = self._random.uniform(*MEANS_US, 1 + FUNCTIONS)
+        self._open = np.zeros((LEVELS + 1, 2), np.int64)
+        self._state = np.array([-1, START_US])
+        self._step = 0
+
+    def next_step(self) -> TraceStep:
+        """The next step, in arrays of its own."""
+        n = self._events
+        random = self._random
+        is_outlier = random.random(n) < OUTLIER_SHARE
+        ordinary = random.lognormal(-0.5 * SPREAD**2, SPREAD, n)
+        factors = np.where(is_outlier, random.uniform(*OUTLIER_FACTORS, n), ordinary)
+        goes_down = random.random(n) < 0.5
+        choices = random.integers(0, FUNCTIONS_PER_LEVEL, n)
+        events = np.zeros((n, 6), np.uint64)
+        _walk(goes_down, choices, factors, self._mean_us, self._open, self._state, events)
+        is_entry = events[:, 3] == EventType.ENTRY
+        is_injected = is_outlier & is_entry & (events[:, 4] != ROOT)
+        self.injected += [(self._step, int(row)) for row in np.flatnonzero(is_injected)]
+        step = TraceStep(self._step, events, self._made_comms(events), self._made_counters(events))
+        self._step += 1
+        return step
+
+    def _made_comms(self, events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        rows = np.zeros((self._comms, 8), np.uint64)
+        rows[:, 3] = self._random.integers(EventType.SEND, EventType.RECV + 1, len(rows))
+        rows[:, 5] = self._random.integers(0, RANKS, len(rows))
+        rows[:, 6] = 8 * self._random.integers(1, 4096, len(rows))
+        rows[:, 7] = _times_between(events, len(rows))
+        return rows
+
+    def _made_counters(self, events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        rows = np.zeros((self._counters, 6), np.uint64)
+        rows[:, 3] = 1
+        rows[:, 4] = self._random.integers(1, 1 << 20, len(rows))
+        rows[:, 5] = _times_between(events, len(rows))
+        return rows
+
+
+def _function_name(number: int) -> str:
+    level, index = divmod(number, FUNCTIONS_PER_LEVEL)
+    return f"void Solver::level_{level + 1}_stage_{index:02}(double *, int) [{{solver.cpp}} {{{number},1}}]"
+
+
+def _times_between(events: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
+    """Times spread evenly over the rows of ``events``, each half-way between two of them."""
+    before = np.arange(count) * (len(events) - 1) // max(count, 1)
+    return (events[before, 5] + events[before + 1, 5]) // np.uint64(2)
+
+
+@njit(cache=True)
+def _walk(
+    goes_down: npt.NDArray[np.bool_],
+    choices: npt.NDArray[np.int64],
+    factors: npt.NDArray[np.float64],
+    mean_us: npt.NDArray[np.float64],
+    open_calls: npt.NDArray[np.int64],
+    state: npt.NDArray[np.int64],
+    events: npt.NDArray[np.uint64],
+) -> None:
+    """Fill ``events`` by a random walk through the call tree.
+
+    ``open_calls`` i8[LEVELS + 1, 2] holds function and remaining runtime of the open calls, ``state``
+    their depth and the clock, from one step to the next. Half of a call's own time passes after its
+    ENTRY, half before its EXIT.
+    """
+    depth, clock = state[0], state[1]
+    for i in range(len(events)):
+        if depth < 1 or (depth < LEVELS and goes_down[i]):
+            depth += 1
+            function = 0 if depth == 0 else 1 + (depth - 1) * FUNCTIONS_PER_LEVEL + choices[i]
+            half_us = np.int64(0.5 * factors[i] * mean_us[function])
+            open_calls[depth, 0] = function
+            open_calls[depth, 1] = half_us
+            events[i, 4] = function
+            events[i, 5] = clock
+            clock += half_us + 1
+        else:
+            clock += open_calls[depth, 1]
+            events[i, 3] = 1
+            events[i, 4] = open_calls[depth, 0]
+            events[i, 5] = clock
+            clock += 2
+            depth -= 1
+    state[0], state[1] = depth, clock
+
+
+def steps_of(trace: SyntheticTrace, count: int) -> Iterator[TraceStep]:
+    """The next ``count`` steps."""
+    return (trace.next_step() for _ in range(count))
+
+
+def write_trace(path: Path, steps: int, rows_per_step: int, engine: str = "BP5", seed: int = 1) -> set[str]:
+    """Write a trace; returns the ids of its abnormal calls."""
+    trace = SyntheticTrace(rows_per_step, seed)
+    with StreamWriter(path, engine) as writer:
+        for step in steps_of(trace, steps):
+            writer.write_step(step.events, step.comms, step.counters, trace.names)
+    return {call_id(0, 0, step, row) for step, row in trace.injected}
+
+
+def main() -> None:
+    """Write one trace."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("path", type=Path, help="the stream's path, ending in .bp")
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows-per-step", type=int, default=500_000)
+    parser.add_argument("--engine", default="BP5", choices=("BP4", "BP5", "SST"))
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    steps = max(options.rows // options.rows_per_step, 1)
+    injected = write_trace(options.path, steps, options.rows_per_step, options.engine, options.seed)
+    print(
+        f"{steps} steps of {options.rows_per_step:,} rows, {len(injected):,} abnormal calls: {options.path}"
+    )
+
+
+if __name__ == "__main__":
+    main()
