@@ -87,8 +87,9 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
     """
     if any(is_kind(function) for is_kind in _KINDS_THAT_PAUSE):
         return function
-    name = function_name(function.__code__)
-    exclude(function.__code__)
+    code = getattr(function, "__code__", None)
+    name = function_name(code) if code else getattr(function, "__qualname__", repr(function))
+    exclude(code)
 
     @functools.wraps(function)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -102,7 +103,7 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
     """Keep ``function`` out of the trace: its time counts as its caller's."""
-    exclude(function.__code__)
+    exclude(getattr(function, "__code__", None))
     return function
 
 

@@ -34,8 +34,10 @@ def function_name(code: CodeType) -> str:
     return f"{code.co_qualname} [{{{Path(code.co_filename).name}}}{{{code.co_firstlineno}}}]"
 
 
-def exclude(code: CodeType) -> None:
-    """Keep a function out of the recording of functions."""
+def exclude(code: CodeType | None) -> None:
+    """Keep a function out of the recording of functions; without Python code it is out anyway."""
+    if code is None:
+        return
     key = id(code)
 
     def forget(_: weakref.ref[CodeType]) -> None:
