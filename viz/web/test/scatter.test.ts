@@ -38,6 +38,12 @@ test('a gap is not a zero', () => {
   expect(drawn.gaps.map((gap) => gap.steps)).toEqual([[1, 2]]);
 });
 
+test('equal counts of several ranks do not hide each other, and stay within their step', () => {
+  const drawn = layout([series([2, 2]), series([2, 2], '0:2', 1), series([2, 2], '0:3', 2)], null, 400, 200);
+  expect(new Set(drawn.points.map((point) => point.x)).size).toBe(6);
+  for (const point of drawn.points) expect(stepAt(drawn, point.x)).toBe(point.row[0]);
+});
+
 test('zoom shows only its steps', () => {
   const drawn = layout([series([9, 1, 2, 0, 5])], [1, 3], 400, 200);
   expect(drawn.points.map((point) => point.row[0])).toEqual([1, 2, 3]);

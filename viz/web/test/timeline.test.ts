@@ -35,9 +35,9 @@ test('each call once, callers above, the call itself told apart', () => {
   expect(timeline.bars.filter((bar) => bar.open).map((bar) => bar.id)).toEqual(['main', 'after']);
 });
 
-test('known from the first entry to the last exit of the window, and the picture is a little wider', () => {
+test('known from the first entry to the last entry of the window, and the picture is wider than its calls', () => {
   const timeline = timelineOf(record);
-  expect([timeline.knownStart, timeline.knownEnd]).toEqual([500, 5000]);
+  expect([timeline.knownStart, timeline.knownEnd]).toEqual([500, 5100]);
   expect(timeline.start).toBeLessThan(500);
   expect(timeline.end).toBeGreaterThan(5000);
 });

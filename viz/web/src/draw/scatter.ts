@@ -81,8 +81,9 @@ function paintRow(context: CanvasRenderingContext2D, layout: Layout, rank: RankK
   const [first, last] = [points[0], points[points.length - 1]];
   if (!first || !last) return;
   const half = (xOf(layout, 1) - xOf(layout, 0)) / 2;
+  const x0 = xOf(layout, first.row[0]) - half;
   context.fillStyle = slotColour(first.series.slot, theme);
-  context.fillRect(first.x - half, y - 1, last.x - first.x + 2 * half, 2);
+  context.fillRect(x0, y - 1, xOf(layout, last.row[0]) + half - x0, 2);
   context.fillStyle = colour('tick', theme);
 }
 

@@ -68,7 +68,7 @@ export function layout(series: readonly Series[], zoom: Range | null, width: num
   const rows = new Map(series.map((one, index) => [one.rank, frame.base + 6 + (index + 0.5) * STRIP_ROW]));
   return {
     ...frame,
-    points: series.flatMap((one) => points(one, frame)),
+    points: series.flatMap((one, index) => points(one, frame, aside(frame, index, series.length))),
     gaps: series.flatMap((one) => gapsOf(one, frame, rows.get(one.rank) as number)),
     xTicks: ticks(range[0], range[1], Math.max(2, Math.floor((frame.right - frame.left) / 64))).map((step) => ({
       x: xOf(frame, step),
@@ -148,13 +148,19 @@ function ceiling(most: number): number {
   return most < 4 ? most + 1 : Math.ceil(most * 1.1);
 }
 
-function points(series: Series, frame: Frame): Point[] {
+/** Ranks stand side by side within a step, where there is room: equal counts would hide each other. */
+function aside(frame: Frame, index: number, among: number): number {
+  const step = xOf(frame, 1) - xOf(frame, 0);
+  return (index - (among - 1) / 2) * Math.min(6, (step * 0.8) / among);
+}
+
+function points(series: Series, frame: Frame, dx: number): Point[] {
   const found: Point[] = [];
   let drawn = '';
   for (let at = lowerBound(series.rows, frame.range[0]); at < series.rows.length; at++) {
     const row = series.rows[at] as StepRow;
     if (row[0] > frame.range[1]) break;
-    const [x, y] = [xOf(frame, row[0]), yOf(frame, row[4])];
+    const [x, y] = [xOf(frame, row[0]) + dx, yOf(frame, row[4])];
     // Where a pixel stands for several steps, equal ones are drawn once.
     const pixel = `${Math.round(x)} ${row[4]}`;
     if (pixel === drawn) continue;

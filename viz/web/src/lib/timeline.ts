@@ -43,10 +43,12 @@ export function groupOf(name: string): Group {
 export function timelineOf(record: CallRecord): Timeline {
   const closed = record.window.filter((call) => call.exit_us > 0);
   const times = closed.flatMap((call) => [call.entry_us, call.exit_us]);
-  const knownStart = Math.min(record.entry_us, ...record.window.map((call) => call.entry_us));
-  const knownEnd = Math.max(record.exit_us, ...times);
-  const margin = Math.max(1, (knownEnd - knownStart) * 0.04);
-  const [start, end] = [knownStart - margin, knownEnd + margin];
+  // Neighbours are kept in order of entry: what began after the last of them was not kept.
+  const entries = [record.entry_us, ...record.window.map((call) => call.entry_us)];
+  const [knownStart, knownEnd] = [Math.min(...entries), Math.max(...entries)];
+  const last = Math.max(record.exit_us, ...times);
+  const margin = Math.max(1, (last - knownStart) * 0.04);
+  const [start, end] = [knownStart - margin, last + margin];
   const bars = new Map<string, Bar>();
   const add = (call: { id: string; function: string; entry_us: number; exit_us: number; is_anomaly: boolean }, depth: number): void => {
     const open = call.exit_us === 0;

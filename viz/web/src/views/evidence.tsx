@@ -15,7 +15,7 @@ export function Stack({ record }: { record: CallRecord }) {
           const name = names.get(frame.function);
           return (
             <li key={frame.id} class={depth === 0 ? 'selected' : undefined} title={frame.function}>
-              <span class="stack-mark">{frame.is_anomaly ? '▲' : '·'}</span>
+              <span class={frame.is_anomaly ? 'stack-mark abnormal' : 'stack-mark'}>{frame.is_anomaly ? '▲' : '·'}</span>
               <span class="stack-name">{name?.text}</span>
               <span class="unit">{name?.file && `${name.file}:${name.line}`}</span>
               <span class="stack-time">{frame.exit_us === 0 ? 'open' : duration(frame.exit_us - frame.entry_us)}</span>
@@ -79,7 +79,7 @@ export function Messages({ record }: { record: CallRecord }) {
     inUnit(message.time_us - record.entry_us, unit),
     place(message.call_id),
   ]);
-  const columns = [['rank', false], ['size', true], ['tag', true], [`after entry, ${unit}`, true], ['in', false]] as const;
+  const columns = [['rank', false], ['size', true], ['tag', true], [`at, ${unit}`, true], ['in', false]] as const;
   return <Listed name="messages" title="Messages in the window" columns={columns} rows={rows} nothing="No message was sent or received in the window." />;
 }
 
@@ -87,7 +87,7 @@ export function Counters({ record }: { record: CallRecord }) {
   const place = placeOf(record);
   const unit = columnUnit(record.counters.map((counter) => counter.time_us - record.entry_us));
   const rows = record.counters.map((counter) => [counter.counter, exact(counter.value), inUnit(counter.time_us - record.entry_us, unit), place(counter.call_id)]);
-  const columns = [['counter', false], ['value', true], [`after entry, ${unit}`, true], ['in', false]] as const;
+  const columns = [['counter', false], ['value', true], [`at, ${unit}`, true], ['in', false]] as const;
   return <Listed name="counters" title="Counters in the window" columns={columns} rows={rows} nothing="No counter was recorded in the window." />;
 }
 
