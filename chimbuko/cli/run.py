@@ -16,6 +16,7 @@ from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.trace.discovery import find_recorded
+from chimbuko.trace.reader import check_recorded
 from chimbuko.trace.tau import application_settings
 
 
@@ -74,6 +75,8 @@ def command(
     if lockstep and not replay:
         raise ConfigError("--lockstep goes with --replay: how many streams a live program has is not known")
     recorded = find_recorded(trace or replay or "") if trace or replay else []
+    for stream in recorded:
+        check_recorded(stream.path)
     check_agents(agents, recorded)
     config = AnalysisConfig(
         alpha=alpha,

@@ -213,7 +213,10 @@ def check_recorded(path: Path) -> None:
     TraceFormatError
         It cannot be opened as a BP file.
     """
-    StreamReader(path, "BPFile").close()
+    try:
+        StreamReader(path, "BPFile", open_timeout_s=1.0).close()
+    except TraceFormatError as error:
+        raise TraceFormatError(f"{error}; leave it out of the pattern to analyse the others") from error
 
 
 def _text(described: dict[str, Any]) -> str:

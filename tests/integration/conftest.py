@@ -1,0 +1,170 @@
+"""Runs of the real command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chimbuko.provenance.calls import CallSummary
+from chimbuko.provenance.queries import open_run
+from chimbuko.records import StreamHealth
+from chimbuko.rundir import RunDirectory, RunInfo
+from examples.truth import InjectedDelay, all_anomalies, read_truth
+
+DATA = Path(__file__).parent.parent / "data"
+STAND_IN = Path(__file__).parent.parent / "stand_in" / "tau_exec"
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+class Run:
+    """One ``chimbuko run``, under way or ended."""
+
+    def __init__(
+        self, folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "chimbuko", "run", "--output", str(folder), *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+        )
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read_lines, daemon=True)
+        self._reader.start()
+
+    def wait_for_line(self, text: str, timeout_s: float = 60.0) -> str:
+        """The first line of output that holds ``text``."""
+        with self._news:
+            found = self._news.wait_for(
+                lambda: (
+                    next((line for line in self.lines if text in line), None)
+                    or (None if self.process.poll() is None else "ended")
+                ),
+                timeout_s,
+            )
+        assert found and found != "ended", f"no {text!r} in: {self.output}"
+        return found
+
+    def end(self, timeout_s: float = 100.0) -> int:
+        """Wait for its end; its exit code."""
+        code = self.process.wait(timeout_s)
+        self._reader.join(10)
+        return code
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    @property
+    def output(self) -> str:
+        """What it and its application have said so far."""
+        return "\n".join(self.lines)
+
+    @property
+    def info(self) -> RunInfo:
+        return RunDirectory(self.folder).read_info()
+
+    @property
+    def anomalies(self) -> list[CallSummary]:
+        with open_run(RunDirectory(self.folder)) as provenance:
+            return all_anomalies(provenance)
+
+    @property
+    def ids(self) -> set[str]:
+        return {call.id for call in self.anomalies}
+
+    @property
+    def health(self) -> list[StreamHealth]:
+        with open_run(RunDirectory(self.folder)) as provenance:
+            return provenance.health()
+
+    def processes(self, module: str) -> list[int]:
+        """Ids of the run's processes of one module, oldest first, found among its descendants."""
+        return sorted(pid for pid in descendants(self.process.pid) if module in command_line(pid))
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                with self._news:
+                    self.lines.append(line.rstrip("\n"))
+                    self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+
+def descendants(pid: int) -> list[int]:
+    """Ids of all processes below one."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(word) for word in task.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Command line of a process; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts runs, each in a folder of its own, and ends those that a failed test leaves."""
+    runs: list[Run] = []
+
+    def start_run(*arguments: str | Path, environment: dict[str, str] | None = None) -> Run:
+        run = Run(tmp_path / f"run{len(runs)}", *arguments, environment=environment)
+        runs.append(run)
+        return run
+
+    yield start_run
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.terminate()
+            run.end()
+
+
+@pytest.fixture(scope="session")
+def heat4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded MPI program with 41 delays."""
+    folder = tmp_path_factory.mktemp("heat4")
+    with tarfile.open(DATA / "heat4.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "heat4"
+
+
+@pytest.fixture(scope="session")
+def heat4_delays(heat4: Path) -> list[InjectedDelay]:
+    """Its delays."""
+    return read_truth(heat4.glob("truth*.txt"))
+
+
+@pytest.fixture(scope="session")
+def heat4_run(heat4: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Its offline analysis by one agent, to compare others with."""
+    run = Run(tmp_path_factory.mktemp("offline") / "run", "--trace", heat4 / "*.bp")
+    assert run.end() == 0, run.output
+    return run

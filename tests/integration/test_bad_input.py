@@ -1,0 +1,126 @@
+"""What goes wrong is said in one line, with the right exit code, and what was found is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import EXAMPLES, Run, Start
+
+
+def complaint(run: Run) -> str:
+    """The one line in which a run that did not begin says why."""
+    said = [line for line in run.lines if line.startswith("chimbuko: ")]
+    assert len(said) == 1, run.output
+    assert "Traceback" not in run.output
+    return said[0]
+
+
+def test_missing_stream(start: Start, tmp_path: Path) -> None:
+    run = start("--trace", tmp_path / "none-*.bp")
+    assert run.end() == 3
+    assert "no trace stream matches" in complaint(run)
+
+
+def test_folder_that_is_no_bp_file(start: Start, tmp_path: Path) -> None:
+    stream = tmp_path / "tau-metrics-app-0.bp"
+    stream.mkdir()
+    (stream / "md.idx").write_bytes(b"not an index")
+    run = start("--trace", stream)
+    assert run.end() == 3, run.output
+    assert "tau-metrics-app-0.bp" in run.output
+    assert "Traceback" not in run.output
+
+
+def test_truncated_file_keeps_what_was_found(start: Start, heat4: Path, tmp_path: Path) -> None:
+    for stream in heat4.glob("*.bp"):
+        shutil.copytree(stream, tmp_path / stream.name)
+    broken = tmp_path / "tau-metrics-heat2d-2.bp"
+    os.truncate(broken / "data.0", (broken / "data.0").stat().st_size * 2 // 3)
+    run = start("--trace", tmp_path / "*.bp")
+    assert run.end() == 0, run.output
+    states = {stream.rank: stream.state for stream in run.health}
+    assert states == {0: "ended", 1: "ended", 2: "broken", 3: "ended"}
+    assert "the end of 1 streams (0:2)" in run.output
+    assert {call.rank for call in run.anomalies} >= {0, 1, 3}
+
+
+def test_stream_without_its_metadata(start: Start, heat4: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "tau-metrics-heat2d-2.bp"
+    shutil.copytree(heat4 / broken.name, broken)
+    os.truncate(broken / "md.0", (broken / "md.0").stat().st_size // 2)
+    run = start("--trace", broken)
+    assert run.end() == 3
+    assert "tau-metrics-heat2d-2.bp" in complaint(run)
+
+
+def test_unwritable_output(start: Start, heat4: Path, tmp_path: Path) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    run = start("--trace", heat4 / "*.bp", "--output", occupied / "run")
+    assert run.end() == 2
+    assert "run folder cannot be written" in complaint(run)
+
+
+def test_occupied_port(start: Start) -> None:
+    with socket.socket() as occupier:
+        occupier.bind(("127.0.0.1", 0))
+        occupier.listen()
+        port = occupier.getsockname()[1]
+        run = start("--port", str(port), "--", "true")
+        assert run.end() == 4
+    assert str(port) in complaint(run)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [("no-such-program", 127, "no such command"), (str(EXAMPLES), 126, "cannot be run")],
+)
+def test_command_that_cannot_be_started(start: Start, command: str, code: int, words: str) -> None:
+    run = start("--no-dashboard", "--", command)
+    assert run.end() == code
+    assert words in run.output
+    assert "Traceback" not in run.output
+
+
+def test_exit_code_is_the_applications(start: Start) -> None:
+    run = start("--no-dashboard", "--", sys.executable, "-c", "raise SystemExit(7)")
+    assert run.end() == 7
+    assert run.info.exit_code == 7
+
+
+def test_killed_application_keeps_what_was_found(start: Start) -> None:
+    program = [sys.executable, EXAMPLES / "heat.py", "--traced", "--iterations", "100000"]
+    run = start("--period", "0.2", "--no-dashboard", "--", *program)
+    run.wait_for_line("heat: seed")
+    while not run_has_steps(run):
+        assert run.process.poll() is None, run.output
+    for pid in run.processes("heat.py"):
+        os.kill(pid, signal.SIGKILL)
+    assert run.end() == 128 + signal.SIGKILL, run.output
+    assert run.info.exit_code == 128 + signal.SIGKILL
+    assert sum(stream.calls for stream in run.health) > 0
+
+
+def test_interrupted_run_ends_in_order(start: Start) -> None:
+    run = start(
+        "--no-dashboard", "--", sys.executable, EXAMPLES / "heat.py", "--traced", "--iterations", "100000"
+    )
+    run.wait_for_line("heat: seed")
+    run.interrupt()
+    assert run.end() != 0
+    assert run.info.state == "interrupted"
+    assert run.processes("chimbuko") == []
+
+
+def run_has_steps(run: Run) -> bool:
+    """Whether every rank of a live run has stored a step."""
+    if not (run.folder / "provenance.sqlite").exists():
+        return False
+    return len([stream for stream in run.health if stream.steps > 1]) == 4
