@@ -14,7 +14,13 @@ from chimbuko.rundir import find_run
 
 @click.command("view")
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
-@click.option("--port", default=0, show_default=True, help="Port on the loopback; 0 takes any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port on the loopback; 0 takes any that is free.",
+)
 @click.option("--open", "path", default="/", help="Page to start at, as in the address of another dashboard.")
 def command(run_dir: Path | None, port: int, path: str) -> None:
     """Show a run in the browser; Ctrl-C ends it.
