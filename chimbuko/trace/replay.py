@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,9 +41,9 @@ class Pace:
     """Trace time of the replay's beginning."""
 
     def due_s(self, step: TraceStep) -> float:
-        """Seconds from the replay's beginning at which ``step`` was complete."""
-        end_us = max(int(array[:, -1].max(initial=0)) for array in (step.events, step.comms, step.counters))
-        return max(0, end_us - self.start_us) / 1e6 / self.factor
+        """Seconds from the replay's beginning at which ``step`` was complete; at once if it has no events."""
+        interval_us = step.interval_us()
+        return max(0, interval_us[1] - self.start_us) / 1e6 / self.factor if interval_us else 0.0
 
 
 def start_of(path: Path) -> int | None:
@@ -51,12 +52,12 @@ def start_of(path: Path) -> int | None:
     Raises
     ------
     TraceFormatError
-        It cannot be read.
+        It cannot be opened.
     """
-    with StreamReader(path, "BPFile") as reader:
+    with StreamReader(path, "BPFile") as reader, suppress(TraceFormatError):
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
-            if len(step.events):
-                return int(step.events[:, -1].min())
+            if interval_us := step.interval_us():
+                return interval_us[0]
     return None
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 ENTRY, EXIT, SEND, RECEIVE = range(4)
 """Event type ids of our streams, numbered as TAU usually does."""
 
+COMPLETE = "complete"
+"""The writer's last word when the stream is whole; anything else says what went wrong."""
+
 EVENT_COLUMNS = 2
 """Code and time; a code is ``timer << 1 | event type``."""
 COMM_COLUMNS = 5

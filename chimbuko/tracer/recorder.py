@@ -16,7 +16,15 @@ from pathlib import Path
 import chimbuko
 from chimbuko.trace.tau import TimerFilter
 from chimbuko.tracer.buffers import ThreadBuffer
-from chimbuko.tracer.handover import ENTRY, ROOT_TIMER, TIME_COUNTER_NAME, Handover, Header, ThreadRows
+from chimbuko.tracer.handover import (
+    COMPLETE,
+    ENTRY,
+    ROOT_TIMER,
+    TIME_COUNTER_NAME,
+    Handover,
+    Header,
+    ThreadRows,
+)
 from chimbuko.tracer.surroundings import describe_process
 
 HANDOVER_PERIOD_S = 0.1
@@ -151,10 +159,13 @@ class Recorder:
             # The writer has ended; it says why.
             self.is_recording = False
         os.close(self._to_writer)
-        with open(self._from_writer, "rb") as says:
-            complaint = says.read().decode(errors="replace").strip()
-        if complaint:
-            print(f"chimbuko: rank {self._rank} is not traced: {complaint}", file=sys.stderr)
+        with open(self._from_writer, encoding="utf-8", errors="replace") as writer:
+            last_word = writer.read().strip()
+        if last_word != COMPLETE:
+            reason = (
+                last_word or "the process that writes its stream waited too long for a reader, or was killed"
+            )
+            print(f"chimbuko: rank {self._rank} is not traced to its end: {reason}", file=sys.stderr)
 
     def _hand_over(self, is_last: bool) -> None:
         # Read before rows are taken: what is recorded meanwhile belongs to the next step.

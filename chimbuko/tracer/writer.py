@@ -3,7 +3,7 @@
 It stands beside the program because ADIOS2 holds Python's lock wherever it waits for a reader
 (measured: 1.1 s in one step with a slow reader, for ever in one that waits for its first reader),
 and because a program that is killed cannot finish its own stream. It reads handovers from its
-standard input until that ends, and says what went wrong, in one line, on its standard output.
+standard input until that ends, and says on its standard output, in one line, how it ended.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import BinaryIO
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.trace.tau import WriterSettings
-from chimbuko.tracer.handover import Handover, Header
+from chimbuko.tracer.handover import COMPLETE, Handover, Header
 from chimbuko.tracer.steps import LARGEST_STEP_BYTES, StepBuilder
 
-STUCK_AFTER_S = 30
+STUCK_AFTER_S = 10
 """A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
 
 
@@ -32,10 +32,14 @@ def main() -> None:
     _ignore_signals()
     try:
         write_stream(sys.stdin.buffer)
+        last_word = COMPLETE
     except ChimbukoError as error:
-        _complain(str(error))
+        last_word = str(error)
     except Exception as error:
-        _complain(f"{type(error).__name__}: {error}".splitlines()[0])
+        last_word = f"{type(error).__name__}: {error}".splitlines()[0]
+    # Nobody listens any more if the program was killed.
+    with suppress(BrokenPipeError):
+        print(last_word, flush=True)
 
 
 def write_stream(source: BinaryIO) -> None:
@@ -68,12 +72,6 @@ def write_stream(source: BinaryIO) -> None:
                 last_cut = time.monotonic()
         for step in builder.cut_last(end_ns):
             stream.write_step(*step, builder.names)
-
-
-def _complain(reason: str) -> None:
-    # Nobody listens any more if the program was killed.
-    with suppress(BrokenPipeError):
-        print(reason, flush=True)
 
 
 def _ignore_signals() -> None:

@@ -1,0 +1,126 @@
+"""What tracing costs a Python program: ns per call, traced and not, measured side by side.
+
+    python benchmarks/tracer.py [--json]
+
+Each figure is the median of rounds in which all kinds take turns, so that other work on the machine
+falls on all of them alike. The cost of a kind is its time less that of the same loop without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from chimbuko import tracer
+from chimbuko.tracer import session
+
+CALLS = 20_000
+ROUNDS = 15
+
+
+def empty() -> None:
+    pass
+
+
+@tracer.traced
+def decorated() -> None:
+    pass
+
+
+@tracer.untraced
+def calls() -> None:
+    for _ in range(CALLS):
+        empty()
+
+
+@tracer.untraced
+def decorated_calls() -> None:
+    for _ in range(CALLS):
+        decorated()
+
+
+@tracer.untraced
+def regions() -> None:
+    for _ in range(CALLS):
+        with tracer.region("region"):
+            pass
+
+
+@tracer.untraced
+def messages() -> None:
+    for _ in range(CALLS):
+        tracer.send(1, 2, 3)
+
+
+@tracer.untraced
+def counters() -> None:
+    for _ in range(CALLS):
+        tracer.counter("counter", 5.0)
+
+
+KINDS: dict[str, Callable[[], None]] = {
+    "function call": calls,
+    "decorated call": decorated_calls,
+    "region": regions,
+    "message": messages,
+    "counter": counters,
+}
+
+
+def ns_per_call(loop: Callable[[], None]) -> float:
+    start = time.perf_counter_ns()
+    loop()
+    return (time.perf_counter_ns() - start) / CALLS
+
+
+def measure() -> dict[str, dict[str, float]]:
+    """For each kind ns without a tracer, ns with it, and their ratio."""
+    without: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    active: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(ROUNDS):
+        for kind, loop in KINDS.items():
+            without[kind].append(ns_per_call(loop))
+        tracer.start("benchmark", 0)
+        for kind, loop in KINDS.items():
+            if kind == "function call":
+                session.trace_functions((), with_builtins=False)
+                active[kind].append(ns_per_call(loop))
+                sys.setprofile(None)
+            else:
+                active[kind].append(ns_per_call(loop))
+        tracer.stop()
+    medians = {kind: (statistics.median(without[kind]), statistics.median(active[kind])) for kind in KINDS}
+    return {
+        kind: {"untraced_ns": plain, "traced_ns": traced, "cost_ns": traced - plain, "ratio": traced / plain}
+        for kind, (plain, traced) in medians.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TAU_ADIOS2_FILENAME"] = os.path.join(folder, "tau-metrics")
+        results = measure()
+    if options.json:
+        print(json.dumps(results, indent=2))
+        return
+    print(f"{'':16}{'untraced':>10}{'traced':>10}{'cost':>10}   ns per call, median of {ROUNDS} rounds")
+    for kind, result in results.items():
+        print(
+            f"{kind:16}{result['untraced_ns']:10.0f}{result['traced_ns']:10.0f}{result['cost_ns']:10.0f}"
+            f"   {result['ratio']:.1f} times"
+        )
+
+
+if __name__ == "__main__":
+    main()
