@@ -28,6 +28,9 @@ SCALARS: Final = (
     "counter_count",
 )
 
+MAX_TIME_US: Final = 1 << 53
+"""In the year 2255: a time from here on, like a time of 0, is damage."""
+
 TAU_IO_NAME: Final = "TAU trace data"
 """The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
 
@@ -110,6 +113,17 @@ class TraceStep:
     """(N, 8), columns as in ``CommColumn``."""
     counters: UInt64Array
     """(N, 6), columns as in ``CounterColumn``."""
+
+    def interval_us(self) -> tuple[int, int] | None:
+        """First and last possible time of an event; None where there is none."""
+        times = self.events[:, EventColumn.TIME]
+        if not len(times):
+            return None
+        first, last = int(times.min()), int(times.max())
+        if first == 0 or last >= MAX_TIME_US:
+            possible = times[(times > 0) & (times < MAX_TIME_US)]
+            return (int(possible.min()), int(possible.max())) if len(possible) else None
+        return first, last
 
     @property
     def rows(self) -> int:
