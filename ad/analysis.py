@@ -61,6 +61,7 @@ class StreamAnalysis:
         self._touched = np.zeros(0, np.uint8)
         self._wanted = np.zeros(0, np.uint8)
         self._flagged = np.empty(0, np.int32)
+        self._interval_us = 0, 0
         self._steps = 0
         self._rows = 0
         self._size_bytes = 0
@@ -74,7 +75,10 @@ class StreamAnalysis:
         self._reserve(stacks.timers)
         completed = judge.learn(stacks.calls, stacks.count, stacks.is_named, self._own, self._touched)
         selected, anomalies = self._select()
-        view = StepView(step, names, stacks, anomalies, self._identity, self._config)
+        # A step without events has no time of its own.
+        end_us = self._interval_us[1]
+        self._interval_us = step.interval_us() or (end_us, end_us)
+        view = StepView(step, names, stacks, anomalies, self._interval_us, self._identity, self._config)
         records = self._windows.step(view, selected)
         severity_us = sum(selected[row][1].severity_us for row in anomalies)
         self._steps += 1

@@ -21,7 +21,7 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.records import CallRecord, Metadata, StepCount
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
-from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep
+from chimbuko.trace.schema import StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
@@ -127,9 +127,10 @@ class StreamChild:
 
     def _enter_epoch(self, step: TraceStep) -> None:
         """Close the epochs before the step's, and wait until all streams have."""
-        if not len(step.events):
+        interval_us = step.interval_us()
+        if interval_us is None:
             return
-        epoch = int(step.events[:, EventColumn.TIME].max()) // self._spec.config.period_us
+        epoch = interval_us[1] // self._spec.config.period_us
         if epoch <= self._epoch:
             return
         self._epoch = epoch

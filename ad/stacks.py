@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels import stack
 from chimbuko.ad.kernels.stack import CallTable, Points, ThreadTable
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import CommColumn, CounterColumn, EventType, StreamNames, TraceStep
 
 LOSS_NAMES = {
     stack.BAD_ORIGIN: "rows of another program or rank",
@@ -15,8 +15,9 @@ LOSS_NAMES = {
     stack.BAD_EVENT_TYPE: "rows with an unknown event type",
     stack.BAD_TIMER: "rows with an absurd timer",
     stack.EXIT_WITHOUT_ENTRY: "EXIT without ENTRY",
+    stack.BAD_TIME: "messages and counters with an absurd time",
     stack.LOST_EXIT: "calls whose EXIT was lost",
-    stack.TIME_REVERSED: "rows where time runs backwards",
+    stack.TIME_REVERSED: "rows whose time is absurd or runs backwards",
     stack.UNNAMED_TIMER: "rows of a timer not named yet",
     stack.MESSAGE_OUTSIDE_CALLS: "messages outside of calls",
     stack.COUNTER_OUTSIDE_CALLS: "counters outside of calls",
@@ -27,6 +28,7 @@ LOST_ROW_KINDS = (
     stack.BAD_EVENT_TYPE,
     stack.BAD_TIMER,
     stack.EXIT_WITHOUT_ENTRY,
+    stack.BAD_TIME,
 )
 """Kinds whose rows are not used at all; the rows of the other kinds are."""
 
@@ -90,8 +92,10 @@ class CallStacks:
         )
         self._progress[stack.NEXT_ROW] = 0
         self._reserve_calls(self.carried + len(step.events))
-        messages = self._chained(step.comms)
-        values = self._chained(step.counters)
+        messages = self._chained(step.comms, CommColumn.TIME)
+        values = self._chained(step.counters, CounterColumn.TIME)
+        # Counters may have brought threads that no message has.
+        messages = _with_heads(messages, len(self.threads.id))
         while True:
             need = stack.build_calls(
                 step.events,
@@ -146,14 +150,17 @@ class CallStacks:
         self.gap_steps += max(step - expected, 0)
         return True
 
-    def _chained(self, rows: npt.NDArray[np.uint64]) -> Points:
+    def _chained(self, rows: npt.NDArray[np.uint64], time_column: int) -> Points:
         points = Points(
             np.full(len(self.threads.id), stack.NONE, np.int32),
             np.empty(len(rows), np.int32),
             np.empty(len(rows), np.int32),
         )
+        rank = np.uint64(self.rank)
         while (
-            stack.chain_points(rows, np.uint64(self.rank), points, self.threads, self._progress, self.losses)
+            stack.chain_points(
+                rows, rank, int(time_column), points, self.threads, self._progress, self.losses
+            )
             != stack.DONE
         ):
             self._reserve_threads(2 * len(self.threads.id))

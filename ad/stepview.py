@@ -61,6 +61,8 @@ class StepView:
     ----------
     anomalies
         Rows of the call table that were flagged in this step.
+    interval_us
+        Start and end of the step.
     """
 
     def __init__(
@@ -69,14 +71,13 @@ class StepView:
         names: StreamNames,
         stacks: CallStacks,
         anomalies: set[int],
+        interval_us: tuple[int, int],
         identity: StreamIdentity,
         config: AnalysisConfig,
     ) -> None:
         self.step = step
         self.stacks = stacks
-        times = step.events[:, 5]
-        self.start_us = int(times.min()) if len(times) else 0
-        self.end_us = int(times.max()) if len(times) else 0
+        self.start_us, self.end_us = interval_us
         self._anomalies = anomalies
         self._names = names
         self._identity = identity

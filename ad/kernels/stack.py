@@ -13,34 +13,40 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from chimbuko.trace.schema import MAX_TIME_US
+
 NONE = -1
 
 # Flags of a call: any of them keeps it out of statistics and flags.
 FIRST = 1
 """First call of its function on its thread: pays for loading, compiling, caching."""
 UNCERTAIN = 2
-"""Its interval or its children are not trustworthy (lost EXIT below it, time running backwards)."""
+"""Its interval or its children are not trustworthy (rows lost below it, time running backwards)."""
 UNKNOWN = 4
 """Open across a gap in the stream."""
 LOST = 8
 """Its EXIT never came."""
 
-# Kinds of loss; rows are either used or counted under one of the first five.
+# Kinds of loss; rows are either used or counted under one of the first six.
 BAD_ORIGIN = 0
 BAD_THREAD = 1
 BAD_EVENT_TYPE = 2
 BAD_TIMER = 3
 EXIT_WITHOUT_ENTRY = 4
-LOST_EXIT = 5
-TIME_REVERSED = 6
-UNNAMED_TIMER = 7
-MESSAGE_OUTSIDE_CALLS = 8
-COUNTER_OUTSIDE_CALLS = 9
-LOSS_KINDS = 10
+BAD_TIME = 5
+LOST_EXIT = 6
+TIME_REVERSED = 7
+UNNAMED_TIMER = 8
+MESSAGE_OUTSIDE_CALLS = 9
+COUNTER_OUTSIDE_CALLS = 10
+LOSS_KINDS = 11
 
 MAX_THREAD_ID = 1 << 16
 MAX_THREADS = 1 << 12
 MAX_TIMERS = 1 << 20
+MAX_UNNAMED_TIMERS = 1 << 16
+"""Every table has a row for each timer up to the highest, so an id without a name must not be absurd:
+2^20 rows would cost each step 0.05 s and the process 300 MB."""
 MAX_UNWIND = 1 << 10
 """How many open calls an unmatched EXIT may look through: bounds the work per damaged row."""
 
@@ -88,7 +94,7 @@ class ThreadTable(NamedTuple):
     """Innermost open call, as a row of the call table, or -1."""
     last_time: npt.NDArray[np.uint64]
     tie_time: npt.NDArray[np.uint64]
-    """Time of the latest instant at which both a call event and a point stood."""
+    """Time of the step's latest instant at which both a call event and a point stood; 0 for none."""
     tie_mpi: npt.NDArray[np.int32]
     """MPI call that contains that instant, or -1."""
     tie_call: npt.NDArray[np.int32]
@@ -110,6 +116,7 @@ class Points(NamedTuple):
 def chain_points(
     rows: npt.NDArray[np.uint64],
     rank: np.uint64,
+    time_column: int,
     points: Points,
     threads: ThreadTable,
     progress: npt.NDArray[np.int64],
@@ -117,17 +124,23 @@ def chain_points(
 ) -> int:
     """Chain ``rows`` u8[n, columns], sorted by time, per thread. Returns ``DONE`` or ``NEED_THREADS``.
 
+    A point has nothing but its time to find its call by, so one without a possible time is lost.
+
     With more threads it begins anew, so losses are counted only at the end.
     """
     points.head[:] = NONE
     bad_origin = 0
     bad_thread = 0
+    bad_time = 0
     for i in range(len(rows) - 1, -1, -1):
         points.call[i] = NONE
         points.next[i] = NONE
         row = rows[i]
         if row[0] != 0 or row[1] != rank:
             bad_origin += 1
+            continue
+        if is_absurd(row[time_column]):
+            bad_time += 1
             continue
         number = _thread_number(row[2], threads, progress)
         if number == NONE:
@@ -139,7 +152,14 @@ def chain_points(
         points.head[number] = i
     losses[BAD_ORIGIN] += bad_origin
     losses[BAD_THREAD] += bad_thread
+    losses[BAD_TIME] += bad_time
     return DONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_absurd(time: np.uint64) -> bool:
+    """Whether a time cannot be one: 0, or later than the year 2255."""
+    return bool(time == 0 or time >= np.uint64(MAX_TIME_US))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -243,14 +263,6 @@ def build_calls(
         if event_type != entry_type and event_type != exit_type:
             losses[BAD_EVENT_TYPE] += 1
             continue
-        timer = row[4]
-        if timer >= timers:
-            if timer >= np.uint64(MAX_TIMERS):
-                losses[BAD_TIMER] += 1
-                continue
-            progress[NEXT_ROW] = i
-            progress[CALLS] = count
-            return NEED_TIMERS
         number = _thread_number(row[2], threads, progress)
         if number == NONE:
             losses[BAD_THREAD] += 1
@@ -259,13 +271,29 @@ def build_calls(
             progress[NEXT_ROW] = i
             progress[CALLS] = count
             return NEED_THREADS
+        top = threads.top[number]
+        timer = row[4]
+        is_known = timer < timers and is_named[timer] != 0
+        if timer >= np.uint64(MAX_UNNAMED_TIMERS) and not is_known:
+            losses[BAD_TIMER] += 1
+            if top != NONE:
+                calls.flags[top] |= UNCERTAIN
+            continue
+        if timer >= timers:
+            progress[NEXT_ROW] = i
+            progress[CALLS] = count
+            return NEED_TIMERS
         function = np.int32(timer)
         time = row[5]
-        top = threads.top[number]
         # A row is suspect when time runs backwards before it, and also just after it: one absurd
         # timestamp must not enter the statistics only because the others disagree with it.
         suspect = False
-        if time < threads.last_time[number]:
+        if is_absurd(time):
+            # The row still says where a call begins or ends in the order of its thread.
+            losses[TIME_REVERSED] += 1
+            suspect = True
+            time = max(threads.last_time[number], np.uint64(1))
+        elif time < threads.last_time[number]:
             losses[TIME_REVERSED] += 1
             suspect = True
         elif i + 1 < len(events):
@@ -302,6 +330,9 @@ def build_calls(
             call = _matching_call(top, function, calls, losses)
             if call == NONE:
                 losses[EXIT_WITHOUT_ENTRY] += 1
+                if top != NONE:
+                    # A call inside it was not seen: its exclusive time is not its own.
+                    calls.flags[top] |= UNCERTAIN
                 continue
             _complete(call, time, suspect, calls)
             threads.top[number] = calls.parent[call]
@@ -315,7 +346,7 @@ def build_calls(
     progress[CALLS] = count
     if has_points:
         for number in range(progress[THREADS]):
-            end = np.uint64(0xFFFFFFFFFFFFFFFF)
+            end = np.uint64(MAX_TIME_US)
             losses[MESSAGE_OUTSIDE_CALLS] += attach_until(
                 end, number, messages, comms, 7, True, calls, threads
             )
@@ -415,6 +446,8 @@ def _complete(call: int, time: np.uint64, suspect: bool, calls: CallTable) -> No
 def carry_open(calls: CallTable, threads: ThreadTable, progress: npt.NDArray[np.int64], flags: int) -> int:
     """Move the open calls to the front of the table, in order, and give them ``flags``; returns how many."""
     kept = 0
+    # Ties name rows of the table as it was.
+    threads.tie_time[:] = 0
     for number in range(progress[THREADS]):
         call = threads.top[number]
         while call != NONE:

@@ -196,9 +196,9 @@ class StreamReader:
         names = self.names
         if attribute.startswith("MetaData:"):
             _, rank, thread, key = attribute.split(":", 3) if attribute.count(":") >= 3 else ("", "", "", "")
-            if rank.isdigit() and thread.isdigit():
+            if _is_number(rank) and _is_number(thread):
                 names.metadata[(int(rank), int(thread), key)] = _text(described)
-        elif kind in ("timer", "counter", "event_type") and rest.isdigit():
+        elif kind in ("timer", "counter", "event_type") and _is_number(rest):
             known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
             known.setdefault(int(rest), _text(described))
         elif kind == "program_name":
@@ -217,6 +217,11 @@ def check_recorded(path: Path) -> None:
         StreamReader(path, "BPFile", open_timeout_s=1.0).close()
     except TraceFormatError as error:
         raise TraceFormatError(f"{error}; leave it out of the pattern to analyse the others") from error
+
+
+def _is_number(text: str) -> bool:
+    """Whether it can be an id: tables have a row for each id up to the highest, so none may be absurd."""
+    return text.isascii() and text.isdecimal() and int(text) < MAX_NAMES
 
 
 def _text(described: dict[str, Any]) -> str:
