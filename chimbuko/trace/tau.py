@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from chimbuko.errors import ConfigError
@@ -221,6 +222,14 @@ class WriterSettings:
             config_file=Path(config_file) if config_file else None,
             select=TimerFilter.from_file(Path(select_file)) if select_file else TimerFilter(),
         )
+
+    @property
+    def is_live(self) -> bool:
+        """Whether readers take the steps while the program runs."""
+        if self.config_file is None:
+            return self.engine == "SST"
+        engines = ElementTree.parse(self.config_file).iter("engine")
+        return any(engine.get("type") == "SST" for engine in engines)
 
     def stream_path(self, program: str, rank: int) -> Path:
         """TAU's name of the stream of one rank."""

@@ -17,13 +17,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import BinaryIO
 
+import numpy as np
+
 from chimbuko.errors import ChimbukoError
+from chimbuko.trace.schema import ARRAY_COLUMNS, COMMS, COUNTERS, EVENTS
 from chimbuko.trace.tau import WriterSettings
 from chimbuko.tracer.handover import COMPLETE, Handover, Header
 from chimbuko.tracer.steps import LARGEST_STEP_BYTES, StepBuilder
 
 STUCK_AFTER_S = 10
 """A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
+
+NO_EVENTS, NO_COMMS, NO_COUNTERS = (
+    np.empty((0, ARRAY_COLUMNS[name]), np.uint64) for name in (EVENTS, COMMS, COUNTERS)
+)
 
 
 def main() -> None:
@@ -58,6 +65,7 @@ def write_stream(source: BinaryIO) -> None:
         # Once more: SST has put its own handler in place of ours.
         _ignore_signals()
         last_cut = time.monotonic()
+        has_begun = False
         end_ns = None
         for handover in _handovers(source):
             signal.alarm(STUCK_AFTER_S)
@@ -67,6 +75,10 @@ def write_stream(source: BinaryIO) -> None:
                 break
             is_due = settings.is_periodic and time.monotonic() - last_cut >= settings.period_us * 1e-6
             if builder.size_bytes and (is_due or builder.size_bytes > LARGEST_STEP_BYTES):
+                if settings.is_live and not has_begun:
+                    # SST lets a reader in at one step and gives it the next: let it miss an empty one.
+                    stream.write_step(NO_EVENTS, NO_COMMS, NO_COUNTERS, builder.names)
+                has_begun = True
                 for step in builder.cut():
                     stream.write_step(*step, builder.names)
                 last_cut = time.monotonic()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.errors import ChimbukoError
 from chimbuko.provenance.calls import CallSummary
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
@@ -90,6 +91,14 @@ class Run:
     def health(self) -> list[StreamHealth]:
         with open_run(RunDirectory(self.folder)) as provenance:
             return provenance.health()
+
+    @property
+    def health_so_far(self) -> list[StreamHealth]:
+        """The same while the run goes on: nothing before there is a store."""
+        try:
+            return self.health
+        except ChimbukoError:
+            return []
 
     def processes(self, module: str) -> list[int]:
         """Ids of the run's processes of one module, oldest first, found among its descendants."""
