@@ -106,7 +106,8 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
         raise ConfigError(f"{folder}: holds a run already; choose another with --output")
     try:
         for path in (run.path, run.logs, run.trace, run.settings):
-            path.mkdir(parents=True, exist_ok=True)
+            # For the owner only: the store's URL may hold a password.
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         run.write_info(
             RunInfo(
                 id=uuid.uuid4().hex[:12],

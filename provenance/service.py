@@ -20,7 +20,7 @@ from chimbuko.broker import broker_from_environment, read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.messages import FRAMES, PROGRAMS, RECORD_ACKS, RECORDS, Frame, FunctionStatistics, RecordBatch
 from chimbuko.processes import StopSignal, say_ready
-from chimbuko.provenance.store import StoreBusy, StoreRefused, open_for_writing
+from chimbuko.provenance.store import StoreBusy, StoreRefused, close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import StreamHealth
 
@@ -199,7 +199,7 @@ def main() -> None:
         engine = open_for_writing(options.store)
         say_ready(service="provenance")
         run_writer(broker, engine, options.run_id, should_stop)
-        engine.dispose()
+        close(engine)
     except ChimbukoError as error:
         print(f"chimbuko: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -71,6 +71,14 @@ def open_for_reading(url: str) -> Engine:
     else:
         engine = _postgresql_engine(parsed, is_read_only=True)
     return _opened(engine, _check_version)
+
+
+def close(engine: Engine) -> None:
+    """Let go of a store that was written; what SQLite holds in its log goes into the file."""
+    if engine.dialect.name == "sqlite":
+        with closing(engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    engine.dispose()
 
 
 @contextmanager

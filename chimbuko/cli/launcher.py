@@ -27,7 +27,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.messages import PROGRAMS
 from chimbuko.processes import Service
 from chimbuko.provenance.service import STORE_VARIABLE
-from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.rundir import RunDirectory, RunInfo
 from chimbuko.trace.discovery import StreamName
@@ -142,7 +142,7 @@ class Launcher:
         self.run.write_info(info)
         engine = open_for_writing(info.store_url)
         Writer(engine, info.id).write_run(info)
-        engine.dispose()
+        close(engine)
 
     def finish_analysis(self) -> None:
         """Ask the agents to come to an end, wait for them, and let server and writer finish their work."""
