@@ -6,8 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.kernels import stack
-from chimbuko.ad.kernels.stack import CallTable, Points, ThreadTable
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventType, StreamNames, TraceStep
+from chimbuko.ad.kernels.stack import CALL, POINT, THREAD, Table
+from chimbuko.trace.schema import (
+    COMMS,
+    COUNTERS,
+    CommColumn,
+    CounterColumn,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 
 LOSS_NAMES = {
     stack.BAD_ORIGIN: "rows of another program or rank",
@@ -55,8 +63,8 @@ class CallStacks:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self.calls = _empty_calls(0)
-        self.threads = _empty_threads(4)
+        self.calls = _table(CALL, 0)
+        self.threads = _table(THREAD, 4)
         self.count = 0
         self.carried = 0
         self.losses = np.zeros(stack.LOSS_KINDS, np.int64)
@@ -64,6 +72,8 @@ class CallStacks:
         self.message_calls = np.empty(0, np.int32)
         self.counter_calls = np.empty(0, np.int32)
         self.gap_steps = 0
+        self._thread_numbers = np.full(stack.MAX_THREAD_ID, stack.NONE, np.int32)
+        self._points = {kind: _table(POINT, 0) for kind in (COMMS, COUNTERS)}
         self._is_mpi = np.zeros(0, np.uint8)
         self._named = 0
         self._seen = np.zeros((4, 0), np.uint8)
@@ -92,10 +102,8 @@ class CallStacks:
         )
         self._progress[stack.NEXT_ROW] = 0
         self._reserve_calls(self.carried + len(step.events))
-        messages = self._chained(step.comms, CommColumn.TIME)
-        values = self._chained(step.counters, CounterColumn.TIME)
-        # Counters may have brought threads that no message has.
-        messages = _with_heads(messages, len(self.threads.id))
+        messages = self._chained(COMMS, step.comms, CommColumn.TIME)
+        values = self._chained(COUNTERS, step.counters, CounterColumn.TIME)
         while True:
             need = stack.build_calls(
                 step.events,
@@ -106,6 +114,7 @@ class CallStacks:
                 np.uint64(names.event_type_id(EventType.ENTRY)),
                 np.uint64(names.event_type_id(EventType.EXIT)),
                 self.calls,
+                self._thread_numbers,
                 self.threads,
                 messages,
                 values,
@@ -118,9 +127,7 @@ class CallStacks:
             if need == stack.DONE:
                 break
             if need == stack.NEED_THREADS:
-                self._reserve_threads(2 * len(self.threads.id))
-                messages = _with_heads(messages, len(self.threads.id))
-                values = _with_heads(values, len(self.threads.id))
+                self._reserve_threads(2 * len(self.threads))
             else:
                 timer = int(step.events[self._progress[stack.NEXT_ROW], 4])
                 self._reserve_timers(timer + 1)
@@ -150,37 +157,36 @@ class CallStacks:
         self.gap_steps += max(step - expected, 0)
         return True
 
-    def _chained(self, rows: npt.NDArray[np.uint64], time_column: int) -> Points:
-        points = Points(
-            np.full(len(self.threads.id), stack.NONE, np.int32),
-            np.empty(len(rows), np.int32),
-            np.empty(len(rows), np.int32),
-        )
-        rank = np.uint64(self.rank)
+    def _chained(self, kind: str, rows: npt.NDArray[np.uint64], time_column: int) -> Table:
+        if len(self._points[kind]) < len(rows):
+            self._points[kind] = _table(POINT, _with_room(len(rows)))
+        points = self._points[kind][: len(rows)].view(np.recarray)
         while (
             stack.chain_points(
-                rows, rank, int(time_column), points, self.threads, self._progress, self.losses
+                rows,
+                np.uint64(self.rank),
+                int(time_column),
+                kind == COMMS,
+                points,
+                self._thread_numbers,
+                self.threads,
+                self._progress,
+                self.losses,
             )
             != stack.DONE
         ):
-            self._reserve_threads(2 * len(self.threads.id))
-            points = _with_heads(points, len(self.threads.id))
+            self._reserve_threads(2 * len(self.threads))
         return points
 
     def _reserve_calls(self, count: int) -> None:
-        if count <= len(self.calls.entry):
-            return
-        larger = _empty_calls(count + count // 4 + 1024)
-        for name in CallTable._fields:
-            getattr(larger, name)[: self.carried] = getattr(self.calls, name)[: self.carried]
-        self.calls = larger
+        if count > len(self.calls):
+            larger = _table(CALL, _with_room(count))
+            larger[: self.carried] = self.calls[: self.carried]
+            self.calls = larger
 
     def _reserve_threads(self, count: int) -> None:
-        larger = _empty_threads(count)
-        held = len(self.threads.id)
-        larger.number[:] = self.threads.number
-        for name in ThreadTable._fields[1:]:
-            getattr(larger, name)[:held] = getattr(self.threads, name)
+        larger = _table(THREAD, count)
+        larger[: len(self.threads)] = self.threads
         self.threads = larger
         self._seen = _grown(self._seen, (count, self._seen.shape[1]))
 
@@ -193,42 +199,16 @@ class CallStacks:
         self._seen = _grown(self._seen, (self._seen.shape[0], count))
 
 
-def _empty_calls(capacity: int) -> CallTable:
-    return CallTable(
-        function=np.empty(capacity, np.int32),
-        thread=np.empty(capacity, np.int32),
-        entry=np.empty(capacity, np.uint64),
-        exit=np.empty(capacity, np.uint64),
-        child_us=np.empty(capacity, np.uint64),
-        parent=np.empty(capacity, np.int32),
-        depth=np.empty(capacity, np.int32),
-        children=np.empty(capacity, np.int32),
-        messages=np.empty(capacity, np.int32),
-        row=np.empty(capacity, np.int32),
-        step=np.empty(capacity, np.int32),
-        flags=np.empty(capacity, np.uint8),
-    )
+def _table(dtype: np.dtype[np.void], rows: int) -> Table:
+    return np.zeros(rows, dtype).view(np.recarray)
 
 
-def _empty_threads(capacity: int) -> ThreadTable:
-    return ThreadTable(
-        number=np.full(stack.MAX_THREAD_ID, stack.NONE, np.int32),
-        id=np.empty(capacity, np.int32),
-        top=np.full(capacity, stack.NONE, np.int32),
-        last_time=np.zeros(capacity, np.uint64),
-        tie_time=np.zeros(capacity, np.uint64),
-        tie_mpi=np.full(capacity, stack.NONE, np.int32),
-        tie_call=np.full(capacity, stack.NONE, np.int32),
-    )
+def _with_room(rows: int) -> int:
+    """Memory is reused from step to step: page faults of fresh memory cost more than the analysis."""
+    return rows + rows // 4 + 1024
 
 
 def _grown(array: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     larger = np.zeros(shape, np.uint8)
     larger[tuple(slice(0, length) for length in array.shape)] = array
     return larger
-
-
-def _with_heads(points: Points, threads: int) -> Points:
-    heads = np.full(threads, stack.NONE, np.int32)
-    heads[: len(points.head)] = points.head
-    return points._replace(head=heads)

@@ -122,7 +122,7 @@ class StepView:
         self._made[row] = neighbour
         neighbour.exit_us = int(calls.exit[row])
         neighbour.is_anomaly = row in self._anomalies
-        neighbour.is_lost = bool(calls.flags[row] & LOST)
+        neighbour.is_lost = bool(calls.doubts[row] & LOST)
         self._add_points(neighbour, row)
 
     def ancestors(self, row: int) -> Iterator[int]:

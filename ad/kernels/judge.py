@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from chimbuko.ad.kernels.stack import CallTable
+from chimbuko.ad.kernels.stack import Table
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
 
 
 @njit(cache=True, nogil=True)
 def learn(
-    calls: CallTable,
+    calls: Table,
     count: int,
     is_named: npt.NDArray[np.uint8],
     table: npt.NDArray[np.float64],
@@ -25,24 +25,23 @@ def learn(
     """
     completed = 0
     for call in range(count):
-        time = calls.exit[call]
+        time = calls[call].exit
         if time == 0:
             continue
         completed += 1
-        function = calls.function[call]
-        if calls.flags[call] != 0 or is_named[function] == 0:
+        function = calls[call].function
+        if calls[call].doubts != 0 or is_named[function] == 0:
             continue
-        inclusive = time - calls.entry[call]
-        row = table[function]
-        add_value(row[0:MOMENTS_WIDTH], np.float64(inclusive - calls.child_us[call]))
-        add_value(row[MOMENTS_WIDTH : 2 * MOMENTS_WIDTH], np.float64(inclusive))
+        inclusive = time - calls[call].entry
+        add_value(table[function, 0:MOMENTS_WIDTH], np.float64(inclusive - calls[call].child_us))
+        add_value(table[function, MOMENTS_WIDTH : 2 * MOMENTS_WIDTH], np.float64(inclusive))
         touched[function] = 1
     return completed
 
 
 @njit(cache=True, nogil=True)
 def flag(
-    calls: CallTable,
+    calls: Table,
     count: int,
     is_named: npt.NDArray[np.uint8],
     use_inclusive: bool,
@@ -56,15 +55,15 @@ def flag(
     """
     found = 0
     for call in range(count):
-        time = calls.exit[call]
-        if time == 0 or calls.flags[call] != 0:
+        time = calls[call].exit
+        if time == 0 or calls[call].doubts != 0:
             continue
-        function = calls.function[call]
+        function = calls[call].function
         if is_named[function] == 0:
             continue
-        runtime_us = time - calls.entry[call]
+        runtime_us = time - calls[call].entry
         if not use_inclusive:
-            runtime_us -= calls.child_us[call]
+            runtime_us -= calls[call].child_us
         value = np.float64(runtime_us)
         if value > upper[function] or value < lower[function]:
             flagged[found] = call
@@ -74,7 +73,7 @@ def flag(
 
 @njit(cache=True, nogil=True)
 def most_typical(
-    calls: CallTable,
+    calls: Table,
     count: int,
     use_inclusive: bool,
     lower: npt.NDArray[np.float64],
@@ -89,13 +88,13 @@ def most_typical(
     nearest = np.full(len(best), np.inf)
     best[:] = -1
     for call in range(count):
-        function = calls.function[call]
-        time = calls.exit[call]
-        if wanted[function] == 0 or time == 0 or calls.flags[call] != 0:
+        function = calls[call].function
+        time = calls[call].exit
+        if wanted[function] == 0 or time == 0 or calls[call].doubts != 0:
             continue
-        runtime_us = time - calls.entry[call]
+        runtime_us = time - calls[call].entry
         if not use_inclusive:
-            runtime_us -= calls.child_us[call]
+            runtime_us -= calls[call].child_us
         value = np.float64(runtime_us)
         if value > upper[function] or value < lower[function]:
             continue

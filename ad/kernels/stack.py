@@ -7,7 +7,7 @@ thread's stack is the chain of parents that begins at its innermost open call.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from numba import njit
 from chimbuko.trace.schema import MAX_TIME_US
 
 NONE = -1
+NEVER = (1 << 64) - 1
 
 # Flags of a call: any of them keeps it out of statistics and flags.
 FIRST = 1
@@ -61,55 +62,45 @@ THREADS = 2
 PROGRESS_CELLS = 3
 
 
-class CallTable(NamedTuple):
-    """Calls of one step as a structure of arrays, all of the same capacity."""
+# Rows of a table, and not one array per column: half the time of the kernel was counting references to
+# the columns, and one row that is looked up costs Python 1 µs instead of 0.1 µs per column.
+Table = np.recarray[Any, Any]
 
-    function: npt.NDArray[np.int32]
-    """The stream's own timer id."""
-    thread: npt.NDArray[np.int32]
-    """Number of the thread in order of appearance; ``ThreadTable.id`` has TAU's id."""
-    entry: npt.NDArray[np.uint64]
-    exit: npt.NDArray[np.uint64]
-    """0 while the call is open, and for ever where its EXIT was lost."""
-    child_us: npt.NDArray[np.uint64]
-    """Inclusive time of its completed direct children."""
-    parent: npt.NDArray[np.int32]
-    depth: npt.NDArray[np.int32]
-    children: npt.NDArray[np.int32]
-    messages: npt.NDArray[np.int32]
-    row: npt.NDArray[np.int32]
-    """Row of its ENTRY in the array of its step."""
-    step: npt.NDArray[np.int32]
-    """Step of its ENTRY."""
-    flags: npt.NDArray[np.uint8]
+CALL = np.dtype(
+    [
+        ("entry", np.uint64),
+        ("exit", np.uint64),  # 0 while the call is open, and for ever where its EXIT was lost
+        ("child_us", np.uint64),  # inclusive time of its completed direct children
+        ("function", np.int32),  # the stream's own timer id
+        ("thread", np.int32),  # number in order of appearance; THREAD has TAU's id
+        ("parent", np.int32),  # row of the table, or -1
+        ("depth", np.int32),
+        ("children", np.int32),
+        ("messages", np.int32),
+        ("step", np.int32),  # step of its ENTRY
+        ("row", np.int32),  # row of its ENTRY in the array of its step
+        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
+    ],
+    align=True,
+)
 
+THREAD = np.dtype(
+    [
+        ("id", np.int32),  # TAU's
+        ("top", np.int32),  # innermost open call, as a row of the call table, or -1
+        ("last_time", np.uint64),
+        ("tie_time", np.uint64),  # the step's latest instant with both a call event and a point; 0 for none
+        ("tie_mpi", np.int32),  # MPI call that contains that instant, or -1
+        ("tie_call", np.int32),  # call that was entered or left first at that instant
+        ("message", np.int32),  # first message that is not yet attached, or -1
+        ("value", np.int32),  # first counter value that is not yet attached, or -1
+        ("point_time", np.uint64),  # the earlier one's time
+    ],
+    align=True,
+)
 
-class ThreadTable(NamedTuple):
-    """State of each thread of a stream."""
-
-    number: npt.NDArray[np.int32]
-    """i4[MAX_THREAD_ID]: TAU's thread id to the thread's number, -1 for one not seen."""
-    id: npt.NDArray[np.int32]
-    top: npt.NDArray[np.int32]
-    """Innermost open call, as a row of the call table, or -1."""
-    last_time: npt.NDArray[np.uint64]
-    tie_time: npt.NDArray[np.uint64]
-    """Time of the step's latest instant at which both a call event and a point stood; 0 for none."""
-    tie_mpi: npt.NDArray[np.int32]
-    """MPI call that contains that instant, or -1."""
-    tie_call: npt.NDArray[np.int32]
-    """Call that was entered or left first at that instant."""
-
-
-class Points(NamedTuple):
-    """Messages or counter values of a step, chained per thread in order of time."""
-
-    head: npt.NDArray[np.int32]
-    """i4[threads]: first point of the thread that is not yet attached, or -1."""
-    next: npt.NDArray[np.int32]
-    """i4[rows]: the thread's next point, or -1."""
-    call: npt.NDArray[np.int32]
-    """i4[rows]: the call it is attached to, as a row of the call table, or -1."""
+POINT = np.dtype([("next", np.int32), ("call", np.int32)], align=True)
+"""A message or counter value: the thread's next one, and the call it is attached to, or -1."""
 
 
 @njit(cache=True, nogil=True)
@@ -117,8 +108,10 @@ def chain_points(
     rows: npt.NDArray[np.uint64],
     rank: np.uint64,
     time_column: int,
-    points: Points,
-    threads: ThreadTable,
+    are_messages: bool,
+    points: Table,
+    numbers: npt.NDArray[np.int32],
+    threads: Table,
     progress: npt.NDArray[np.int64],
     losses: npt.NDArray[np.int64],
 ) -> int:
@@ -128,28 +121,30 @@ def chain_points(
 
     With more threads it begins anew, so losses are counted only at the end.
     """
-    points.head[:] = NONE
+    for number in range(progress[THREADS]):
+        _set_head(threads[number], are_messages, NONE)
     bad_origin = 0
     bad_thread = 0
     bad_time = 0
     for i in range(len(rows) - 1, -1, -1):
-        points.call[i] = NONE
-        points.next[i] = NONE
-        row = rows[i]
-        if row[0] != 0 or row[1] != rank:
+        point = points[i]
+        point.call = NONE
+        point.next = NONE
+        if rows[i, 0] != 0 or rows[i, 1] != rank:
             bad_origin += 1
             continue
-        if is_absurd(row[time_column]):
+        if is_absurd(rows[i, time_column]):
             bad_time += 1
             continue
-        number = _thread_number(row[2], threads, progress)
+        number = _thread_number(rows[i, 2], numbers, threads, progress)
         if number == NONE:
             bad_thread += 1
             continue
-        if number == len(threads.id):
+        if number == len(threads):
             return NEED_THREADS
-        points.next[i] = points.head[number]
-        points.head[number] = i
+        thread = threads[number]
+        point.next = thread.message if are_messages else thread.value
+        _set_head(thread, are_messages, i)
     losses[BAD_ORIGIN] += bad_origin
     losses[BAD_THREAD] += bad_thread
     losses[BAD_TIME] += bad_time
@@ -157,60 +152,73 @@ def chain_points(
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _set_head(thread: Any, are_messages: bool, point: int) -> None:
+    if are_messages:
+        thread.message = point
+    else:
+        thread.value = point
+
+
+@njit(cache=True, nogil=True)
 def is_absurd(time: np.uint64) -> bool:
     """Whether a time cannot be one: 0, or later than the year 2255."""
     return bool(time == 0 or time >= np.uint64(MAX_TIME_US))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _thread_number(thread_id: np.uint64, threads: ThreadTable, progress: npt.NDArray[np.int64]) -> int:
+@njit(cache=True, nogil=True)
+def _thread_number(
+    thread_id: np.uint64, numbers: npt.NDArray[np.int32], threads: Table, progress: npt.NDArray[np.int64]
+) -> int:
     """Number of a thread, new if need be; the table's length where it is full, -1 where the id is absurd."""
     if thread_id >= np.uint64(MAX_THREAD_ID):
         return NONE
-    number = threads.number[thread_id]
+    number = numbers[thread_id]
     if number != NONE:
         return number
     count = progress[THREADS]
     if count == MAX_THREADS:
         return NONE
-    if count == len(threads.id):
+    if count == len(threads):
         return count
-    threads.number[thread_id] = count
-    threads.id[count] = thread_id
-    threads.top[count] = NONE
-    threads.last_time[count] = 0
-    threads.tie_time[count] = 0
+    numbers[thread_id] = count
+    thread = threads[count]
+    thread.id = thread_id
+    thread.top = NONE
+    thread.last_time = 0
+    thread.tie_time = 0
+    thread.message = NONE
+    thread.value = NONE
+    thread.point_time = NEVER
     progress[THREADS] = count + 1
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def attach_until(
     time: np.uint64,
-    number: int,
-    points: Points,
+    thread: Any,
+    are_messages: bool,
+    points: Table,
     rows: npt.NDArray[np.uint64],
     time_column: int,
-    prefer_mpi: bool,
-    calls: CallTable,
-    threads: ThreadTable,
+    calls: Table,
 ) -> int:
     """Attach the points of a thread that are older than ``time``; returns how many lie outside of calls."""
     outside = 0
-    at = points.head[number]
+    at = thread.message if are_messages else thread.value
     while at != NONE and rows[at, time_column] < time:
-        call = threads.top[number]
-        if rows[at, time_column] == threads.tie_time[number]:
-            call = threads.tie_call[number]
-            if prefer_mpi and threads.tie_mpi[number] != NONE:
-                call = threads.tie_mpi[number]
-        points.call[at] = call
+        call = thread.top
+        if rows[at, time_column] == thread.tie_time:
+            call = thread.tie_call
+            if are_messages and thread.tie_mpi != NONE:
+                call = thread.tie_mpi
+        points[at].call = call
         if call == NONE:
             outside += 1
-        elif prefer_mpi:
-            calls.messages[call] += 1
-        at = points.next[at]
-    points.head[number] = at
+        elif are_messages:
+            calls[call].messages += 1
+        at = points[at].next
+    _set_head(thread, are_messages, at)
     return outside
 
 
@@ -223,10 +231,11 @@ def build_calls(
     rank: np.uint64,
     entry_type: np.uint64,
     exit_type: np.uint64,
-    calls: CallTable,
-    threads: ThreadTable,
-    messages: Points,
-    values: Points,
+    calls: Table,
+    numbers: npt.NDArray[np.int32],
+    threads: Table,
+    messages: Table,
+    values: Table,
     seen: npt.NDArray[np.uint8],
     is_mpi: npt.NDArray[np.uint8],
     is_named: npt.NDArray[np.uint8],
@@ -240,7 +249,13 @@ def build_calls(
     events, comms, counters
         u8[n, 6], u8[m, 8], u8[p, 6] in TAU's layout.
     calls
-        Room for the carried calls, which stand first, and one call per event.
+        CALL[...]: room for the carried calls, which stand first, and one call per event.
+    numbers
+        i4[MAX_THREAD_ID]: TAU's thread id to the thread's number, -1 for one not seen.
+    threads
+        THREAD[...].
+    messages, values
+        POINT[m], POINT[p], chained.
     seen
         u1[threads, timers]: whether the function was entered on the thread before.
     is_mpi, is_named
@@ -253,38 +268,45 @@ def build_calls(
     """
     count = progress[CALLS]
     timers = np.uint64(len(is_named))
-    has_points = len(comms) > 0 or len(counters) > 0
+    for number in range(progress[THREADS]):
+        _note_point_time(threads[number], comms, counters)
+    # The common cases stand here and not in functions: numba counts references, 5 ns each, to every
+    # array that is handed to a function which is not inlined.
+    thread_id = np.uint64(NEVER)
+    number = NONE
     for i in range(progress[NEXT_ROW], len(events)):
-        row = events[i]
-        if row[0] != 0 or row[1] != rank:
+        if events[i, 0] != 0 or events[i, 1] != rank:
             losses[BAD_ORIGIN] += 1
             continue
-        event_type = row[3]
+        event_type = events[i, 3]
         if event_type != entry_type and event_type != exit_type:
             losses[BAD_EVENT_TYPE] += 1
             continue
-        number = _thread_number(row[2], threads, progress)
+        if events[i, 2] != thread_id:
+            thread_id = events[i, 2]
+            number = _thread_number(thread_id, numbers, threads, progress)
         if number == NONE:
             losses[BAD_THREAD] += 1
             continue
-        if number == len(threads.id):
+        if number == len(threads):
             progress[NEXT_ROW] = i
             progress[CALLS] = count
             return NEED_THREADS
-        top = threads.top[number]
-        timer = row[4]
+        thread = threads[number]
+        top = thread.top
+        timer = events[i, 4]
         is_known = timer < timers and is_named[timer] != 0
         if timer >= np.uint64(MAX_UNNAMED_TIMERS) and not is_known:
             losses[BAD_TIMER] += 1
             if top != NONE:
-                calls.flags[top] |= UNCERTAIN
+                calls[top].doubts |= UNCERTAIN
             continue
         if timer >= timers:
             progress[NEXT_ROW] = i
             progress[CALLS] = count
             return NEED_TIMERS
         function = np.int32(timer)
-        time = row[5]
+        time = events[i, 5]
         # A row is suspect when time runs backwards before it, and also just after it: one absurd
         # timestamp must not enter the statistics only because the others disagree with it.
         suspect = False
@@ -292,82 +314,104 @@ def build_calls(
             # The row still says where a call begins or ends in the order of its thread.
             losses[TIME_REVERSED] += 1
             suspect = True
-            time = max(threads.last_time[number], np.uint64(1))
-        elif time < threads.last_time[number]:
+            time = max(thread.last_time, np.uint64(1))
+        elif time < thread.last_time:
             losses[TIME_REVERSED] += 1
             suspect = True
         elif i + 1 < len(events):
-            suspect = events[i + 1, 5] < time and events[i + 1, 2] == row[2]
-        threads.last_time[number] = time
-        if is_named[function] == 0:
+            suspect = events[i + 1, 5] < time and events[i + 1, 2] == events[i, 2]
+        thread.last_time = time
+        if is_named[timer] == 0:
             losses[UNNAMED_TIMER] += 1
         is_tied = False
-        if has_points:
+        if time >= thread.point_time:
             is_tied = _meet_points(
-                time, number, top, event_type == exit_type, messages, comms, values, counters,
-                calls, threads, is_mpi, losses,
+                time, thread, event_type == exit_type, messages, comms, values, counters,
+                calls, is_mpi, losses,
             )  # fmt: skip
         if event_type == entry_type:
-            calls.function[count] = function
-            calls.thread[count] = number
-            calls.entry[count] = time
-            calls.exit[count] = 0
-            calls.child_us[count] = 0
-            calls.parent[count] = top
-            calls.depth[count] = calls.depth[top] + 1 if top != NONE else 0
-            calls.children[count] = 0
-            calls.messages[count] = 0
-            calls.row[count] = i
-            calls.step[count] = step
-            flags = UNCERTAIN if suspect else 0
-            if seen[number, function] == 0:
-                seen[number, function] = 1
-                flags |= FIRST
-            calls.flags[count] = flags
-            threads.top[number] = count
+            call = calls[count]
+            call.entry = time
+            call.exit = 0
+            call.child_us = 0
+            call.function = function
+            call.thread = number
+            call.parent = top
+            call.depth = calls[top].depth + 1 if top != NONE else 0
+            call.children = 0
+            call.messages = 0
+            call.step = step
+            call.row = i
+            doubts = UNCERTAIN if suspect else 0
+            if seen[number, timer] == 0:
+                seen[number, timer] = 1
+                doubts |= FIRST
+            call.doubts = doubts
+            thread.top = count
             count += 1
         else:
-            call = _matching_call(top, function, calls, losses)
-            if call == NONE:
+            ended = top
+            if top == NONE or calls[top].function != function:
+                ended = _matching_call(top, function, calls, losses)
+            if ended == NONE:
                 losses[EXIT_WITHOUT_ENTRY] += 1
                 if top != NONE:
                     # A call inside it was not seen: its exclusive time is not its own.
-                    calls.flags[top] |= UNCERTAIN
+                    calls[top].doubts |= UNCERTAIN
                 continue
-            _complete(call, time, suspect, calls)
-            threads.top[number] = calls.parent[call]
+            call = calls[ended]
+            suspect = _complete(call, time, suspect)
+            thread.top = call.parent
+            if call.parent != NONE:
+                parent = calls[call.parent]
+                parent.child_us += call.exit - call.entry
+                parent.children += 1
+                if suspect:
+                    parent.doubts |= UNCERTAIN
         if is_tied:
-            now = threads.top[number]
-            if threads.tie_call[number] == NONE:
-                threads.tie_call[number] = now
-            if threads.tie_mpi[number] == NONE and now != NONE and is_mpi[calls.function[now]] != 0:
-                threads.tie_mpi[number] = now
+            _note_tie(thread, calls, is_mpi)
     progress[NEXT_ROW] = len(events)
     progress[CALLS] = count
-    if has_points:
-        for number in range(progress[THREADS]):
-            end = np.uint64(MAX_TIME_US)
-            losses[MESSAGE_OUTSIDE_CALLS] += attach_until(
-                end, number, messages, comms, 7, True, calls, threads
-            )
-            losses[COUNTER_OUTSIDE_CALLS] += attach_until(
-                end, number, values, counters, 5, False, calls, threads
-            )
+    for number in range(progress[THREADS]):
+        _attach_both(
+            np.uint64(MAX_TIME_US), threads[number], messages, comms, values, counters, calls, losses
+        )
     return DONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _note_point_time(thread: Any, comms: npt.NDArray[np.uint64], counters: npt.NDArray[np.uint64]) -> None:
+    message_time = comms[thread.message, 7] if thread.message != NONE else np.uint64(NEVER)
+    value_time = counters[thread.value, 5] if thread.value != NONE else np.uint64(NEVER)
+    thread.point_time = min(message_time, value_time)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _attach_both(
+    time: np.uint64,
+    thread: Any,
+    messages: Table,
+    comms: npt.NDArray[np.uint64],
+    values: Table,
+    counters: npt.NDArray[np.uint64],
+    calls: Table,
+    losses: npt.NDArray[np.int64],
+) -> None:
+    losses[MESSAGE_OUTSIDE_CALLS] += attach_until(time, thread, True, messages, comms, 7, calls)
+    losses[COUNTER_OUTSIDE_CALLS] += attach_until(time, thread, False, values, counters, 5, calls)
+    _note_point_time(thread, comms, counters)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _meet_points(
     time: np.uint64,
-    number: int,
-    top: int,
+    thread: Any,
     is_exit: bool,
-    messages: Points,
+    messages: Table,
     comms: npt.NDArray[np.uint64],
-    values: Points,
+    values: Table,
     counters: npt.NDArray[np.uint64],
-    calls: CallTable,
-    threads: ThreadTable,
+    calls: Table,
     is_mpi: npt.NDArray[np.uint8],
     losses: npt.NDArray[np.int64],
 ) -> bool:
@@ -376,109 +420,95 @@ def _meet_points(
     Such a point lies in the closed interval of several calls. It belongs to the call that is entered
     or left first at that instant, but a message to an MPI call among them, if there is one.
     """
-    message = messages.head[number]
-    value = values.head[number]
-    if message != NONE and comms[message, 7] < time:
-        losses[MESSAGE_OUTSIDE_CALLS] += attach_until(time, number, messages, comms, 7, True, calls, threads)
-        message = messages.head[number]
-    if value != NONE and counters[value, 5] < time:
-        losses[COUNTER_OUTSIDE_CALLS] += attach_until(
-            time, number, values, counters, 5, False, calls, threads
-        )
-        value = values.head[number]
-    is_tied = (message != NONE and comms[message, 7] == time) or (
-        value != NONE and counters[value, 5] == time
-    )
-    if is_tied and threads.tie_time[number] != time:
-        threads.tie_time[number] = time
-        threads.tie_call[number] = top if is_exit else NONE
-        threads.tie_mpi[number] = top if top != NONE and is_mpi[calls.function[top]] != 0 else NONE
+    _attach_both(time, thread, messages, comms, values, counters, calls, losses)
+    is_tied = thread.point_time == time
+    if is_tied and thread.tie_time != time:
+        top = thread.top
+        thread.tie_time = time
+        thread.tie_call = top if is_exit else NONE
+        thread.tie_mpi = top if top != NONE and is_mpi[calls[top].function] != 0 else NONE
     return is_tied
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _matching_call(top: int, function: np.int32, calls: CallTable, losses: npt.NDArray[np.int64]) -> int:
+@njit(cache=True, nogil=True)
+def _note_tie(thread: Any, calls: Table, is_mpi: npt.NDArray[np.uint8]) -> None:
+    """After a row at the instant of a point: the innermost call may be the one that the point belongs to."""
+    top = thread.top
+    if thread.tie_call == NONE:
+        thread.tie_call = top
+    if thread.tie_mpi == NONE and top != NONE and is_mpi[calls[top].function] != 0:
+        thread.tie_mpi = top
+
+
+@njit(cache=True, nogil=True)
+def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArray[np.int64]) -> int:
     """The open call that an EXIT of ``function`` ends, or -1.
 
     Where it is not the innermost one, the EXITs of those inside it were lost: they are given up,
     so that one lost EXIT does not wedge all enclosing calls.
     """
-    if top != NONE and calls.function[top] == function:
+    if top != NONE and calls[top].function == function:
         return top
     call = top
     looked = 0
-    while call != NONE and calls.function[call] != function and looked < MAX_UNWIND:
-        call = calls.parent[call]
+    while call != NONE and calls[call].function != function and looked < MAX_UNWIND:
+        call = calls[call].parent
         looked += 1
-    if call == NONE or calls.function[call] != function:
+    if call == NONE or calls[call].function != function:
         return NONE
     while top != call:
-        calls.flags[top] |= LOST
+        calls[top].doubts |= LOST
         losses[LOST_EXIT] += 1
-        top = calls.parent[top]
-    calls.flags[call] |= UNCERTAIN
+        top = calls[top].parent
+    calls[call].doubts |= UNCERTAIN
     return call
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _complete(call: int, time: np.uint64, suspect: bool, calls: CallTable) -> None:
-    """End ``call`` at ``time`` and credit its time to its parent."""
-    entry = calls.entry[call]
-    if time < entry:
-        time = entry
+@njit(cache=True, nogil=True)
+def _complete(call: Any, time: np.uint64, suspect: bool) -> bool:
+    """End ``call`` at ``time``; returns whether it is suspect."""
+    if time < call.entry:
+        time = call.entry
         suspect = True
-    calls.exit[call] = time
-    inclusive = time - entry
-    if calls.child_us[call] > inclusive:
-        calls.child_us[call] = inclusive
+    call.exit = time
+    inclusive = time - call.entry
+    if call.child_us > inclusive:
+        call.child_us = inclusive
         suspect = True
-    parent = calls.parent[call]
     if suspect:
-        calls.flags[call] |= UNCERTAIN
-    if parent != NONE:
-        calls.child_us[parent] += inclusive
-        calls.children[parent] += 1
-        if suspect:
-            calls.flags[parent] |= UNCERTAIN
+        call.doubts |= UNCERTAIN
+    return suspect
 
 
 @njit(cache=True, nogil=True)
-def carry_open(calls: CallTable, threads: ThreadTable, progress: npt.NDArray[np.int64], flags: int) -> int:
-    """Move the open calls to the front of the table, in order, and give them ``flags``; returns how many."""
+def carry_open(calls: Table, threads: Table, progress: npt.NDArray[np.int64], doubts: int) -> int:
+    """Move the open calls to the front of the table, in order, and give them ``doubts``; returns how many."""
     kept = 0
-    # Ties name rows of the table as it was.
-    threads.tie_time[:] = 0
     for number in range(progress[THREADS]):
-        call = threads.top[number]
+        # Ties name rows of the table as it was.
+        threads[number].tie_time = 0
+        call = threads[number].top
         while call != NONE:
             kept += 1
-            call = calls.parent[call]
+            call = calls[call].parent
     is_open = np.empty(kept, np.int32)
     kept = 0
     for number in range(progress[THREADS]):
-        call = threads.top[number]
+        call = threads[number].top
         while call != NONE:
             is_open[kept] = call
             kept += 1
-            call = calls.parent[call]
+            call = calls[call].parent
     is_open.sort()
     for to in range(kept):
-        call = is_open[to]
-        parent = calls.parent[call]
-        calls.function[to] = calls.function[call]
-        calls.thread[to] = calls.thread[call]
-        calls.entry[to] = calls.entry[call]
-        calls.exit[to] = 0
-        calls.child_us[to] = calls.child_us[call]
-        calls.parent[to] = np.searchsorted(is_open, parent) if parent != NONE else NONE
-        calls.depth[to] = calls.depth[call]
-        calls.children[to] = calls.children[call]
-        calls.messages[to] = calls.messages[call]
-        calls.row[to] = calls.row[call]
-        calls.step[to] = calls.step[call]
-        calls.flags[to] = calls.flags[call] | flags
+        calls[to] = calls[is_open[to]]
+        moved = calls[to]
+        moved.exit = 0
+        moved.doubts |= doubts
+        if moved.parent != NONE:
+            moved.parent = np.searchsorted(is_open, moved.parent)
     for number in range(progress[THREADS]):
-        if threads.top[number] != NONE:
-            threads.top[number] = np.searchsorted(is_open, threads.top[number])
+        if threads[number].top != NONE:
+            threads[number].top = np.searchsorted(is_open, threads[number].top)
     progress[CALLS] = kept
     return kept

@@ -53,7 +53,7 @@ def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64])
         into[6] = other[6]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def add_value(into: npt.NDArray[np.float64], x: float) -> None:
     """Add one value to moments ``into`` f8[7], in place. Pébay, SAND2008-6212, equation 3.1 with n_B = 1."""
     n_a = into[0]

@@ -49,7 +49,7 @@ def assert_equal(stacks: CallStacks, slow: SlowStacks) -> None:
         assert (
             table.step[row], table.row[row], stacks.threads.id[table.thread[row]], table.function[row],
             table.entry[row], table.exit[row], table.child_us[row], table.parent[row], table.depth[row],
-            table.children[row], table.messages[row], table.flags[row],
+            table.children[row], table.messages[row], table.doubts[row],
         ) == (
             call.step, call.row, call.thread, call.function, call.entry, call.exit, call.child_us,
             row_of(call.parent), call.depth, call.children, call.messages, call.flags,
@@ -184,13 +184,11 @@ def test_stacks_recover_from_any_damage(trace: MadeTrace) -> None:
     tail = range(stacks.carried + 1, stacks.count)
     assert [int(table.depth[row]) for row in tail] == [0, 1]
     assert [int(table.exit[row] - table.entry[row] - table.child_us[row]) for row in tail] == [7, 3]
-    assert all(int(table.flags[row]) in (0, stack.FIRST) for row in tail)
+    assert all(int(table.doubts[row]) in (0, stack.FIRST) for row in tail)
 
 
 def test_threads_timers_and_calls_grow_as_they_appear() -> None:
-    events = []
-    for number in range(300):
-        events.append([0, RANK, number, 0, number, START_US + number])
+    events = [[0, RANK, number, 0, number, START_US + number] for number in range(300)]
     counters = [[0, RANK, 400 + number, 0, 1, START_US] for number in range(40)]
     stacks = CallStacks(RANK)
     stacks.build(step_of(events, counters=counters), StreamNames())
@@ -245,7 +243,7 @@ def test_an_absurd_timer_costs_a_row_and_no_memory(timer: int) -> None:
     stacks.build(step_of([main, bad]), made_names())
     assert stacks.lost() == {"rows with an absurd timer": 1}
     assert stacks.timers < 1000
-    assert stacks.calls.flags[0] & stack.UNCERTAIN
+    assert stacks.calls.doubts[0] & stack.UNCERTAIN
 
 
 def test_a_gap_makes_open_calls_unknown_and_no_others() -> None:
@@ -254,8 +252,8 @@ def test_a_gap_makes_open_calls_unknown_and_no_others() -> None:
     stacks.build(step_of([[0, RANK, 0, 0, 0, START_US]]), names)
     stacks.build(step_of([[0, RANK, 0, 0, 1, START_US + 1], [0, RANK, 0, 1, 1, START_US + 2]], 4), names)
     assert stacks.gap_steps == 3
-    assert stacks.calls.flags[0] & stack.UNKNOWN
-    assert not stacks.calls.flags[1] & stack.UNKNOWN
+    assert stacks.calls.doubts[0] & stack.UNKNOWN
+    assert not stacks.calls.doubts[1] & stack.UNKNOWN
 
 
 def test_a_stream_joined_late_begins_with_a_gap() -> None:
