@@ -1,0 +1,87 @@
+"""What the documents say exists, exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from chimbuko.cli import VERBS, main
+from chimbuko.errors import ChimbukoError
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def command(verb: str) -> click.Command:
+    found = main.get_command(click.Context(main), verb)
+    assert found is not None, f"no verb {verb!r}"
+    return found
+
+
+def options(verb: str) -> set[str]:
+    parameters = command(verb).params
+    return {name for option in parameters for name in (*option.opts, *option.secondary_opts)} | {
+        "--help",
+        "-h",
+    }
+
+
+def documented_commands() -> list[tuple[str, str]]:
+    found = []
+    for document in DOCUMENTS:
+        text = document.read_text()
+        lines = re.findall(r"^(?:\$ )?(chimbuko [^#\n]*)", text, re.MULTILINE) + re.findall(
+            r"`(chimbuko [^`]*)`", text
+        )
+        found += [(document.name, line.strip()) for line in lines]
+    return found
+
+
+@pytest.mark.parametrize(("document", "line"), documented_commands())
+def test_documented_commands_exist(document: str, line: str) -> None:
+    words = shlex.split(line.replace("…", "PROGRAM"))[1:]
+    own = words[: words.index("--")] if "--" in words else words
+    assert own[0] in VERBS
+    if own[0] == "trace":
+        own = own[:2]
+    for word in own[1:]:
+        if word.startswith("-"):
+            assert word in options(own[0]), f"{document}: {line}"
+
+
+def test_every_verb_and_option_of_run_is_documented() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for verb in VERBS:
+        assert f"`chimbuko {verb}`" in text
+    for option in options("run") - {"--help", "-h", "-o"}:
+        assert f"`{option}" in text, option
+
+
+def test_every_exit_code_is_documented() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text()
+    codes = {kind.exit_code for kind in (ChimbukoError, *ChimbukoError.__subclasses__())}
+    for code in codes:
+        assert f"| {code} |" in text
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_examples(verb: str) -> None:
+    text = command(verb).get_help(click.Context(command(verb), info_name=verb))
+    assert "Example" in text
+    assert f"chimbuko {verb}" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
