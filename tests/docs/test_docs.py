@@ -23,7 +23,7 @@ def command(verb: str) -> click.Command:
 
 
 def options(verb: str) -> set[str]:
-    parameters = command(verb).params
+    parameters = [parameter for parameter in command(verb).params if isinstance(parameter, click.Option)]
     return {name for option in parameters for name in (*option.opts, *option.secondary_opts)} | {
         "--help",
         "-h",
