@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,6 +43,23 @@ LOST_ROW_KINDS = (
 """Kinds whose rows are not used at all; the rows of the other kinds are."""
 
 
+class Call(NamedTuple):
+    """One row of the call table as plain numbers; fields as in ``CALL``."""
+
+    entry: int
+    exit: int
+    child_us: int
+    function: int
+    thread: int
+    parent: int
+    depth: int
+    children: int
+    messages: int
+    step: int
+    row: int
+    doubts: int
+
+
 class CallStacks:
     """Rebuilds the calls of one stream, step by step.
 
@@ -64,6 +83,7 @@ class CallStacks:
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.calls = _table(CALL, 0)
+        self._item = self.calls.item
         self.threads = _table(THREAD, 4)
         self.count = 0
         self.carried = 0
@@ -132,8 +152,13 @@ class CallStacks:
                 timer = int(step.events[self._progress[stack.NEXT_ROW], 4])
                 self._reserve_timers(timer + 1)
         self.count = int(self._progress[stack.CALLS])
+        self._item = self.calls.item
         self.message_calls = messages.call
         self.counter_calls = values.call
+
+    def call(self, row: int) -> Call:
+        """One row of the call table."""
+        return Call._make(self._item(row))
 
     def lost(self) -> dict[str, int]:
         """Running totals of what was lost, by kind; only kinds that occurred."""

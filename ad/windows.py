@@ -111,7 +111,8 @@ class Windows:
     def _record(self, view: StepView, row: int, label: Label, judgement: Judgement) -> CallRecord:
         """First revision of a call's record; kept pending unless its window is full already."""
         call = view.neighbour(row)
-        thread = int(view.stacks.calls.thread[row])
+        table_row = view.stacks.call(row)
+        thread = table_row.thread
         k = self._config.window_calls
         if row < view.stacks.carried:
             held = self._open[call.key]
@@ -121,23 +122,22 @@ class Windows:
             before = view.before(thread, position, k, self._recent.get(thread, []))
             after = view.after(thread, position + 1, k)
         ancestors = [call, *(view.neighbour(parent) for parent in view.ancestors(row))]
-        calls = view.stacks.calls
         inclusive_us = call.exit_us - call.entry_us
         record = CallRecord(
             version=RECORD_VERSION,
-            id=self._identity.call_id(call.key),
+            id=call.id,
             revision=1,
             is_final=False,
             label=label,
             program=self._identity.program,
             rank=self._identity.rank,
-            thread=int(view.stacks.threads.id[thread]),
+            thread=view.thread_id(thread),
             node=self._identity.node,
             function=call.function,
             entry_us=call.entry_us,
             exit_us=call.exit_us,
             inclusive_us=inclusive_us,
-            exclusive_us=inclusive_us - int(calls.child_us[row]),
+            exclusive_us=inclusive_us - table_row.child_us,
             step=view.step.step,
             step_start_us=view.start_us,
             step_end_us=view.end_us,
@@ -148,9 +148,9 @@ class Windows:
             seen=judgement.seen,
             detector=self._config.detector,
             incident_id="",
-            depth=int(calls.depth[row]),
-            children=int(calls.children[row]),
-            messages_count=int(calls.messages[row]),
+            depth=table_row.depth,
+            children=table_row.children,
+            messages_count=table_row.messages,
             call_stack=[],
             window=[],
             messages=[],
@@ -176,7 +176,6 @@ class Windows:
         return self._with_window(pending, revision=2, is_final=True)
 
     def _with_window(self, pending: Pending, revision: int, is_final: bool) -> CallRecord:
-        identity = self._identity
         members = [*pending.before, pending.call, *pending.after]
         messages = [message for member in members for message in member.messages]
         counters = [value for member in members for value in member.counters]
@@ -188,16 +187,15 @@ class Windows:
             revision=revision,
             is_final=is_final,
             call_stack=[
-                StackFrame(identity.call_id(n.key), n.function, n.entry_us, n.exit_us, n.is_anomaly)
-                for n in pending.stack
+                StackFrame(n.id, n.function, n.entry_us, n.exit_us, n.is_anomaly) for n in pending.stack
             ],
             window=[
                 WindowCall(
-                    identity.call_id(n.key),
+                    n.id,
                     n.function,
                     n.entry_us,
                     n.exit_us,
-                    identity.call_id(n.parent) if n.parent else "",
+                    n.parent_id,
                     n.depth,
                     n.is_anomaly,
                 )
@@ -214,7 +212,7 @@ class Windows:
         for row in view.open_rows():
             held = self._open.get(view.key(row))
             if held is None:
-                thread = int(view.stacks.calls.thread[row])
+                thread = view.stacks.call(row).thread
                 position = view.position(row)
                 k = self._config.window_calls
                 before = view.before(thread, position, k, self._recent.get(thread, []))

@@ -26,7 +26,7 @@ def call_id(program: int, rank: int, step: int, row: int) -> str:
     return f"{program}:{rank}:{step}:{row}"
 
 
-class StackFrame(msgspec.Struct, frozen=True, array_like=True):
+class StackFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of a call stack."""
 
     id: str
@@ -37,7 +37,7 @@ class StackFrame(msgspec.Struct, frozen=True, array_like=True):
     is_anomaly: bool
 
 
-class WindowCall(msgspec.Struct, frozen=True, array_like=True):
+class WindowCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One neighbour, in order of entry on the same thread; the call itself is among them."""
 
     id: str
@@ -51,7 +51,7 @@ class WindowCall(msgspec.Struct, frozen=True, array_like=True):
     is_anomaly: bool
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message sent or received inside a call of the window."""
 
     kind: str
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     call_id: str
 
 
-class CounterValue(msgspec.Struct, frozen=True, array_like=True):
+class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One counter value recorded inside a call of the window, or one watched counter of the step."""
 
     counter: str

@@ -105,26 +105,23 @@ def most_typical(
 
 
 @njit(cache=True, nogil=True)
-def group_by_thread(
-    threads: npt.NDArray[np.int32],
-    first: int,
-    count: int,
-    thread_count: int,
+def group(
+    keys: npt.NDArray[np.int32],
     order: npt.NDArray[np.int32],
     starts: npt.NDArray[np.int32],
 ) -> None:
-    """Sort calls ``first`` to ``count`` by thread, keeping their order of entry.
+    """Sort the indices of ``keys`` i4[n] by key, keeping their order within a key; leave out negative keys.
 
-    ``order`` i4[count - first] receives rows of the call table, ``starts`` i4[thread_count + 1] where each
-    thread's begin.
+    ``order`` i4[n] receives the indices, ``starts`` i4[keys + 1] where each key's begin.
     """
     starts[:] = 0
-    for call in range(first, count):
-        starts[threads[call] + 1] += 1
-    for number in range(thread_count):
-        starts[number + 1] += starts[number]
+    for key in keys:
+        if key >= 0:
+            starts[key + 1] += 1
+    for key in range(1, len(starts)):
+        starts[key] += starts[key - 1]
     position = starts.copy()
-    for call in range(first, count):
-        number = threads[call]
-        order[position[number]] = call
-        position[number] += 1
+    for i in range(len(keys)):
+        if keys[i] >= 0:
+            order[position[keys[i]]] = i
+            position[keys[i]] += 1

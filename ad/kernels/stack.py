@@ -121,11 +121,13 @@ def chain_points(
 
     With more threads it begins anew, so losses are counted only at the end.
     """
-    for number in range(progress[THREADS]):
-        _set_head(threads[number], are_messages, NONE)
+    for known in range(progress[THREADS]):
+        _set_head(threads[known], are_messages, NONE)
     bad_origin = 0
     bad_thread = 0
     bad_time = 0
+    thread_id = np.uint64(NEVER)
+    number = NONE
     for i in range(len(rows) - 1, -1, -1):
         point = points[i]
         point.call = NONE
@@ -136,7 +138,9 @@ def chain_points(
         if is_absurd(rows[i, time_column]):
             bad_time += 1
             continue
-        number = _thread_number(rows[i, 2], numbers, threads, progress)
+        if rows[i, 2] != thread_id:
+            thread_id = rows[i, 2]
+            number = _thread_number(thread_id, numbers, threads, progress)
         if number == NONE:
             bad_thread += 1
             continue
