@@ -1,0 +1,94 @@
+"""The shape of the source tree: rooms, their links, and what compiled code must look like."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("ad", "pserver", "viz", "provenance")
+SOURCES = sorted(
+    path
+    for folder in ("chimbuko", *ROOMS)
+    # Links are not followed, so each room is seen once; viz/web holds packages of others.
+    for path in (ROOT / folder).rglob("*.py")
+    if "node_modules" not in path.parts
+)
+KERNELS = [path for path in SOURCES if path.parent.name == "kernels"]
+MOST_LINES = 600
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_are_linked_into_the_package(room: str) -> None:
+    link = ROOT / "chimbuko" / room
+    assert link.is_symlink()
+    assert link.readlink() == Path("..") / room
+
+
+def test_rooms_are_never_loaded_under_their_bare_names() -> None:
+    """From the root of the sources both names could be imported; twice loaded, types would differ."""
+    program = (
+        "import chimbuko.ad.agent, chimbuko.ad.forkserver, chimbuko.pserver.service, chimbuko.viz.app, "
+        "chimbuko.provenance.service, sys;"
+        f"print([room for room in {ROOMS} if room in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+def compiled_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path in KERNELS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{path.relative_to(ROOT)}:{node.name}", node
+
+
+@pytest.mark.parametrize(("place", "function"), list(compiled_functions()), ids=lambda value: str(value)[:60])
+def test_kernels_are_cached_free_of_the_lock_and_exact(place: str, function: ast.FunctionDef) -> None:
+    """``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel."""
+    (decorator,) = function.decorator_list
+    assert isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name), place
+    assert decorator.func.id == "njit", place
+    options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in decorator.keywords}
+    assert options.pop("cache") is True and options.pop("nogil") is True, place
+    assert "fastmath" not in options, place
+    assert not any(isinstance(node, ast.Raise) for node in ast.walk(function)), place
+
+
+def test_all_rooms_and_kernels_are_looked_at() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == {"chimbuko", *ROOMS}
+    assert {path.name for path in KERNELS} >= {"stack.py", "judge.py", "merge.py"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_is_too_long_to_be_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+MAY_IMPORT = {"ad": (), "pserver": (), "provenance": (), "viz": ("provenance",), "chimbuko": ()}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rooms_import_only_what_they_may(path: Path) -> None:
+    parts = path.relative_to(ROOT).parts
+    if parts[:2] in (("chimbuko", "cli"), ("chimbuko", "__main__.py")):
+        return
+    room = parts[0]
+    allowed = {room, *MAY_IMPORT[room]}
+    used = {name.split(".")[1] for name in imported(path) if name.startswith("chimbuko.")}
+    assert used & {*ROOMS, "cli"} <= allowed
+    assert not {name.split(".")[0] for name in imported(path)} & set(ROOMS)

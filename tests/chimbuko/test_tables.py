@@ -1,0 +1,77 @@
+"""Statistics tables: each column by its rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimbuko.moments import Moments
+from chimbuko.tables import PROFILE, Column, Rule, TableSchema
+
+ALL_RULES = TableSchema(
+    (
+        Column("calls", Rule.ADD),
+        Column("runtime", Rule.MOMENTS),
+        Column("first", Rule.MIN),
+        Column("last", Rule.MAX),
+    )
+)
+
+entries = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000)), max_size=30)
+
+
+def table_of(some: list[tuple[int, int]]) -> tuple[list[int], np.ndarray]:
+    """One row per entry."""
+    table = ALL_RULES.empty(len(some))
+    for row, (_, value) in zip(table, some, strict=True):
+        row[ALL_RULES.slices["calls"]] = 1.0
+        row[ALL_RULES.slices["runtime"]] = Moments.of([value]).row()
+        row[ALL_RULES.slices["first"]] = row[ALL_RULES.slices["last"]] = value
+    return [number for number, _ in some], table
+
+
+@settings(deadline=None)
+@given(entries)
+def test_each_column_merges_by_its_rule(some: list[tuple[int, int]]) -> None:
+    """Rows named several times in one merge included."""
+    merged = ALL_RULES.empty(5)
+    ALL_RULES.merge(merged, *table_of(some))
+    for number, row in enumerate(merged):
+        values = [value for at, value in some if at == number]
+        exact = Moments.of(values)
+        runtime = Moments.from_row(row[ALL_RULES.slices["runtime"]])
+        assert row[ALL_RULES.slices["calls"]] == len(values) == runtime.n
+        assert (runtime.mean, runtime.m2) == pytest.approx((exact.mean, exact.m2))
+        assert row[ALL_RULES.slices["first"]] == min(values, default=np.inf)
+        assert row[ALL_RULES.slices["last"]] == max(values, default=-np.inf)
+
+
+@settings(deadline=None)
+@given(entries)
+def test_merging_with_an_empty_table_changes_nothing(some: list[tuple[int, int]]) -> None:
+    _, table = table_of(some)
+    before = table.copy()
+    ALL_RULES.merge(table, range(len(table)), ALL_RULES.empty(len(table)))
+    np.testing.assert_array_equal(table, before)
+    empty = ALL_RULES.empty(len(table))
+    ALL_RULES.merge(empty, range(len(table)), table)
+    np.testing.assert_array_equal(empty, before)
+
+
+def test_columns_stand_one_after_the_other() -> None:
+    assert ALL_RULES.width == 10
+    assert ALL_RULES.starts.tolist() == [0, 1, 8, 9]
+    assert ALL_RULES.slices["runtime"] == slice(1, 8)
+    assert PROFILE.width == 16
+
+
+def test_growing_keeps_the_rows_and_adds_empty_ones() -> None:
+    _, table = table_of([(0, 5), (1, 6)])
+    assert ALL_RULES.grown(table, 2) is table
+    larger = ALL_RULES.grown(table, 3)
+    assert len(larger) == 4
+    np.testing.assert_array_equal(larger[:2], table)
+    np.testing.assert_array_equal(larger[2:], ALL_RULES.empty(2))
+    assert len(ALL_RULES.grown(table, 100)) == 100
