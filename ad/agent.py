@@ -18,7 +18,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
 from chimbuko.broker import broker_from_environment, program_number
 from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ChimbukoError
+from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.processes import StopSignal, say_ready
 from chimbuko.trace.discovery import StreamName, find_live
 
@@ -26,7 +26,7 @@ RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
 """How long streams may take to end after the application has."""
 DELIVERY_TIMEOUT_S = 20.0
-"""How long the agent tries, at the end, to deliver what is in its spools."""
+"""How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
 
 
 class RecordedStream(msgspec.Struct, frozen=True):
@@ -88,10 +88,20 @@ class Agent:
             time.sleep(TICK_S)
         self._forks.close()
         self._is_closing.set()
-        link.join(DELIVERY_TIMEOUT_S)
+        self._await_delivery(link)
+
+    def _await_delivery(self, link: threading.Thread) -> None:
+        """Wait for the link as long as it makes progress."""
+        delivered, waited_s = -1, 0.0
+        while link.is_alive() and waited_s < DELIVERY_TIMEOUT_S:
+            link.join(TICK_S)
+            waited_s += TICK_S
+            if self._link.delivered != delivered:
+                delivered, waited_s = self._link.delivered, 0.0
+        if link.is_alive() and not self._link.is_delivered:
+            raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
         if link.is_alive():
-            spools = Path(self._spec.scratch)
-            print(f"chimbuko: not all findings could be delivered; the rest is in {spools}", file=sys.stderr)
+            print("chimbuko: the last statistics did not reach the server", file=sys.stderr)
 
     def _give_up_open_streams(self) -> None:
         for stream in self._streams:

@@ -101,11 +101,17 @@ class BrokerLink:
     @property
     def is_settled(self) -> bool:
         """After ``flush``: all findings are in the store and all statistics in the model."""
-        return (
-            self._is_flushing
-            and self._outstanding is None
-            and all(not stream.in_flight and stream.spool.is_drained for stream in self._streams)
-        )
+        return self._is_flushing and self._outstanding is None and self.is_delivered
+
+    @property
+    def is_delivered(self) -> bool:
+        """All findings are in the store."""
+        return all(not stream.in_flight and stream.spool.is_drained for stream in self._streams)
+
+    @property
+    def delivered(self) -> int:
+        """How many frames of all spools are in the store: it rises as long as delivery goes on."""
+        return sum(stream.acknowledged for stream in self._streams)
 
     def flush(self) -> None:
         """From now on send a delta as soon as there is something to send: all streams have ended."""

@@ -24,6 +24,11 @@ FRAMES = "chimbuko:frames"
 PROGRAMS = "chimbuko:programs"
 """Hash: program name to program index."""
 
+RUN = "chimbuko:run"
+"""Key with the id of the run that uses the broker's database."""
+
+ALL_KEYS = (DELTAS, MODEL_UPDATES, MODEL, RECORDS, RECORD_ACKS, FRAMES, PROGRAMS, RUN)
+
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
 """Closed epoch of a stream that has ended."""

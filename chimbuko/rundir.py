@@ -57,6 +57,11 @@ class RunDirectory:
         return self.path / "provenance.sqlite"
 
     @property
+    def store_url(self) -> str:
+        """URL of the embedded provenance database."""
+        return f"sqlite:///{self.store_path}"
+
+    @property
     def logs(self) -> Path:
         """One log per process of ours."""
         return self.path / "logs"
@@ -118,7 +123,7 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
                 ended_us=0,
                 exit_code=None,
                 host=platform.node(),
-                store_url=store_url or f"sqlite:///{run.store_path}",
+                store_url=store_url or run.store_url,
                 config=config,
                 version=__version__,
             )

@@ -20,11 +20,12 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.ad.agent import DELIVERY_TIMEOUT_S, END_TIMEOUT_S, AgentSpec, RecordedStream
+from chimbuko.ad.agent import AgentSpec, RecordedStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, program_number
 from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.messages import PROGRAMS
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.filesystems import is_on_network
+from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN
 from chimbuko.processes import Service
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
@@ -34,6 +35,10 @@ from chimbuko.trace.discovery import StreamName
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
+CLAIM_S = 900
+"""Longer than the end of a run takes, during which the claim on the broker is not renewed."""
+LONGEST_DELIVERY_S = 600.0
+"""An agent gives up by itself when nothing gets through any more."""
 MOST_REVIVALS = 10
 
 
@@ -66,8 +71,12 @@ class Launcher:
         self.dashboard_url = ""
         self.problems: list[str] = []
         """One line each, for what did not end as it should."""
-        self._info = run.read_info()
         self._scratch = Path(tempfile.mkdtemp(prefix="chimbuko-"))
+        self._info = run.read_info()
+        self._is_store_elsewhere = self._info.store_url == run.store_url and is_on_network(run.path)
+        if self._is_store_elsewhere:
+            store = self._scratch / run.store_path.name
+            self._info = msgspec.structs.replace(self._info, store_url=f"sqlite:///{store}")
         self._private_broker: PrivateBroker | None = None
         self._server: Service | None = None
         self._writer: Service | None = None
@@ -77,6 +86,8 @@ class Launcher:
         self._revivals: Counter[str] = Counter()
         self._given_up: set[str] = set()
         self._programs: dict[bytes, bytes] = {}
+        self._is_undelivered = False
+        self._broker_is_ours = False
 
     def __enter__(self) -> Launcher:
         try:
@@ -125,10 +136,9 @@ class Launcher:
 
     def _revive_broker(self) -> list[str]:
         """Agents send again what was not acknowledged; only the numbers of programs would be lost."""
-        if self._private_broker is None:
-            return []
-        if self._private_broker.is_running:
+        if self._private_broker is None or self._private_broker.is_running:
             with suppress(redis.RedisError):
+                self._client.expire(RUN, CLAIM_S)
                 self._programs = cast(dict[bytes, bytes], self._client.hgetall(PROGRAMS))
             return []
         self._private_broker.start()
@@ -149,11 +159,20 @@ class Launcher:
         for agent in self._agents:
             agent.ask_to_stop()
         for agent in self._agents:
-            self._stop(agent, END_TIMEOUT_S + DELIVERY_TIMEOUT_S + SERVICE_STOP_S)
+            self._stop(agent, LONGEST_DELIVERY_S)
+            self._is_undelivered |= agent.process.returncode != 0
         for service in (self._server, self._writer):
             if service is not None:
                 self._stop(service, SERVICE_STOP_S)
         self._agents, self._server, self._writer = [], None, None
+        if self._is_store_elsewhere:
+            self._bring_store_home()
+
+    def _bring_store_home(self) -> None:
+        """SQLite's log does not work on a network file system: the store was on local disk until now."""
+        self._is_store_elsewhere = False
+        shutil.copyfile(self._scratch / self.run.store_path.name, self.run.store_path)
+        self.write_info(msgspec.structs.replace(self._info, store_url=self.run.store_url))
 
     def stop(self) -> None:
         """Stop everything that is left."""
@@ -161,12 +180,8 @@ class Launcher:
         if self._dashboard is not None:
             self._stop(self._dashboard, SERVICE_STOP_S)
             self._dashboard = None
-        if self._private_broker is not None:
-            self._private_broker.stop()
-            self._private_broker = None
-        if any(self._scratch.glob("*/*/spool/*.spool")) and self.problems:
-            self.problems.append(f"findings that could not be delivered are in {self._scratch}")
-        else:
+        self._leave_broker()
+        if not self._is_undelivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self) -> None:
@@ -177,6 +192,7 @@ class Launcher:
             self._private_broker.start()
             self._broker_url = self._private_broker.url
         self._client = connect(self._broker_url)
+        self._claim_broker()
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
         lockstep = ["--lockstep-streams", str(self.options.lockstep_streams)]
@@ -202,6 +218,25 @@ class Launcher:
             service.wait_ready()
         if self._dashboard is not None:
             self.dashboard_url = self._dashboard.wait_ready()["url"]
+
+    def _claim_broker(self) -> None:
+        """One run at a time uses a broker's database; the claim lapses if the run dies."""
+        if not self._client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
+            raise ServiceError(
+                "the broker's database is used by another run; wait for its end, or give another database "
+                "by its number, as in redis://HOST:6379/1"
+            )
+        self._broker_is_ours = True
+        # What a run that died has left.
+        self._client.delete(*(key for key in ALL_KEYS if key != RUN))
+
+    def _leave_broker(self) -> None:
+        if self._private_broker is not None:
+            self._private_broker.stop()
+            self._private_broker = None
+        elif self._broker_is_ours:
+            with suppress(redis.RedisError):
+                self._client.delete(*ALL_KEYS)
 
     def _number_programs(self) -> None:
         """Recorded programs are numbered in order of name, so that call ids are the same every time."""

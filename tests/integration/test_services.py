@@ -1,0 +1,61 @@
+"""Services that the user brings along, and folders where a database cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chimbuko.broker import PrivateBroker, connect
+from chimbuko.cli import launcher
+from chimbuko.cli.launcher import Launcher, LaunchOptions
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RUN
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import new_run
+from chimbuko.trace.discovery import find_recorded
+from examples.truth import all_anomalies
+from tests.integration.conftest import Run, Start
+
+
+def test_users_broker_serves_one_run_after_the_other(
+    heat4: Path, heat4_run: Run, start: Start, tmp_path: Path
+) -> None:
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        for _ in range(2):
+            run = start("--trace", heat4 / "*.bp", "--broker", broker.url)
+            assert run.end() == 0, run.output
+            assert run.ids == heat4_run.ids
+        client = connect(broker.url)
+        assert client.keys("*") == []
+        client.set(RUN, "another run")
+        refused = start("--trace", heat4 / "*.bp", "--broker", broker.url)
+        assert refused.end() == 4
+        assert "used by another run" in refused.output
+        assert client.get(RUN) == b"another run"
+        client.close()
+
+
+def test_unreachable_broker(start: Start, heat4: Path) -> None:
+    run = start("--trace", heat4 / "*.bp", "--broker", "redis://:secret-word@127.0.0.1:1")
+    assert run.end() == 4
+    assert "127.0.0.1:1" in run.output
+    assert "secret-word" not in run.output
+
+
+def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network(
+    heat4: Path, heat4_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "is_on_network", lambda folder: True)
+    config = AnalysisConfig(lockstep=True)
+    recorded = find_recorded(str(heat4 / "*.bp"))
+    options = LaunchOptions(config, lockstep_streams=4, has_dashboard=False, recorded=recorded)
+    run = new_run(tmp_path / "run", ["--trace"], config, None)
+    with Launcher(run, options) as services:
+        assert not run.store_path.exists()
+        while services.is_analysing:
+            assert services.revive() == []
+        services.finish_analysis()
+        assert services.problems == []
+    with open_run(run) as provenance:
+        assert {call.id for call in all_anomalies(provenance)} == heat4_run.ids
