@@ -154,12 +154,11 @@ class StreamAnalysis:
         table = self._known()
         lower, upper = self._detector.limits(table)
         if len(self._flagged) < count:
-            self._flagged = np.empty(len(calls.entry), np.int32)
+            self._flagged = np.empty(len(calls), np.int32)
         found = judge.flag(calls, count, stacks.is_named, use_inclusive, lower, upper, self._flagged)
         selected: dict[int, tuple[Label, Judgement]] = {}
         for row in self._flagged[:found].tolist():
-            timer = int(calls.function[row])
-            judgement = self._detector.judge(table[timer], self._runtime_us(row))
+            timer, judgement = self._judged(row, table)
             selected[row] = (Label.ANOMALY, judgement)
             self._own[timer, self._schema.slices["anomalies"]] += 1
             self._own[timer, self._schema.slices["severity_us"]] += judgement.severity_us
@@ -169,20 +168,18 @@ class StreamAnalysis:
             best = np.empty(len(self._wanted), np.int32)
             judge.most_typical(calls, count, use_inclusive, lower, upper, self._wanted, best)
             for row in best[best >= 0].tolist():
-                timer = int(calls.function[row])
-                selected[row] = (
-                    Label.NORMAL,
-                    self._detector.judge(table[timer], self._runtime_us(row)),
-                )
+                timer, judgement = self._judged(row, table)
+                selected[row] = (Label.NORMAL, judgement)
                 self._wanted[timer] = 0
         return selected, anomalies
 
-    def _runtime_us(self, row: int) -> float:
-        calls = self._stacks.calls
-        runtime_us = int(calls.exit[row]) - int(calls.entry[row])
+    def _judged(self, row: int, table: Float64Array) -> tuple[int, Judgement]:
+        """The call's timer and judgement."""
+        call = self._stacks.call(row)
+        runtime_us = call.exit - call.entry
         if self._config.metric == "exclusive":
-            runtime_us -= int(calls.child_us[row])
-        return float(runtime_us)
+            runtime_us -= call.child_us
+        return call.function, self._detector.judge(table[call.function], float(runtime_us))
 
     def _known(self) -> Float64Array:
         """All that is known, f8[timers, width]; only the rows touched since the last hand-out are right."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.kernels.judge import group
+from chimbuko.ad.kernels.judge import group, mark_surroundings
 from chimbuko.ad.kernels.stack import LOST, NONE
-from chimbuko.ad.stacks import Call, CallStacks
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.config import AnalysisConfig
 from chimbuko.records import CounterValue, Message, call_id
-from chimbuko.trace.schema import COMMS, COUNTERS, CounterColumn, EventType, StreamNames, TraceStep
-
-Key = tuple[int, int]
-"""Step and row of a call's ENTRY: its identity within a stream."""
+from chimbuko.trace.schema import CounterColumn, EventType, StreamNames, TraceStep
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,10 @@ class StreamIdentity:
     rank: int
     node: str
 
-    def call_id(self, key: Key) -> str:
-        """Id of one of the stream's calls."""
-        return call_id(self.program, self.rank, *key)
-
 
 class Neighbour(msgspec.Struct, gc=False):
     """One call as a member of windows, kept up to date while it is open."""
 
-    key: Key
     id: str
     parent_id: str
     function: str
@@ -59,12 +52,17 @@ class Groups:
     """Indices of an array of keys, by key, in order; negative keys are left out."""
 
     def __init__(self, keys: npt.NDArray[np.int32], count: int) -> None:
-        self._order = np.empty(len(keys), np.int32)
-        self._starts = np.empty(count + 1, np.int32)
-        group(keys, self._order, self._starts)
+        self.order = np.empty(len(keys), np.int32)
+        self.starts = np.empty(count + 1, np.int32)
+        group(keys, self.order, self.starts)
 
     def __getitem__(self, key: int) -> npt.NDArray[np.int32]:
-        return self._order[self._starts.item(key) : self._starts.item(key + 1)]
+        return self.order[self.starts.item(key) : self.starts.item(key + 1)]
+
+    def lists(self, keys: npt.NDArray[np.int64]) -> list[list[int]]:
+        """Indices of many keys."""
+        bounds = zip(self.starts[keys].tolist(), self.starts[keys + 1].tolist(), strict=True)
+        return [self.order[start:end].tolist() if start < end else [] for start, end in bounds]
 
 
 class StepView:
@@ -100,49 +98,43 @@ class StepView:
         self._ids: dict[int, str] = {NONE: ""}
         entered = stacks.calls.thread[stacks.carried : stacks.count]
         self._entered = Groups(entered, stacks.thread_count)
-        self._points: dict[str, Groups] = {}
 
-    def key(self, row: int) -> Key:
-        """Identity of the call in a row of the call table."""
-        call = self.stacks.call(row)
-        return call.step, call.row
+    def id(self, row: int) -> str:
+        """Id of the call in a row of the call table; empty for the row ``NONE``."""
+        made = self._ids.get(row)
+        if made is None:
+            call = self.stacks.call(row)
+            made = self._ids[row] = call_id(self._identity.program, self._identity.rank, call.step, call.row)
+        return made
+
+    def prepare(self, rows: list[int]) -> None:
+        """Make the surroundings of these calls in one go, which takes half the time."""
+        wanted = np.zeros(self.stacks.count, np.uint8)
+        mark_surroundings(
+            self.stacks.calls,
+            np.array(rows, np.int32),
+            self.stacks.carried,
+            self._entered.order,
+            self._entered.starts,
+            self._config.window_calls,
+            wanted,
+        )
+        self._make(np.flatnonzero(wanted))
 
     def neighbour(self, row: int) -> Neighbour:
         """The call in a row of the call table; the same object each time."""
-        made = self._made.get(row)
-        if made is None:
-            call = self.stacks.call(row)
-            key = call.step, call.row
-            made = Neighbour(
-                key,
-                self._identity.call_id(key),
-                self._id(call.parent),
-                self._function(call.function),
-                call.entry,
-                call.depth,
-            )
-            self._bring_up(made, row, call)
-        return made
+        if row not in self._made:
+            self._make(np.array([row]))
+        return self._made[row]
 
     def update(self, neighbour: Neighbour, row: int) -> None:
-        """Bring a call that was or is open up to date, and use this object for it from now on."""
-        self._bring_up(neighbour, row, self.stacks.call(row))
-
-    def _bring_up(self, neighbour: Neighbour, row: int, call: Call) -> None:
+        """Bring a call that was open up to date, and use this object for it from now on."""
+        call = self.stacks.call(row)
         self._made[row] = neighbour
         neighbour.exit_us = call.exit
         neighbour.is_anomaly = row in self._anomalies
         neighbour.is_lost = bool(call.doubts & LOST)
-        rows = self._points_of(COMMS, self.stacks.message_calls, row)
-        if rows:
-            room = self._config.max_messages - len(neighbour.messages)
-            neighbour.messages += [self._message(at, neighbour.id) for at in rows[:room]]
-            neighbour.left_out += max(len(rows) - room, 0)
-        rows = self._points_of(COUNTERS, self.stacks.counter_calls, row)
-        if rows:
-            room = self._config.max_counters - len(neighbour.counters)
-            neighbour.counters += [self._counter_value(at, neighbour.id) for at in rows[:room]]
-            neighbour.left_out += max(len(rows) - room, 0)
+        self._add_points(neighbour, self._messages[row].tolist(), self._counters[row].tolist())
 
     def ancestors(self, row: int) -> Iterator[int]:
         """Rows of the calls around it, innermost first."""
@@ -204,24 +196,48 @@ class StepView:
         carried = self.stacks.carried
         return [self.neighbour(carried + at) for at in entered.tolist()]
 
-    def _id(self, row: int) -> str:
-        made = self._ids.get(row)
-        if made is None:
-            made = self._ids[row] = self._identity.call_id(self.key(row))
-        return made
+    def _make(self, rows: npt.NDArray[np.int64]) -> None:
+        program, rank = self._identity.program, self._identity.rank
+        calls = zip(
+            rows.tolist(),
+            self.stacks.calls[rows].tolist(),
+            self._messages.lists(rows),
+            self._counters.lists(rows),
+            strict=True,
+        )
+        for row, call, messages, counters in calls:
+            if row in self._made:
+                continue
+            entry, end, _, timer, _, parent, depth, _, _, step, place, doubts = call
+            made = self._made[row] = Neighbour(
+                call_id(program, rank, step, place),
+                self.id(parent),
+                self._names.timers.get(timer) or f"timer {timer} (name not received)",
+                entry,
+                depth,
+                end,
+                row in self._anomalies,
+                doubts & LOST != 0,
+            )
+            self._ids[row] = made.id
+            if messages or counters:
+                self._add_points(made, messages, counters)
 
-    def _function(self, timer: int) -> str:
-        return self._names.timers.get(timer) or f"timer {timer} (name not received)"
+    @cached_property
+    def _messages(self) -> Groups:
+        return Groups(self.stacks.message_calls, self.stacks.count)
 
-    def _points_of(self, kind: str, calls: npt.NDArray[np.int32], row: int) -> list[int]:
-        """Rows of the messages or counters attached to one call, grouped once per step."""
-        if not len(calls):
-            return []
-        points = self._points.get(kind)
-        if points is None:
-            points = self._points[kind] = Groups(calls, self.stacks.count)
-        rows: list[int] = points[row].tolist()
-        return rows
+    @cached_property
+    def _counters(self) -> Groups:
+        return Groups(self.stacks.counter_calls, self.stacks.count)
+
+    def _add_points(self, neighbour: Neighbour, messages: list[int], counters: list[int]) -> None:
+        room = self._config.max_messages - len(neighbour.messages)
+        neighbour.messages += [self._message(at, neighbour.id) for at in messages[:room]]
+        neighbour.left_out += max(len(messages) - room, 0)
+        room = self._config.max_counters - len(neighbour.counters)
+        neighbour.counters += [self._counter_value(at, neighbour.id) for at in counters[:room]]
+        neighbour.left_out += max(len(counters) - room, 0)
 
     def _message(self, at: int, identity: str) -> Message:
         _, _, _, event_type, tag, partner, size_bytes, time_us = self.step.comms[at].tolist()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from chimbuko.ad.detectors import Judgement
-from chimbuko.ad.stepview import Key, Neighbour, StepView, StreamIdentity
+from chimbuko.ad.stepview import Neighbour, StepView, StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.records import RECORD_VERSION, CallRecord, CounterValue, Label, StackFrame, WindowCall
 
@@ -49,7 +49,7 @@ class Windows:
     def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
         self._identity = identity
         self._config = config
-        self._open: dict[Key, OpenCall] = {}
+        self._open: dict[str, OpenCall] = {}
         self._recent: dict[int, list[Neighbour]] = {}
         self._pending: list[Pending] = []
         self._node_state: dict[str, CounterValue] = {}
@@ -69,6 +69,7 @@ class Windows:
         self._node_state |= {value.counter: value for value in view.watched()}
         self._update_open(view)
         records = self._fill_pending(view)
+        view.prepare([*selected, *view.open_rows()])
         for row in sorted(selected):
             records.append(self._record(view, row, *selected[row]))
         self._hold_open(view)
@@ -84,7 +85,7 @@ class Windows:
     def _update_open(self, view: StepView) -> None:
         """Bring neighbours that were open up to date."""
         for row in range(view.stacks.carried):
-            held = self._open.get(view.key(row))
+            held = self._open.get(view.id(row))
             if held is None:
                 continue
             view.update(held.call, row)
@@ -115,7 +116,7 @@ class Windows:
         thread = table_row.thread
         k = self._config.window_calls
         if row < view.stacks.carried:
-            held = self._open[call.key]
+            held = self._open[call.id]
             before, after = held.before, held.after
         else:
             position = view.position(row)
@@ -208,16 +209,16 @@ class Windows:
 
     def _hold_open(self, view: StepView) -> None:
         """Hold the neighbours of the calls that stay open; let go of those that ended."""
-        still: dict[Key, OpenCall] = {}
+        still: dict[str, OpenCall] = {}
         for row in view.open_rows():
-            held = self._open.get(view.key(row))
+            held = self._open.get(view.id(row))
             if held is None:
                 thread = view.stacks.call(row).thread
                 position = view.position(row)
                 k = self._config.window_calls
                 before = view.before(thread, position, k, self._recent.get(thread, []))
                 held = OpenCall(view.neighbour(row), thread, before, view.after(thread, position + 1, k))
-            still[held.call.key] = held
+            still[held.call.id] = held
         self._open = still
 
     def _hold_recent(self, view: StepView) -> None:

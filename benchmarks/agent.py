@@ -10,6 +10,7 @@ straightforward Python are measured in the same rounds: rely on the ratios.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import tempfile
@@ -39,9 +40,11 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
 from chimbuko.records import Label
 from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.schema import TraceStep, UInt64Array
 
 NAIVE_ROWS = 200_000
-COPIES = 20
+COPIED_ROWS = 2_000_000
+"""100 MB: more than the caches hold, since a stream's rows do not come from them either."""
 STAGES: dict[str, tuple[Any, str]] = {
     "read": (StreamReader, "next_step"),
     "stacks": (CallStacks, "build"),
@@ -101,17 +104,23 @@ def analyse_stream(trace: Path, folder: Path) -> tuple[float, set[str]]:
     }
 
 
+def arrays_of(step: TraceStep) -> tuple[UInt64Array, ...]:
+    """All that a step brings."""
+    return step.events, step.comms, step.counters
+
+
 def copy_rate(rows_per_step: int) -> float:
-    """Million rows per CPU-second of a plain copy of a step's arrays into memory that is reused."""
-    step = SyntheticTrace(rows_per_step).next_step()
-    arrays = [(array, np.ones_like(array)) for array in (step.events, step.comms, step.counters)]
+    """Million rows per CPU-second of a plain copy of the same arrays into memory that is reused."""
+    trace = SyntheticTrace(rows_per_step)
+    steps = list(steps_of(trace, max(COPIED_ROWS // rows_per_step, 1)))
+    into = [np.ones_like(array) for array in arrays_of(steps[0])]
 
     def copy() -> None:
-        for _ in range(COPIES):
-            for array, into in arrays:
-                np.copyto(into, array)
+        for step in steps:
+            for array, target in zip(arrays_of(step), into, strict=True):
+                np.copyto(target, array)
 
-    return COPIES * rows_per_step / cpu_seconds(copy) / 1e6
+    return len(steps) * rows_per_step / cpu_seconds(copy) / 1e6
 
 
 def naive_rate(rows_per_step: int) -> float:
@@ -215,6 +224,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
     warm_kernels()
+    # As the fork server does before it makes the processes of streams.
+    gc.collect()
+    gc.freeze()
     results = [
         measure(options.rows, rows_per_step, options.rounds, options.stages)
         for rows_per_step in options.rows_per_step

@@ -36,7 +36,7 @@ class Moments:
     @classmethod
     def from_row(cls, row: Float64Array) -> Self:
         """From a table's f8[7]."""
-        return cls(*(float(value) for value in row[:MOMENTS_WIDTH]))
+        return cls(*row[:MOMENTS_WIDTH].tolist())
 
     @classmethod
     def of(cls, values: npt.ArrayLike) -> Self:

@@ -40,11 +40,12 @@ class Sstd:
     def judge(self, row: Float64Array, runtime_us: float) -> Judgement:
         """Score is the distance from the mean in standard deviations."""
         moments = Moments.from_row(row[self._columns])
+        spread_us = moments.stddev
         deviation_us = runtime_us - moments.mean
         return Judgement(
-            score=abs(deviation_us) / moments.stddev if moments.stddev > 0 else 0.0,
+            score=abs(deviation_us) / spread_us if spread_us > 0 else 0.0,
             severity_us=max(deviation_us, 0.0),
             expected_us=moments.mean,
-            spread_us=moments.stddev,
+            spread_us=spread_us,
             seen=int(moments.n),
         )
