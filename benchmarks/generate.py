@@ -104,7 +104,8 @@ def _times_between(events: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np
     return (events[before, 5] + events[before + 1, 5]) // np.uint64(2)
 
 
-@njit(cache=True)
+# Not cached: it is imported under two names, from scripts beside it and from tests.
+@njit
 def _walk(
     goes_down: npt.NDArray[np.bool_],
     choices: npt.NDArray[np.int64],

@@ -1,0 +1,86 @@
+"""The made-up trace of the benchmarks: its shape, its nesting, and that it is the same each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import FUNCTIONS, LEVELS, SyntheticTrace, steps_of, write_trace
+from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.config import AnalysisConfig
+from chimbuko.records import Label, call_id
+from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.schema import EventType, TraceStep
+
+ROWS = 5_000
+
+
+@pytest.fixture(scope="module")
+def steps() -> list[TraceStep]:
+    return list(steps_of(SyntheticTrace(ROWS), 20))
+
+
+def test_rows_are_shared_out_as_said(steps: list[TraceStep]) -> None:
+    assert {(len(s.events), len(s.comms), len(s.counters)) for s in steps} == {(4_000, 600, 400)}
+
+
+def test_time_never_runs_backwards(steps: list[TraceStep]) -> None:
+    for array, column in (("events", 5), ("comms", 7), ("counters", 5)):
+        times = np.concatenate([getattr(step, array)[:, column] for step in steps]).astype(np.int64)
+        assert (np.diff(times) >= 0).all()
+
+
+def test_calls_nest_below_one_root_and_use_all_functions(steps: list[TraceStep]) -> None:
+    stack: list[int] = []
+    deepest = 0
+    for _, _, _, kind, timer, _ in np.concatenate([step.events for step in steps]).tolist():
+        if kind == EventType.ENTRY:
+            stack.append(timer)
+            deepest = max(deepest, len(stack) - 1)
+        else:
+            assert stack.pop() == timer
+        assert stack[0] == 0
+    assert deepest == LEVELS
+    timers = np.concatenate([step.events[:, 4] for step in steps])
+    assert len(np.unique(timers)) == FUNCTIONS + 1
+
+
+def test_same_seed_same_trace() -> None:
+    def events(seed: int) -> bytes:
+        return SyntheticTrace(ROWS, seed).next_step().events.tobytes()
+
+    assert events(3) == events(3)
+    assert events(3) != events(4)
+
+
+def test_a_reader_gets_what_was_made(tmp_path: Path, steps: list[TraceStep]) -> None:
+    path = tmp_path / "made.bp"
+    injected = write_trace(path, 2, ROWS)
+    reader = StreamReader(path, "BPFile")
+    for made in steps[:2]:
+        read = reader.next_step(1.0)
+        assert isinstance(read, TraceStep)
+        assert np.array_equal(read.events, made.events)
+        assert np.array_equal(read.comms, made.comms)
+        assert np.array_equal(read.counters, made.counters)
+    assert reader.names.timers == SyntheticTrace(ROWS).names.timers
+    reader.close()
+    trace = SyntheticTrace(ROWS)
+    assert len(list(steps_of(trace, 2))) == 2
+    assert injected == {call_id(0, 0, step, row) for step, row in trace.injected}
+
+
+def test_the_analysis_finds_what_was_injected_once_it_knows_the_functions() -> None:
+    trace = SyntheticTrace(ROWS)
+    analysis = StreamAnalysis(StreamIdentity(0, 0, "node"), AnalysisConfig())
+    flagged = set()
+    for step in steps_of(trace, 40):
+        records = analysis.analyse(step, trace.names).records
+        flagged |= {r.id for r in records if r.label is Label.ANOMALY and r.step >= 20}
+    injected = {call_id(0, 0, step, row) for step, row in trace.injected if 20 <= step < 39}
+    assert len(injected) > 20
+    assert len(flagged & injected) >= 0.95 * len(injected)
+    assert len(flagged - injected) <= 0.05 * len(injected) + 2
