@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import math
 import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import numpy as np
@@ -25,7 +27,10 @@ from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealt
 
 _FRAME = struct.Struct("<IQ")
 _SUFFIX = ".spool"
+_TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
+_UNKNOWN_US = 0.0
+"""Stands for the severities in a segment that an earlier process left: low, so that it is looked into."""
 
 _encoder = msgspec.msgpack.Encoder()
 _batches = msgspec.msgpack.Decoder(RecordBatch)
@@ -44,7 +49,7 @@ class SpoolWriter:
     Parameters
     ----------
     folder
-        Made if need be; what an earlier process left there is kept.
+        Made if need be; what an earlier process left there is kept, and its numbering continued.
     stream
         Key of the stream, which becomes part of each frame.
     limit_bytes
@@ -57,11 +62,17 @@ class SpoolWriter:
         self._stream = stream
         self._limit_bytes = limit_bytes
         self._least_us = -1.0
-        self._segments = [_Segment(path, path.stat().st_size, []) for path in _segment_paths(folder)]
+        for leftover in folder.glob(f"*{_TEMPORARY_SUFFIX}"):
+            leftover.unlink()
+        self._segments = [
+            _Segment(path, path.stat().st_size, [_UNKNOWN_US]) for path in _segment_paths(folder)
+        ]
         self._current: _Segment | None = None
-        self._sequence = max((sequence for sequence, _ in SpoolReader(folder).read(1 << 62)), default=0)
         self._owed_steps: list[StepCount] = []
+        self._sequence = 0
         self.dropped: Counter[str] = Counter()
+        if self._segments:
+            self._continue_after(self._segments[-1])
 
     def append(
         self,
@@ -95,6 +106,20 @@ class SpoolWriter:
             self._owed_steps = []
             self._sequence += 1
 
+    def _continue_after(self, segment: _Segment) -> None:
+        """Go on where an earlier process was killed, which may have been in mid-frame."""
+        # The segment is named by its first frame, even if that was never completed.
+        self._sequence = _first_sequence(segment.path) - 1
+        end = 0
+        severities_us: list[float] = []
+        for behind, sequence, frame in _frames(segment.path, 0):
+            batch = _batches.decode(frame)
+            end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
+            severities_us += [record.severity_us for record in batch.records]
+        os.truncate(segment.path, end)
+        segment.size_bytes, segment.severities_us = end, severities_us
+        self._current = segment
+
     def _count_dropped(self, records: Iterator[CallRecord]) -> None:
         for record in records:
             if record.label is Label.ANOMALY and record.revision == 1:
@@ -107,10 +132,10 @@ class SpoolWriter:
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)
-        with current.path.open("ab") as file:
+        # Unbuffered: closing a buffer that could not be written out would try again, behind our back.
+        with current.path.open("ab", buffering=0) as file:
             try:
-                file.write(_FRAME.pack(len(frame), batch.sequence) + frame)
-                file.flush()
+                _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
             except OSError:
                 # Half a frame would hide all that follow it.
                 os.truncate(current.path, current.size_bytes)
@@ -128,29 +153,39 @@ class SpoolWriter:
             return
         severities_us = np.concatenate([segment.severities_us for segment in self._segments])
         if len(severities_us):
-            self._least_us = max(self._least_us, float(np.median(severities_us)))
-        candidates = (s for s in self._segments[:-1] if min(s.severities_us, default=0.0) < self._least_us)
+            least_us = float(np.median(severities_us))
+            if least_us <= float(severities_us.min()):
+                # At least half are the least severe of all: these go, or nothing would.
+                least_us = math.nextafter(least_us, math.inf)
+            self._least_us = max(self._least_us, least_us)
+        candidates = (
+            s for s in self._segments[:-1] if min(s.severities_us, default=math.inf) < self._least_us
+        )
         segment = next(candidates, None)
         if segment is not None:
-            self._compact(segment)
+            # A disk without room for the smaller file keeps the larger one.
+            with suppress(OSError):
+                self._compact(segment)
 
     def _compact(self, segment: _Segment) -> None:
         with _locked(self._folder):
             if not segment.path.exists():
                 return
-            temporary = segment.path.with_suffix(".tmp")
+            temporary = segment.path.with_suffix(_TEMPORARY_SUFFIX)
             severities_us: list[float] = []
+            dropped: list[CallRecord] = []
             with temporary.open("wb") as file:
                 for _, sequence, frame in _frames(segment.path, 0):
                     batch = _batches.decode(frame)
                     kept = [record for record in batch.records if record.severity_us >= self._least_us]
-                    self._count_dropped(r for r in batch.records if r.severity_us < self._least_us)
+                    dropped += [r for r in batch.records if r.severity_us < self._least_us]
                     severities_us.extend(record.severity_us for record in kept)
                     smaller = _encoder.encode(msgspec.structs.replace(batch, records=kept))
                     file.write(_FRAME.pack(len(smaller), sequence) + smaller)
-                segment.size_bytes = file.tell()
+                size_bytes = file.tell()
             os.replace(temporary, segment.path)
-            segment.severities_us = severities_us
+            segment.size_bytes, segment.severities_us = size_bytes, severities_us
+            self._count_dropped(iter(dropped))
 
 
 class SpoolReader:
@@ -214,6 +249,13 @@ def remove_acknowledged(folder: Path, sequence: int) -> None:
 
 def _segment_paths(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
+def _write_all(file: BinaryIO, content: bytes) -> None:
+    """Write all of it, or raise ``OSError``: a disk that fills up takes a part first."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _first_sequence(path: Path) -> int:

@@ -1,0 +1,101 @@
+"""The process of one stream: its names file, and a whole stream through it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chimbuko.ad.child import ChildSpec, NamesFile, StreamChild, read_names
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.spool import SpoolReader
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import ALL_EPOCHS, RecordBatch
+from chimbuko.tables import PROFILE
+from chimbuko.trace.schema import StreamNames
+
+
+def some_names() -> StreamNames:
+    return StreamNames(
+        timers={0: "main", 3: "größe [{a.c} {1,0}]"},
+        counters={0: "TIME"},
+        event_types={0: "ENTRY"},
+        program="heat",
+        metadata={(1, 0, "Hostname"): "node1"},
+    )
+
+
+def test_names_survive_a_process(tmp_path: Path) -> None:
+    names = some_names()
+    assert NamesFile(tmp_path / "names").save(names)
+    assert read_names(tmp_path / "names") == names
+    loaded = StreamNames(timers={9: "new"})
+    NamesFile(tmp_path / "names").load_into(loaded)
+    assert loaded.timers == {0: "main", 3: "größe [{a.c} {1,0}]", 9: "new"}
+    assert (loaded.metadata, loaded.program) == (names.metadata, "heat")
+
+
+def test_names_are_written_only_when_there_are_new_ones(tmp_path: Path) -> None:
+    file, names = NamesFile(tmp_path / "names"), some_names()
+    assert file.save(names) and not file.save(names)
+    names.timers[4] = "late"
+    assert file.save(names) and read_names(tmp_path / "names").timers[4] == "late"
+    assert os.listdir(tmp_path) == ["names"]
+
+
+def test_without_a_file_there_is_nothing_to_load(tmp_path: Path) -> None:
+    names = StreamNames()
+    NamesFile(tmp_path / "names").load_into(names)
+    assert names == StreamNames()
+
+
+def spec_of(tmp_path: Path, stream: Path, rank: int) -> ChildSpec:
+    return ChildSpec(
+        key=f"0:{rank}",
+        path=str(stream),
+        engine="BPFile",
+        program=0,
+        rank=rank,
+        node="node1",
+        box=str(tmp_path / "box"),
+        spool=str(tmp_path / "spool"),
+        names=str(tmp_path / "names"),
+        config=AnalysisConfig(),
+    )
+
+
+def test_a_recorded_stream_ends_with_everything_handed_over(
+    tmp_path: Path, real_traces: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    agent = ExchangeBox(tmp_path / "box", PROFILE)
+    StreamChild(spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)).run()
+    frames = SpoolReader(tmp_path / "spool").read(1 << 62)
+    batches = [msgspec.msgpack.decode(frame, type=RecordBatch) for _, frame in frames]
+    health = batches[-1].health
+    assert (health.state, agent[Cell.PHASE], agent[Cell.CLOSED_EPOCH]) == ("ended", Phase.ENDED, ALL_EPOCHS)
+    assert [step.step for batch in batches for step in batch.steps] == list(range(health.steps))
+    assert sum(step.calls for batch in batches for step in batch.steps) == health.calls
+    taken = agent.take()
+    assert taken is not None
+    timers = read_names(tmp_path / "names").timers
+    assert set(taken[1].timers.tolist()) <= set(timers)
+    # All calls but the first of each function on each thread were learned.
+    learned = int(taken[1].table[:, 0].sum())
+    assert health.calls - len(timers) - 50 < learned < health.calls
+    finals = [record.id for batch in batches for record in batch.records if record.is_final]
+    assert len(finals) == len(set(finals)) > 0
+    assert any(item.key == "Hostname" for batch in batches for item in batch.metadata)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_stream_that_is_missing_is_broken_and_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    box = ExchangeBox(tmp_path / "box", PROFILE)
+    StreamChild(spec_of(tmp_path, tmp_path / "none.bp", 0)).run()
+    assert box[Cell.PHASE] == Phase.BROKEN
+    assert "no such trace stream" in capfd.readouterr().out
+    (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)
+    assert msgspec.msgpack.decode(frame[1], type=RecordBatch).health.state == "broken"

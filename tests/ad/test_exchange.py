@@ -1,0 +1,228 @@
+"""The exchange between a stream's process and its agent: two real processes over one file."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.exchange import Cell, ExchangeBox
+from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import NO_EPOCH
+from chimbuko.moments import Moments
+from chimbuko.tables import PROFILE
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+NAMES = StreamNames(timers={0: "main", 1: "solve"})
+EXCLUSIVE = PROFILE.slices["exclusive_us"]
+
+
+def make_analysis() -> StreamAnalysis:
+    return StreamAnalysis(StreamIdentity(0, 0, ""), AnalysisConfig())
+
+
+def analyse(analysis: StreamAnalysis, number: int, calls: int, runtime_us: int = 10) -> None:
+    """``calls`` calls of ``solve``, the first ever of which teaches nothing."""
+    start = 1_000_000 * (number + 1)
+    rows = []
+    for call in range(calls):
+        rows.append([0, 0, 0, 0, 1, start + 20 * call])
+        rows.append([0, 0, 0, 1, 1, start + 20 * call + runtime_us])
+    events = np.array(rows, np.uint64).reshape(-1, 6)
+    analysis.analyse(
+        TraceStep(number, events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)), NAMES
+    )
+
+
+@contextmanager
+def forked(body: Callable[[], None]) -> Iterator[int]:
+    """Run ``body`` in a forked process, as the fork server does; it must end well unless it is killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            body()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    try:
+        yield pid
+    finally:
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "exchange"
+
+
+def surely(attempt: Callable[[], object]) -> None:
+    """Try until the other end does not hold the lock."""
+    while not attempt():
+        pass
+
+
+def test_what_a_stream_learned_arrives_once_and_the_model_comes_back(path: Path) -> None:
+    agent = ExchangeBox(path, PROFILE)
+    (has_model, give_model), (is_done, say_done) = os.pipe(), os.pipe()
+
+    def stream() -> None:
+        box, analysis = ExchangeBox(path, PROFILE), make_analysis()
+        for number, calls in enumerate((11, 5)):
+            analyse(analysis, number, calls)
+            surely(lambda: box.exchange(analysis))
+        os.write(say_done, b"!")
+        os.read(has_model, 1)
+        surely(lambda: box.exchange(analysis))
+        # The model holds these 15 calls and 1000 of others.
+        analyse(analysis, 2, 1)
+        assert analysis._known()[1, 0] == 15 + 1000 + 1
+
+    gathered = PROFILE.empty(2)
+    with forked(stream):
+        os.read(is_done, 1)
+        taken = agent.take()
+        assert taken is not None and taken[1].table[0, 0] == 15
+        PROFILE.merge(gathered, taken[1].timers, taken[1].table)
+        others = PROFILE.empty(1)
+        others[0, EXCLUSIVE] = Moments.of([10] * 1000).row()
+        PROFILE.merge(gathered, [1], others)
+        assert agent.put_model(7, NO_EPOCH, taken[0], gathered)
+        os.write(give_model, b"!")
+    for end in (has_model, give_model, is_done, say_done):
+        os.close(end)
+
+
+def test_deltas_of_one_generation_merge_in_place(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    for number in range(3):
+        analyse(analysis, number, 10)
+        assert stream.exchange(analysis)
+    generation, learned = agent.take() or (None, None)
+    assert generation == 0 and learned is not None
+    assert learned.timers.tolist() == [1]
+    assert Moments.from_row(learned.table[0, EXCLUSIVE]) == Moments.of([10] * 29)
+    again = agent.take()
+    assert again is not None and again[0] == 1 and len(again[1].timers) == 0
+
+
+def test_generations_keep_apart_what_the_model_holds(path: Path) -> None:
+    """A model that contains generation 0 leaves generation 1 to the stream's own statistics."""
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    analyse(analysis, 0, 11)
+    stream.exchange(analysis)
+    taken = agent.take()
+    assert taken is not None
+    analyse(analysis, 1, 4)
+    stream.exchange(analysis)
+    model = PROFILE.empty(2)
+    PROFILE.merge(model, taken[1].timers, taken[1].table)
+    assert agent.put_model(1, 5, taken[0], model)
+    assert stream[Cell.MODEL_EPOCH] == 5
+    stream.exchange(analysis)
+    analyse(analysis, 2, 1)
+    assert analysis._known()[1, 0] == 15
+
+
+def test_nobody_waits_for_a_held_lock(path: Path) -> None:
+    agent, analysis = ExchangeBox(path, PROFILE), make_analysis()
+    analyse(analysis, 0, 11)
+    held, let_go = os.pipe(), os.pipe()
+
+    def holder() -> None:
+        other = ExchangeBox(path, PROFILE)
+        assert other._try_lock()
+        os.write(held[1], b"!")
+        os.read(let_go[0], 1)
+
+    with forked(holder):
+        os.read(held[0], 1)
+        assert agent.take() is None
+        assert not agent.put_model(1, 0, 0, PROFILE.empty(1))
+        assert not agent.exchange(analysis)
+        os.write(let_go[1], b"!")
+    # The lock went with its holder, and what was refused is still there.
+    assert agent.exchange(analysis)
+    taken = agent.take()
+    assert taken is not None and taken[1].table[0, 0] == 10
+    for end in (*held, *let_go):
+        os.close(end)
+
+
+EXCHANGE_UNTIL_KILLED = """
+import sys
+from pathlib import Path
+from chimbuko.ad.exchange import ExchangeBox
+from chimbuko.tables import PROFILE
+from tests.ad.test_exchange import analyse, make_analysis
+box, analysis = ExchangeBox(Path(sys.argv[1]), PROFILE), make_analysis()
+analyse(analysis, 0, 1)
+print("exchanging", flush=True)
+number = 0
+while True:
+    number += 1
+    analyse(analysis, number, 50)
+    box.exchange(analysis)
+"""
+
+
+def test_a_killed_stream_leaves_a_box_that_can_be_emptied_and_used(path: Path) -> None:
+    """Killed at no particular moment, while it exchanges as fast as it can."""
+    agent = ExchangeBox(path, PROFILE)
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", EXCHANGE_UNTIL_KILLED, str(path)],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parent.parent.parent,
+        )
+        assert process.stdout is not None and process.stdout.readline() == b"exchanging\n"
+        calls = 0.0
+        while calls < 2000:
+            taken = agent.take()
+            if taken is None or not len(taken[1].timers):
+                continue
+            row = Moments.from_row(taken[1].table[0, EXCLUSIVE])
+            assert (row.n % 50, row.mean, row.m2) == (0, 10.0, 0.0)
+            calls += row.n
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        left = agent.take()
+        assert left is not None
+        assert all(Moments.from_row(row[EXCLUSIVE]).m2 == 0.0 for row in left[1].table)
+    assert agent.put_model(9, 0, 0, PROFILE.empty(2))
+
+
+def test_what_was_half_written_is_thrown_away(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    analyse(analysis, 0, 11)
+    stream.exchange(analysis)
+    stream[Cell.IS_WRITING] = 1
+    taken = agent.take()
+    assert taken is not None and len(taken[1].timers) == 0
+    # A successor on the same box begins anew.
+    analyse(analysis, 1, 3)
+    stream.exchange(analysis)
+    taken = agent.take()
+    assert taken is not None and taken[1].table[0, 0] == 3
+
+
+def test_only_pages_in_use_take_disk_and_memory(path: Path) -> None:
+    box = ExchangeBox(path, PROFILE)
+    analysis = make_analysis()
+    analyse(analysis, 0, 11)
+    box.exchange(analysis)
+    assert path.stat().st_size > 100 << 20
+    assert path.stat().st_blocks * 512 <= 16 * mmap.PAGESIZE
