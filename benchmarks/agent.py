@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 import msgspec
 import numpy as np
-from generate import SyntheticTrace, steps_of, write_trace
+from generate import OUTLIER_SHARE, SyntheticTrace, steps_of, write_trace
 from naive import NaiveAnalysis
 
 from chimbuko.ad.analysis import StreamAnalysis
@@ -155,13 +155,13 @@ def stage_times(trace: Path, folder: Path, steps: int) -> dict[str, float]:
     return {name: 1e6 * spent[name] / steps for name in [*STAGES, "other"]}
 
 
-def measure(rows: int, rows_per_step: int, rounds: int, with_stages: bool) -> Result:
+def measure(rows: int, rows_per_step: int, rounds: int, outliers: float, with_stages: bool) -> Result:
     """Measure at one number of rows per step."""
     steps = max(rows // rows_per_step, 1)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         trace = folder / "trace.bp"
-        injected = write_trace(trace, steps, rows_per_step)
+        injected = write_trace(trace, SyntheticTrace(rows_per_step, outlier_share=outliers), steps)
         result = Result(rows_per_step, steps, len(injected))
         for number in range(rounds):
             work = folder / str(number)
@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rows-per-step", type=int, nargs="+", default=[10_000, 100_000, 200_000, 500_000])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--outliers", type=float, default=OUTLIER_SHARE, help="share of abnormal calls")
     parser.add_argument("--stages", action="store_true", help="also the CPU time of each stage")
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
@@ -228,7 +229,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     results = [
-        measure(options.rows, rows_per_step, options.rounds, options.stages)
+        measure(options.rows, rows_per_step, options.rounds, options.outliers, options.stages)
         for rows_per_step in options.rows_per_step
     ]
     if options.json:

@@ -42,7 +42,7 @@ class SyntheticTrace:
     ``injected`` lists the (step, row) of the ENTRY of each abnormal call so far.
     """
 
-    def __init__(self, rows_per_step: int, seed: int = 1) -> None:
+    def __init__(self, rows_per_step: int, seed: int = 1, outlier_share: float = OUTLIER_SHARE) -> None:
         self.names = StreamNames(
             timers={ROOT: "main"} | {1 + i: _function_name(i) for i in range(FUNCTIONS)},
             counters={0: "TIME", 1: "bytes sent"},
@@ -50,6 +50,7 @@ class SyntheticTrace:
             program="synthetic",
         )
         self.injected: list[tuple[int, int]] = []
+        self._outlier_share = outlier_share
         self._comms = int(COMM_SHARE * rows_per_step)
         self._counters = int(COUNTER_SHARE * rows_per_step)
         self._events = rows_per_step - self._comms - self._counters
@@ -63,7 +64,7 @@ class SyntheticTrace:
         """The next step, in arrays of its own."""
         n = self._events
         random = self._random
-        is_outlier = random.random(n) < OUTLIER_SHARE
+        is_outlier = random.random(n) < self._outlier_share
         ordinary = random.lognormal(-0.5 * SPREAD**2, SPREAD, n)
         factors = np.where(is_outlier, random.uniform(*OUTLIER_FACTORS, n), ordinary)
         goes_down = random.random(n) < 0.5
@@ -147,9 +148,8 @@ def steps_of(trace: SyntheticTrace, count: int) -> Iterator[TraceStep]:
     return (trace.next_step() for _ in range(count))
 
 
-def write_trace(path: Path, steps: int, rows_per_step: int, engine: str = "BP5", seed: int = 1) -> set[str]:
-    """Write a trace; returns the ids of its abnormal calls."""
-    trace = SyntheticTrace(rows_per_step, seed)
+def write_trace(path: Path, trace: SyntheticTrace, steps: int, engine: str = "BP5") -> set[str]:
+    """Write the next steps of a trace; returns the ids of its abnormal calls."""
     with StreamWriter(path, engine) as writer:
         for step in steps_of(trace, steps):
             writer.write_step(step.events, step.comms, step.counters, trace.names)
@@ -164,9 +164,11 @@ def main() -> None:
     parser.add_argument("--rows-per-step", type=int, default=500_000)
     parser.add_argument("--engine", default="BP5", choices=("BP4", "BP5", "SST"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--outliers", type=float, default=OUTLIER_SHARE, help="share of abnormal calls")
     options = parser.parse_args()
     steps = max(options.rows // options.rows_per_step, 1)
-    injected = write_trace(options.path, steps, options.rows_per_step, options.engine, options.seed)
+    trace = SyntheticTrace(options.rows_per_step, options.seed, options.outliers)
+    injected = write_trace(options.path, trace, steps, options.engine)
     print(
         f"{steps} steps of {options.rows_per_step:,} rows, {len(injected):,} abnormal calls: {options.path}"
     )
