@@ -171,10 +171,11 @@ def test_stacks_recover_from_any_damage(trace: MadeTrace) -> None:
     stacks = CallStacks(RANK)
     main = [0, RANK, 0, 0, 0, START_US]
     trace.events[0].insert(0, main)
-    for step in trace.steps():
+    for position, step in enumerate(trace.steps()):
         events = step.events.copy()
         # The frame around the damage is itself undamaged.
-        events[1:, 4][events[1:, 4] == 0] = 1
+        inside = events[1:] if position == 0 else events
+        inside[inside[:, 4] == 0, 4] = 1
         stacks.build(TraceStep(step.step, events, step.comms, step.counters), names)
     number = trace.numbers[-1] + 1
     stacks.build(step_of([[0, RANK, 0, 1, 0, 8_999_999]], number), names)
