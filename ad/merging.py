@@ -84,7 +84,8 @@ class AgentStatistics:
         rows = np.frombuffer(update.rows, np.int64)
         table = np.frombuffer(update.table, np.float64).reshape(len(rows), self._schema.width)
         for number, row in zip(rows.tolist(), table, strict=True):
-            self._model[self._global_names[number]] = row
+            # A copy, or each row would keep the whole update that brought it.
+            self._model[self._global_names[number]] = row.copy()
         self.version = update.version
         self.closed_epoch = update.closed_epoch
         incarnation, sequence = update.merged.get(self._agent, (-1, 0))

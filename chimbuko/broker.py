@@ -15,6 +15,7 @@ import redis
 
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.messages import PAYLOAD, PROGRAMS
+from chimbuko.processes import die_with_parent
 
 START_TIMEOUT_S = 10.0
 BROKER_VARIABLE = "CHIMBUKO_BROKER"
@@ -135,7 +136,8 @@ class PrivateBroker:
 
         settings = (
             f"bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\n"
-            f'save ""\nappendonly no\ndaemonize no\ndir "{self._log.parent}"\nlogfile "{self._log}"\n'
+            f'save ""\nappendonly no\ndaemonize no\ndir {_quoted(self._log.parent)}\n'
+            f"logfile {_quoted(self._log)}\n"
         )
         # The settings go through standard input, so that the password is in no file and no process list.
         self._process = subprocess.Popen(
@@ -144,6 +146,7 @@ class PrivateBroker:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=die_with_parent,
         )
         assert self._process.stdin is not None
         self._process.stdin.write(settings.encode())
@@ -177,6 +180,12 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _quoted(path: Path) -> str:
+    """A path as its settings take it."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def _place(url: str) -> str:

@@ -91,6 +91,8 @@ class ServerState:
         if delta.incarnation > agent.incarnation:
             agent.incarnation, agent.sequence, agent.numbers = delta.incarnation, 0, {}
         if delta.sequence <= agent.sequence:
+            # The acknowledgement was lost with a broker, perhaps: the next update tells the agent again.
+            self._merged_now.add(delta.agent)
             return False
         agent.sequence = delta.sequence
         self._merged_now.add(delta.agent)

@@ -1,4 +1,4 @@
-"""Streams of a recorded run in lockstep, with agents and server, in one process: nothing but reading is I/O."""
+"""Streams of a recorded run in lockstep, agents and server included, in one process without a broker."""
 
 from __future__ import annotations
 
