@@ -1,8 +1,4 @@
-"""Call stacks against their slow twin, on well-formed and on damaged streams.
-
-Also meant for ``NUMBA_DISABLE_JIT=1 pytest tests/ad/test_stacks.py tests/ad/test_windows.py``, which shows
-what compiled code hides: indices out of range and overflow.
-"""
+"""Call stacks against their slow twin, on well-formed and on damaged streams."""
 
 from __future__ import annotations
 

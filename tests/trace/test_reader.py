@@ -79,6 +79,18 @@ def test_names_of_all_kinds_stay_apart(tmp_path: Path) -> None:
     assert read_stream(path, "BPFile")[0].names == names
 
 
+def test_names_with_absurd_numbers_are_left_out(tmp_path: Path) -> None:
+    """Tables have a row for each id up to the highest, and databases have no room for such a rank."""
+    names = StreamNames(timers={5: "solve", 1 << 40: "x"}, counters={1 << 20: "y"})
+    names.metadata = {(0, 0, "Hostname"): "node1", (1 << 70, 0, "Hostname"): "z"}
+    (step,) = random_stream(1, [(1, 1, 1)])
+    with StreamWriter(tmp_path / "s.bp", "BP5") as writer:
+        writer.write_step(step.events, step.comms, step.counters, names)
+    (read,) = read_stream(tmp_path / "s.bp", "BPFile")
+    assert (read.names.timers, read.names.counters) == ({5: "solve"}, {})
+    assert read.names.metadata == {(0, 0, "Hostname"): "node1"}
+
+
 def test_metadata_of_the_last_step_is_read(tmp_path: Path) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     first, last = random_stream(6, [(1, 0, 0), (1, 0, 0)])

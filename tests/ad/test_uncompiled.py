@@ -1,0 +1,29 @@
+"""The kernels once more as plain Python, which shows what compiled code hides: bad indices and overflow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+TESTS = (
+    "tests/ad/test_stacks.py",
+    "tests/ad/test_windows.py",
+    "tests/ad/test_analysis.py",
+    "tests/chimbuko/test_moments.py",
+    "tests/chimbuko/test_tables.py",
+)
+
+
+def test_kernels_pass_their_tests_as_plain_python() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
