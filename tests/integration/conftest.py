@@ -21,7 +21,8 @@ from chimbuko.rundir import RunDirectory, RunInfo
 from examples.truth import InjectedDelay, all_anomalies, read_truth
 
 DATA = Path(__file__).parent.parent / "data"
-STAND_IN = Path(__file__).parent.parent / "stand_in" / "tau_exec"
+STAND_IN = [sys.executable, Path(__file__).parent.parent / "stand_in" / "tau_exec"]
+"""Command that stands in for `tau_exec`."""
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 

@@ -37,7 +37,7 @@ def beside(start: Start, report: Path) -> Beside:
     """Starts a run around the stand-in."""
 
     def start_beside() -> Run:
-        program = [STAND_IN, "-T", "mpi,pthread", "-adios2_trace", sys.executable, "-c"]
+        program = [*STAND_IN, "-T", "mpi,pthread", "-adios2_trace", sys.executable, "-c"]
         program.append(f"import time; time.sleep({SECONDS}); raise SystemExit(5)")
         environment = {"STAND_IN_REPORT": str(report)}
         return start("--period", str(PERIOD_S), "--no-dashboard", "--", *program, environment=environment)
@@ -130,5 +130,5 @@ def test_killed_service_harms_nothing(module: str, beside: Beside, report: Path)
 
 def test_refuses_settings_that_would_hang_tau(start: Start, tmp_path: Path) -> None:
     """The stand-in itself fails where real TAU would wait for ever: the settings are what keeps it alive."""
-    run = start("--no-dashboard", "--", "env", "-u", "TAU_ADIOS2_SELECT_FILE", STAND_IN, "true")
+    run = start("--no-dashboard", "--", "env", "-u", "TAU_ADIOS2_SELECT_FILE", *STAND_IN, "true")
     assert run.end() == 99
