@@ -1,13 +1,28 @@
-"""Real traces, unpacked once."""
+"""What several suites share: real traces, unpacked once, and a browser."""
 
 from __future__ import annotations
 
+import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 DATA = Path(__file__).parent / "data"
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +33,16 @@ def real_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()

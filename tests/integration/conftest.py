@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
 from examples.truth import InjectedDelay, all_anomalies, read_truth
 
-DATA = Path(__file__).parent.parent / "data"
 STAND_IN = [sys.executable, Path(__file__).parent.parent / "stand_in" / "tau_exec"]
 """Command that stands in for `tau_exec`."""
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -158,12 +156,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="session")
-def heat4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def heat4(real_traces: Path) -> Path:
     """The recorded MPI program with 41 delays."""
-    folder = tmp_path_factory.mktemp("heat4")
-    with tarfile.open(DATA / "heat4.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "heat4"
+    return real_traces / "heat4"
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import urllib.request
 from http.cookiejar import CookieJar
@@ -11,31 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-import pytest
-
 from examples.truth import match, read_truth
 from tests.integration.conftest import EXAMPLES, Start
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 DELAYS = 8
 MOST_MISSED = 1
 """A delay among a function's very first calls, or one that the machine's own noise hides, may be missed."""
-
-
-@pytest.fixture
-def browser() -> Browser:
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 class Api:
