@@ -46,14 +46,26 @@ class StreamAnalysis:
     Statistics are kept in three parts, whose sum judges a call: the global model as last received;
     generations of own statistics that were handed out and are not yet in that model; and what was
     learned since. A part is dropped when the model contains it, so nothing is counted twice.
+
+    Parameters
+    ----------
+    before, last_step
+        Totals of a process that read the stream before, and the last step it counted.
     """
 
-    def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
+    def __init__(
+        self,
+        identity: StreamIdentity,
+        config: AnalysisConfig,
+        before: StreamHealth | None = None,
+        last_step: int | None = None,
+    ) -> None:
+        self._before = before
         self._identity = identity
         self._config = config
         self._detector = make_detector(config)
         self._schema = self._detector.schema
-        self._stacks = CallStacks(identity.rank)
+        self._stacks = CallStacks(identity.rank, last_step)
         self._windows = Windows(identity, config)
         self._model = self._schema.empty(0)
         self._handed_out: dict[int, Learned] = {}
@@ -126,8 +138,8 @@ class StreamAnalysis:
         self._handed_out = {held: kept for held, kept in self._handed_out.items() if held > generation}
 
     def health(self, state: str) -> StreamHealth:
-        """Running totals."""
-        return StreamHealth(
+        """Running totals, of earlier processes of the stream too."""
+        own = StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
             node=self._identity.node,
@@ -140,6 +152,7 @@ class StreamAnalysis:
             gap_steps=self._stacks.gap_steps,
             losses=self._stacks.lost(),
         )
+        return own if self._before is None else own.after(self._before)
 
     @property
     def lost_rows(self) -> int:

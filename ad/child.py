@@ -87,7 +87,12 @@ class StreamChild:
         self._box[Cell.PHASE] = Phase.OPENING
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names_file = NamesFile(Path(spec.names))
-        self._analysis = StreamAnalysis(StreamIdentity(spec.program, spec.rank, spec.node), spec.config)
+        self._analysis = StreamAnalysis(
+            StreamIdentity(spec.program, spec.rank, spec.node),
+            spec.config,
+            self._spool.health,
+            self._spool.last_step,
+        )
         self._known_metadata: set[tuple[int, int, str]] = set()
         self._epoch = NO_EPOCH
 

@@ -71,6 +71,10 @@ class SpoolWriter:
         self._owed_steps: list[StepCount] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
+        self.health: StreamHealth | None = None
+        """The stream's totals as of the last frame; None before there is one."""
+        self.last_step: int | None = None
+        """The last step of which there is a count."""
         if self._segments:
             self._continue_after(self._segments[-1])
 
@@ -116,6 +120,8 @@ class SpoolWriter:
             batch = _batches.decode(frame)
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
             severities_us += [record.severity_us for record in batch.records]
+            self.health = batch.health
+            self.last_step = max((step.step for step in batch.steps), default=self.last_step)
         os.truncate(segment.path, end)
         segment.size_bytes, segment.severities_us = end, severities_us
         self._current = segment

@@ -78,9 +78,11 @@ class CallStacks:
     ----------
     rank
         Rows of any other rank are lost rows.
+    last_step
+        The last step that was read, and counted, before.
     """
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, last_step: int | None = None) -> None:
         self.rank = rank
         self.calls = _table(CALL, 0)
         self._item = self.calls.item
@@ -98,7 +100,7 @@ class CallStacks:
         self._named = 0
         self._seen = np.zeros((4, 0), np.uint8)
         self._progress = np.zeros(stack.PROGRESS_CELLS, np.int64)
-        self._last_step: int | None = None
+        self._last_step = last_step
 
     @property
     def timers(self) -> int:

@@ -7,6 +7,7 @@ as its window fills; the store keeps the highest revision of an id.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 
 import msgspec
@@ -151,6 +152,19 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     gap_steps: int
     losses: dict[str, int]
     """Rows or calls not used, by kind; only kinds that occurred."""
+
+    def after(self, before: StreamHealth) -> StreamHealth:
+        """Totals of a stream of which another process had read a part before."""
+        return msgspec.structs.replace(
+            self,
+            steps=before.steps + self.steps,
+            rows=before.rows + self.rows,
+            size_bytes=before.size_bytes + self.size_bytes,
+            calls=before.calls + self.calls,
+            anomalies=before.anomalies + self.anomalies,
+            gap_steps=before.gap_steps + self.gap_steps,
+            losses=dict(Counter(before.losses) + Counter(self.losses)),
+        )
 
 
 class Metadata(msgspec.Struct, frozen=True, array_like=True):

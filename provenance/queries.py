@@ -196,7 +196,9 @@ class Provenance:
     def time_range(self) -> tuple[int, int] | None:
         """Start of the first and end of the last analysed step, in µs; None before there is one."""
         statement = select(func.min(STEPS.c.start_us), func.max(STEPS.c.end_us))
-        start, end = self._rows(statement.where(STEPS.c.run_id == self.run_id))[0]
+        # A step without events, before there were any, has no time: 0.
+        statement = statement.where(STEPS.c.run_id == self.run_id, STEPS.c.start_us > 0)
+        start, end = self._rows(statement)[0]
         return None if start is None else (start, end)
 
     def rank_statistics(self) -> list[RankStatistics]:

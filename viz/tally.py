@@ -90,6 +90,8 @@ class Tally:
     def add_times(self, steps: Iterable[StepCount]) -> None:
         """Widen the analysed time by that of ``steps``."""
         for step in steps:
+            if not step.start_us:
+                continue  # A step without events, before there were any, has no time.
             self.zero_us = min(step.start_us, step.start_us if self.zero_us is None else self.zero_us)
             self.newest_us = max(step.end_us, self.newest_us or 0)
 

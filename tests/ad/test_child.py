@@ -13,6 +13,7 @@ from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, RecordBatch
+from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames
 
@@ -99,3 +100,20 @@ def test_a_stream_that_is_missing_is_broken_and_says_so(
     assert "no such trace stream" in capfd.readouterr().out
     (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)
     assert msgspec.msgpack.decode(frame[1], type=RecordBatch).health.state == "broken"
+
+
+def test_a_successor_goes_on_with_the_totals(tmp_path: Path, real_traces: Path) -> None:
+    ExchangeBox(tmp_path / "box", PROFILE)
+    spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
+    StreamChild(spec).run()
+    first = last_health(tmp_path)
+    StreamChild(spec).run()
+    second = last_health(tmp_path)
+    assert (second.steps, second.rows, second.calls) == (2 * first.steps, 2 * first.rows, 2 * first.calls)
+    # The same steps again, as after a writer that began anew, are no gap.
+    assert second.gap_steps == 0
+
+
+def last_health(tmp_path: Path) -> StreamHealth:
+    _, frame = SpoolReader(tmp_path / "spool").read(1 << 62)[-1]
+    return msgspec.msgpack.decode(frame, type=RecordBatch).health

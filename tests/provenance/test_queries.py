@@ -314,7 +314,8 @@ def test_step_counts_of_ranks_and_ranges(counted: list[StepCount], provenance: P
 def test_the_time_range_is_that_of_all_steps(provenance: Provenance, request: pytest.FixtureRequest) -> None:
     assert provenance.time_range() is None
     request.getfixturevalue("counted")
-    assert provenance.time_range() == (0, 499)
+    # The first step is given the time 0, as one without events: it has none.
+    assert provenance.time_range() == (100, 499)
 
 
 def test_rank_statistics_count_steps_without_anomalies(
