@@ -19,7 +19,7 @@ from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
 from chimbuko.broker import broker_from_environment, program_number
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.processes import StopSignal, say_ready
+from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.trace.discovery import StreamName, find_live
 
 RETRY_S = 0.2
@@ -101,7 +101,7 @@ class Agent:
         if link.is_alive() and not self._link.is_delivered:
             raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
         if link.is_alive():
-            print("chimbuko: the last statistics did not reach the server", file=sys.stderr)
+            log("the last statistics did not reach the server")
 
     def _give_up_open_streams(self) -> None:
         for stream in self._streams:
@@ -145,7 +145,7 @@ class Agent:
                     return
             except redis.RedisError as error:
                 if not is_away:
-                    print(f"chimbuko: broker does not answer ({error}); trying again", file=sys.stderr)
+                    log(f"broker does not answer ({error}); trying again")
                 is_away = True
                 time.sleep(RETRY_S)
 
@@ -162,7 +162,7 @@ def main() -> None:
         say_ready(service=spec.agent)
         agent.run(should_stop)
     except ChimbukoError as error:
-        print(f"chimbuko: {error}", file=sys.stderr)
+        log(str(error))
         sys.exit(error.exit_code)
 
 

@@ -19,6 +19,7 @@ from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
+from chimbuko.processes import log
 from chimbuko.records import CallRecord, Metadata, StepCount
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -105,7 +106,7 @@ class StreamChild:
             phase = self._drain(reader)
             reader.close()
         except TraceFormatError as error:
-            print(f"chimbuko: {error}", flush=True)
+            log(str(error))
             phase = Phase.BROKEN
         self._end(phase)
 

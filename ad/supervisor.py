@@ -14,7 +14,7 @@ from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.forkserver import Event, Request
 from chimbuko.ad.stream import AgentStream
 from chimbuko.errors import ServiceError
-from chimbuko.processes import die_with_parent
+from chimbuko.processes import die_with_parent, log
 
 TICK_S = 0.05
 STUCK_TICKS = 20
@@ -141,12 +141,10 @@ class Supervisor:
             stream.is_over = True
             return
         if self._is_live and stream.attempts < MOST_ATTEMPTS:
-            print(
-                f"chimbuko: reader of {stream.name.path} ended ({code}); another takes over", file=sys.stderr
-            )
+            log(f"reader of {stream.name.path} ended ({code}); another takes over")
             self._start(stream)
         else:
-            print(f"chimbuko: reader of {stream.name.path} ended ({code}); given up", file=sys.stderr)
+            log(f"reader of {stream.name.path} ended ({code}); given up")
             stream.is_over = True
 
     def _watch(self, stream: AgentStream) -> None:

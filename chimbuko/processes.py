@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ def say_ready(**facts: Any) -> None:
     """Tell the process that started this one that it can be used now."""
     sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
     sys.stdout.flush()
+
+
+def log(text: str) -> None:
+    """One line into this process's log, which is its standard error. A full disk must not end the process."""
+    with suppress(OSError):
+        os.write(2, f"chimbuko: {text}\n".encode())
 
 
 class Service:

@@ -92,10 +92,19 @@ class RunDirectory:
             raise ConfigError(f"{self.info_path}: not readable ({error})") from error
 
     def write_info(self, info: RunInfo) -> None:
-        """Write atomically: a reader sees the old or the new text, never half of it."""
+        """Write atomically: a reader sees the old or the new text, never half of it.
+
+        Raises
+        ------
+        ConfigError
+            The folder cannot be written.
+        """
         temporary = self.info_path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(info)))
-        os.replace(temporary, self.info_path)
+        try:
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(info)))
+            os.replace(temporary, self.info_path)
+        except OSError as error:
+            raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
 
 
 def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:

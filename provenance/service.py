@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 from chimbuko.broker import broker_from_environment, read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.messages import FRAMES, PROGRAMS, RECORD_ACKS, RECORDS, Frame, FunctionStatistics, RecordBatch
-from chimbuko.processes import StopSignal, say_ready
+from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.provenance.store import StoreBusy, StoreRefused, close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import StreamHealth
@@ -119,7 +119,7 @@ class WriterService:
             try:
                 self._writer.write([batch])
             except StoreRefused as error:
-                _say(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
+                log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
     def _store_state(self) -> None:
         """Store the latest health and statistics of functions that the frames give."""
@@ -156,7 +156,7 @@ class _Troubles:
             if time.monotonic() - self._stopping_since > STOP_GRACE_S:
                 raise error
         if self._said is not type(error):
-            _say(f"{error}; records wait until it works again")
+            log(f"{error}; records wait until it works again")
             self._said = type(error)
         time.sleep(self._retry_s)
         self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
@@ -164,7 +164,7 @@ class _Troubles:
     def are_over(self) -> None:
         """All works."""
         if self._said is not None:
-            _say("records are stored again")
+            log("records are stored again")
         self._said = None
         self._retry_s = FIRST_RETRY_S
 
@@ -176,11 +176,7 @@ def _decoded(
         try:
             yield decoder.decode(payload)
         except msgspec.MsgspecError as error:
-            _say(f"entry {entry.decode()} of {stream} is left out, it cannot be understood ({error})")
-
-
-def _say(text: str) -> None:
-    print(f"chimbuko: {text}", file=sys.stderr, flush=True)
+            log(f"entry {entry.decode()} of {stream} is left out, it cannot be understood ({error})")
 
 
 def main() -> None:
@@ -201,7 +197,7 @@ def main() -> None:
         run_writer(broker, engine, options.run_id, should_stop)
         close(engine)
     except ChimbukoError as error:
-        print(f"chimbuko: {error}", file=sys.stderr)
+        log(str(error))
         sys.exit(error.exit_code)
 
 

@@ -12,7 +12,7 @@ import redis
 from chimbuko.broker import broker_from_environment, read_stream
 from chimbuko.errors import ChimbukoError
 from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, Delta
-from chimbuko.processes import StopSignal, say_ready
+from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.pserver.state import ServerState
 
 FRAME_PERIOD_S = 0.25
@@ -45,7 +45,7 @@ class Server:
                     self._publish_frame(is_last=True)
                     return
             except redis.RedisError as error:
-                print(f"chimbuko: broker does not answer ({error}); trying again", file=sys.stderr)
+                log(f"broker does not answer ({error}); trying again")
                 if should_stop():
                     return
                 time.sleep(RETRY_S)
@@ -88,7 +88,7 @@ def main() -> None:
     try:
         server = Server(broker_from_environment(), ServerState(options.lockstep_streams))
     except ChimbukoError as error:
-        print(f"chimbuko: {error}", file=sys.stderr)
+        log(str(error))
         sys.exit(error.exit_code)
     should_stop = StopSignal()
     say_ready(service="pserver")

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
 from chimbuko.cli.launcher import Launcher, LaunchOptions
 from chimbuko.cli.progress import Progress
 from chimbuko.cli.summary import summarize, summary_lines
-from chimbuko.errors import ServiceError
+from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.rundir import RunDirectory
 
 INTERRUPTED = 130
@@ -54,7 +56,8 @@ class Conductor:
             if code == 0:
                 code = self._watch(launcher)
             launcher.finish_analysis()
-            self._note_end(launcher, code)
+            with _problems_noted(launcher):
+                self._note_end(launcher, code)
             self._report(launcher, as_json)
             if keep and launcher.dashboard_url and self._interrupts == 0:
                 _say(f"dashboard stays at {launcher.dashboard_url} until Ctrl-C")
@@ -132,6 +135,15 @@ class Conductor:
         self._interrupts += 1
         if self._application is not None and self._application.poll() is None:
             self._application.terminate()
+
+
+@contextmanager
+def _problems_noted(launcher: Launcher) -> Iterator[None]:
+    """Say what went wrong in the summary, which is still to come."""
+    try:
+        yield
+    except ChimbukoError as error:
+        launcher.problems.append(str(error))
 
 
 def _say(text: str) -> None:

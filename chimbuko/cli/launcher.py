@@ -35,6 +35,7 @@ from chimbuko.trace.discovery import StreamName
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
+FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
 LONGEST_DELIVERY_S = 600.0
@@ -156,6 +157,8 @@ class Launcher:
 
     def finish_analysis(self) -> None:
         """Ask the agents to come to an end, wait for them, and let server and writer finish their work."""
+        if not (self._agents or self._writer or self._server):
+            return
         for agent in self._agents:
             agent.ask_to_stop()
         for agent in self._agents:
@@ -165,6 +168,7 @@ class Launcher:
             if service is not None:
                 self._stop(service, SERVICE_STOP_S)
         self._agents, self._server, self._writer = [], None, None
+        self._note_undelivered()
         if self._is_store_elsewhere:
             self._bring_store_home()
 
@@ -183,6 +187,13 @@ class Launcher:
         self._leave_broker()
         if not self._is_undelivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _note_undelivered(self) -> None:
+        """Say where the rest is, and the most likely reason."""
+        if self._is_undelivered:
+            self.problems.append(f"findings that could not be stored are kept in {self._scratch}")
+        if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
+            self.problems.append(f"the disk of {self.run.path} is full: make room there")
 
     def _start(self) -> None:
         info = self._info

@@ -97,7 +97,7 @@ def test_a_stream_that_is_missing_is_broken_and_says_so(
     box = ExchangeBox(tmp_path / "box", PROFILE)
     StreamChild(spec_of(tmp_path, tmp_path / "none.bp", 0)).run()
     assert box[Cell.PHASE] == Phase.BROKEN
-    assert "no such trace stream" in capfd.readouterr().out
+    assert "no such trace stream" in capfd.readouterr().err
     (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)
     assert msgspec.msgpack.decode(frame[1], type=RecordBatch).health.state == "broken"
 

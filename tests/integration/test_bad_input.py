@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,32 @@ def test_unwritable_output(start: Start, heat4: Path, tmp_path: Path) -> None:
     run = start("--trace", heat4 / "*.bp", "--output", occupied / "run")
     assert run.end() == 2
     assert "run folder cannot be written" in complaint(run)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1.5 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_full_disk_keeps_what_was_found(start: Start, heat4: Path, small_disk: Path) -> None:
+    run = start("--trace", heat4 / "*.bp", "--output", small_disk / "run")
+    assert run.end() == 4
+    assert "Traceback" not in run.output
+    assert f"the disk of {small_disk / 'run'} is full" in run.output
+    kept = Path(run.wait_for_line("findings that could not be stored are kept in").rpartition(" ")[2])
+    assert list(kept.glob("*/*/spool/*.spool"))
+    shutil.rmtree(kept)
+    run.folder = small_disk / "run"
+    assert run.anomalies
 
 
 def test_occupied_port(start: Start) -> None:
