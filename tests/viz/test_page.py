@@ -318,6 +318,7 @@ def test_an_address_opens_the_same_picture_elsewhere(
 
 def test_commands_and_links_are_copied(page: Page, finished: MadeRun) -> None:
     directory = finished.directory.path
+    page.wait_for_selector("[data-answer]:has-text('anomalies')")
     page.keyboard.press("Shift+C")
     page.wait_for_selector(".notice >> text=Copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"chimbuko query {directory} --sort entry_us"

@@ -3,7 +3,7 @@ import { ranked } from '../lib/answer';
 import { duration } from '../lib/units';
 import { formatRange, type View } from '../lib/view';
 import { addressOf, go, view } from '../state/address';
-import { copy } from '../state/page';
+import { copy, say } from '../state/page';
 import { programs, run } from '../state/session';
 import { follow } from './statusbar';
 
@@ -66,16 +66,21 @@ function Chip({ text, drop }: { text: string; drop: Partial<View> }) {
   );
 }
 
+/** A command without the run's folder would be about another run. */
+const NOT_KNOWN_YET = 'The run is still being read: try again in a moment.';
+
 export const copyLink = (): void => void copy(location.href);
 
 /** The command that answers what the page shows. */
 export function copyCommand(): void {
-  const directory = run.value.value?.directory ?? '';
+  const directory = run.value.value?.directory;
+  if (directory === undefined) return say(NOT_KNOWN_YET);
   const { call } = view.value;
   void copy(call === null ? queryCommand(directory, view.value) : showCommand(directory, call));
 }
 
 function copyView(): void {
-  const directory = run.value.value?.directory ?? '';
+  const directory = run.value.value?.directory;
+  if (directory === undefined) return say(NOT_KNOWN_YET);
   void copy(`chimbuko view ${quoted(directory)} --open ${quoted('/' + addressOf({}).replace(/^.*?(?=r\/)/, ''))}`);
 }
