@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.detectors import Judgement, make_detector
 from chimbuko.ad.kernels import judge
-from chimbuko.ad.stacks import LOST_ROW_KINDS, CallStacks
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.stepview import StepView, StreamIdentity
 from chimbuko.ad.windows import Windows
 from chimbuko.config import AnalysisConfig
@@ -153,11 +153,6 @@ class StreamAnalysis:
             losses=self._stacks.lost(),
         )
         return own if self._before is None else own.after(self._before)
-
-    @property
-    def lost_rows(self) -> int:
-        """Event, message and counter rows that were not used."""
-        return int(self._stacks.losses[list(LOST_ROW_KINDS)].sum())
 
     def _select(self) -> tuple[dict[int, tuple[Label, Judgement]], set[int]]:
         """Calls to record, by row of the call table, and which of them are anomalies."""

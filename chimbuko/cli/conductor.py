@@ -81,7 +81,7 @@ class Conductor:
 
     def _watch(self, launcher: Launcher) -> int:
         """Wait for the application, or for the agents to be through with a recorded trace."""
-        with Progress(launcher.broker) as progress:
+        with Progress(launcher.client) as progress:
             while self._is_going_on(launcher):
                 progress.show_next()
                 for line in launcher.revive():

@@ -111,11 +111,6 @@ class Launcher:
         """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
         return bool(self.options.recorded) and any(agent.process.poll() for agent in self._agents)
 
-    @property
-    def broker(self) -> redis.Redis:
-        """A connection to the run's broker."""
-        return self._client
-
     def revive(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each service that had ended."""
         lines = self._revive_broker()
@@ -139,12 +134,12 @@ class Launcher:
         """Agents send again what was not acknowledged; only the numbers of programs would be lost."""
         if self._private_broker is None or self._private_broker.is_running:
             with suppress(redis.RedisError):
-                self._client.expire(RUN, CLAIM_S)
-                self._programs = cast(dict[bytes, bytes], self._client.hgetall(PROGRAMS))
+                self.client.expire(RUN, CLAIM_S)
+                self._programs = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
             return []
         self._private_broker.start()
         if self._programs:
-            self._client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
+            self.client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
         return ["the broker ended early and was started again"]
 
     def write_info(self, info: RunInfo) -> None:
@@ -202,7 +197,8 @@ class Launcher:
             self._private_broker = PrivateBroker(self.run.logs / "broker.log")
             self._private_broker.start()
             self._broker_url = self._private_broker.url
-        self._client = connect(self._broker_url)
+        self.client = connect(self._broker_url)
+        """A connection to the run's broker."""
         self._claim_broker()
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
@@ -232,14 +228,14 @@ class Launcher:
 
     def _claim_broker(self) -> None:
         """One run at a time uses a broker's database; the claim lapses if the run dies."""
-        if not self._client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
+        if not self.client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
             raise ServiceError(
                 "the broker's database is used by another run; wait for its end, or give another database "
                 "by its number, as in redis://HOST:6379/1"
             )
         self._broker_is_ours = True
         # What a run that died has left.
-        self._client.delete(*(key for key in ALL_KEYS if key != RUN))
+        self.client.delete(*(key for key in ALL_KEYS if key != RUN))
 
     def _leave_broker(self) -> None:
         if self._private_broker is not None:
@@ -247,12 +243,12 @@ class Launcher:
             self._private_broker = None
         elif self._broker_is_ours:
             with suppress(redis.RedisError):
-                self._client.delete(*ALL_KEYS)
+                self.client.delete(*ALL_KEYS)
 
     def _number_programs(self) -> None:
         """Recorded programs are numbered in order of name, so that call ids are the same every time."""
         for program in sorted({stream.program for stream in self.options.recorded}):
-            program_number(self._client, program)
+            program_number(self.client, program)
 
     def _agent(self, index: int, secret: dict[str, str]) -> Service:
         options = self.options

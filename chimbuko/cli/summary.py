@@ -80,6 +80,10 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{summary.anomalies:,} anomalies among {summary.calls:,} calls of {summary.ranks} ranks "
         f"({summary.steps:,} steps, {summary.rows:,} events)"
     ]
+    if not summary.ranks:
+        lines.append(
+            "No trace stream appeared: run the program under 'tau_exec -adios2_trace' or 'chimbuko trace'"
+        )
     if summary.functions:
         lines.append("Worst functions, by time lost:")
         lines += [

@@ -265,4 +265,3 @@ def test_health_counts_rows_bytes_calls_and_losses() -> None:
     health = analysis.health("reading")
     assert (health.steps, health.rows, health.size_bytes, health.calls) == (2, 7, 7 * 48, 3)
     assert health.losses == {"rows of another program or rank": 1}
-    assert analysis.lost_rows == 1

@@ -121,6 +121,7 @@ def test_exit_code_is_the_applications(start: Start) -> None:
     run = start("--no-dashboard", "--", sys.executable, "-c", "raise SystemExit(7)")
     assert run.end() == 7
     assert run.info.exit_code == 7
+    assert "No trace stream appeared" in run.output
 
 
 def test_killed_application_keeps_what_was_found(start: Start) -> None:
