@@ -2,15 +2,17 @@
 
 Run: python benchmarks/generate.py PATH [--rows N] [--rows-per-step N] [--engine SST] [--seed N]
 
-One rank, one thread. Below a root that never ends, calls nest up to five deep, each level with twenty
-functions of its own. Runtimes are log-normal about the function's mean; one call in a thousand takes
-5 to 20 times the mean. Of all rows 80 % are entries and exits, 12 % messages, 8 % counter values.
+One rank. Below a root that never ends, calls nest up to five deep, each level with twenty functions of
+its own. Runtimes are log-normal about the function's mean; one call in a thousand takes 5 to 20 times
+the mean. Of all rows 80 % are entries and exits, 12 % messages, 8 % counter values. Other shapes have
+more functions, several threads whose rows interleave, deeper nesting, and calls of a function by itself.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,6 @@ from chimbuko.records import call_id
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
 
-LEVELS = 5
-FUNCTIONS_PER_LEVEL = 20
-FUNCTIONS = LEVELS * FUNCTIONS_PER_LEVEL
 ROOT = 0
 COMM_SHARE = 0.12
 COUNTER_SHARE = 0.08
@@ -36,15 +35,38 @@ RANKS = 64
 START_US = 1_700_000_000_000_000
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What the call trees of a trace look like."""
+
+    functions: int = 100
+    """Below the root; each level of the tree has an equal share of its own."""
+    depth: int = 5
+    """Levels below the root."""
+    threads: int = 1
+    recursion: float = 0.0
+    """Share of the calls that are of the function that calls them."""
+
+
+SIMPLE = Shape()
+HARD = Shape(functions=5_000, depth=60, threads=32, recursion=0.2)
+
+
 class SyntheticTrace:
     """Makes the steps of a trace one after the other, the same for the same seed.
 
     ``injected`` lists the (step, row) of the ENTRY of each abnormal call so far.
     """
 
-    def __init__(self, rows_per_step: int, seed: int = 1, outlier_share: float = OUTLIER_SHARE) -> None:
+    def __init__(
+        self,
+        rows_per_step: int,
+        seed: int = 1,
+        outlier_share: float = OUTLIER_SHARE,
+        shape: Shape = SIMPLE,
+    ) -> None:
         self.names = StreamNames(
-            timers={ROOT: "main"} | {1 + i: _function_name(i) for i in range(FUNCTIONS)},
+            timers={ROOT: "main"} | {1 + i: _function_name(i, shape) for i in range(shape.functions)},
             counters={0: "TIME", 1: "bytes sent"},
             event_types={int(kind): kind.name for kind in EventType},
             program="synthetic",
@@ -55,9 +77,11 @@ class SyntheticTrace:
         self._counters = int(COUNTER_SHARE * rows_per_step)
         self._events = rows_per_step - self._comms - self._counters
         self._random = np.random.default_rng(seed)
-        self._mean_us = self._random.uniform(*MEANS_US, 1 + FUNCTIONS)
-        self._open = np.zeros((LEVELS + 1, 2), np.int64)
-        self._state = np.array([-1, START_US])
+        self._shape = shape
+        self._mean_us = self._random.uniform(*MEANS_US, 1 + shape.functions)
+        self._open = np.zeros((shape.threads, shape.depth + 1, 2), np.int64)
+        self._next = np.zeros((shape.threads, 3), np.int64)
+        self._next[:] = -1, START_US, 1
         self._step = 0
 
     def next_step(self) -> TraceStep:
@@ -68,9 +92,11 @@ class SyntheticTrace:
         ordinary = random.lognormal(-0.5 * SPREAD**2, SPREAD, n)
         factors = np.where(is_outlier, random.uniform(*OUTLIER_FACTORS, n), ordinary)
         goes_down = random.random(n) < 0.5
-        choices = random.integers(0, FUNCTIONS_PER_LEVEL, n)
+        choices = random.integers(0, self._shape.functions // self._shape.depth, n)
+        if self._shape.recursion:
+            choices[random.random(n) < self._shape.recursion] = -1
         events = np.zeros((n, 6), np.uint64)
-        _walk(goes_down, choices, factors, self._mean_us, self._open, self._state, events)
+        _walk(goes_down, choices, factors, self._mean_us, self._open, self._next, events)
         is_entry = events[:, 3] == EventType.ENTRY
         is_injected = is_outlier & is_entry & (events[:, 4] != ROOT)
         self.injected += [(self._step, int(row)) for row in np.flatnonzero(is_injected)]
@@ -83,26 +109,28 @@ class SyntheticTrace:
         rows[:, 3] = self._random.integers(EventType.SEND, EventType.RECV + 1, len(rows))
         rows[:, 5] = self._random.integers(0, RANKS, len(rows))
         rows[:, 6] = 8 * self._random.integers(1, 4096, len(rows))
-        rows[:, 7] = _times_between(events, len(rows))
+        rows[:, 2], rows[:, 7] = _threads_and_times(events, len(rows))
         return rows
 
     def _made_counters(self, events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         rows = np.zeros((self._counters, 6), np.uint64)
         rows[:, 3] = 1
         rows[:, 4] = self._random.integers(1, 1 << 20, len(rows))
-        rows[:, 5] = _times_between(events, len(rows))
+        rows[:, 2], rows[:, 5] = _threads_and_times(events, len(rows))
         return rows
 
 
-def _function_name(number: int) -> str:
-    level, index = divmod(number, FUNCTIONS_PER_LEVEL)
+def _function_name(number: int, shape: Shape) -> str:
+    level, index = divmod(number, shape.functions // shape.depth)
     return f"void Solver::level_{level + 1}_stage_{index:02}(double *, int) [{{solver.cpp}} {{{number},1}}]"
 
 
-def _times_between(events: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
-    """Times spread evenly over the rows of ``events``, each half-way between two of them."""
+def _threads_and_times(
+    events: npt.NDArray[np.uint64], count: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Spread evenly over the rows of ``events``: the thread of one, and half-way to the next one's time."""
     before = np.arange(count) * (len(events) - 1) // max(count, 1)
-    return (events[before, 5] + events[before + 1, 5]) // np.uint64(2)
+    return events[before, 2], (events[before, 5] + events[before + 1, 5]) // np.uint64(2)
 
 
 # Not cached: it is imported under two names, from scripts beside it and from tests.
@@ -113,34 +141,44 @@ def _walk(
     factors: npt.NDArray[np.float64],
     mean_us: npt.NDArray[np.float64],
     open_calls: npt.NDArray[np.int64],
-    state: npt.NDArray[np.int64],
+    following: npt.NDArray[np.int64],
     events: npt.NDArray[np.uint64],
 ) -> None:
-    """Fill ``events`` by a random walk through the call tree.
+    """Fill ``events``, in order of time, by random walks through the call tree, one per thread.
 
-    ``open_calls`` i8[LEVELS + 1, 2] holds function and remaining runtime of the open calls, ``state``
-    their depth and the clock, from one step to the next. Half of a call's own time passes after its
-    ENTRY, half before its EXIT.
+    ``open_calls`` i8[threads, depth + 1, 2] holds function and remaining runtime of the open calls.
+    ``following`` i8[threads, 3] holds depth, time of the next row, and whether that is an ENTRY. Both are
+    kept from one step to the next. Half of a call's own time passes after its ENTRY, half before its
+    EXIT. A choice below 0 stands for the function that calls.
     """
-    depth, clock = state[0], state[1]
+    levels = open_calls.shape[1] - 1
+    per_level = (len(mean_us) - 1) // levels
     for i in range(len(events)):
-        if depth < 1 or (depth < LEVELS and goes_down[i]):
+        thread = np.argmin(following[:, 1])
+        depth, time, is_entry = following[thread]
+        events[i, 2] = thread
+        events[i, 5] = time
+        if is_entry:
             depth += 1
-            function = 0 if depth == 0 else 1 + (depth - 1) * FUNCTIONS_PER_LEVEL + choices[i]
+            function = 0
+            if depth > 0:
+                function = 1 + (depth - 1) * per_level + max(choices[i], 0)
+            if depth > 1 and choices[i] < 0:
+                function = open_calls[thread, depth - 1, 0]
             half_us = np.int64(0.5 * factors[i] * mean_us[function])
-            open_calls[depth, 0] = function
-            open_calls[depth, 1] = half_us
-            events[i, 4] = function
-            events[i, 5] = clock
-            clock += half_us + 1
+            open_calls[thread, depth, 0] = function
+            open_calls[thread, depth, 1] = half_us
+            time += half_us + 1
         else:
-            clock += open_calls[depth, 1]
+            function = open_calls[thread, depth, 0]
             events[i, 3] = 1
-            events[i, 4] = open_calls[depth, 0]
-            events[i, 5] = clock
-            clock += 2
+            time += 2
             depth -= 1
-    state[0], state[1] = depth, clock
+        events[i, 4] = function
+        is_entry = depth < 1 or (depth < levels and goes_down[i])
+        following[thread, 0] = depth
+        following[thread, 1] = time if is_entry else time + open_calls[thread, depth, 1]
+        following[thread, 2] = is_entry
 
 
 def steps_of(trace: SyntheticTrace, count: int) -> Iterator[TraceStep]:

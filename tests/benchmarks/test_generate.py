@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.generate import FUNCTIONS, LEVELS, SyntheticTrace, steps_of, write_trace
+from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
@@ -23,29 +23,48 @@ def steps() -> list[TraceStep]:
     return list(steps_of(SyntheticTrace(ROWS), 20))
 
 
+@pytest.fixture(scope="module")
+def hard_steps() -> list[TraceStep]:
+    return list(steps_of(SyntheticTrace(ROWS, shape=HARD), 60))
+
+
 def test_rows_are_shared_out_as_said(steps: list[TraceStep]) -> None:
     assert {(len(s.events), len(s.comms), len(s.counters)) for s in steps} == {(4_000, 600, 400)}
 
 
-def test_time_never_runs_backwards(steps: list[TraceStep]) -> None:
-    for array, column in (("events", 5), ("comms", 7), ("counters", 5)):
-        times = np.concatenate([getattr(step, array)[:, column] for step in steps]).astype(np.int64)
-        assert (np.diff(times) >= 0).all()
+def test_time_never_runs_backwards(steps: list[TraceStep], hard_steps: list[TraceStep]) -> None:
+    for made in (steps, hard_steps):
+        for array, column in (("events", 5), ("comms", 7), ("counters", 5)):
+            times = np.concatenate([getattr(step, array)[:, column] for step in made]).astype(np.int64)
+            assert (np.diff(times) >= 0).all()
 
 
-def test_calls_nest_below_one_root_and_use_all_functions(steps: list[TraceStep]) -> None:
-    stack: list[int] = []
-    deepest = 0
-    for _, _, _, kind, timer, _ in np.concatenate([step.events for step in steps]).tolist():
+def nest(steps: list[TraceStep], shape: Shape) -> tuple[int, int, int]:
+    """Check that calls nest below one root per thread: deepest level, number of functions, of recursions."""
+    stacks: list[list[int]] = [[] for _ in range(shape.threads)]
+    deepest = recursions = 0
+    for _, _, thread, kind, timer, _ in np.concatenate([step.events for step in steps]).tolist():
+        stack = stacks[thread]
         if kind == EventType.ENTRY:
+            recursions += bool(stack) and stack[-1] == timer
             stack.append(timer)
             deepest = max(deepest, len(stack) - 1)
         else:
             assert stack.pop() == timer
         assert stack[0] == 0
-    assert deepest == LEVELS
-    timers = np.concatenate([step.events[:, 4] for step in steps])
-    assert len(np.unique(timers)) == FUNCTIONS + 1
+    return deepest, len(np.unique(np.concatenate([step.events[:, 4] for step in steps]))), recursions
+
+
+def test_calls_nest_below_one_root_and_use_all_functions(steps: list[TraceStep]) -> None:
+    assert nest(steps, SIMPLE) == (SIMPLE.depth, SIMPLE.functions + 1, 0)
+
+
+def test_other_shapes_have_threads_depth_and_recursion(hard_steps: list[TraceStep]) -> None:
+    deepest, functions, recursions = nest(hard_steps, HARD)
+    assert (len(SyntheticTrace(ROWS, shape=HARD).names.timers), deepest) == (1 + HARD.functions, HARD.depth)
+    assert functions > 0.5 * HARD.functions
+    entries = sum(int((step.events[:, 3] == EventType.ENTRY).sum()) for step in hard_steps)
+    assert 0.15 * entries < recursions < 0.25 * entries
 
 
 def test_same_seed_same_trace() -> None:
@@ -78,7 +97,7 @@ def test_the_analysis_finds_what_was_injected_once_it_knows_the_functions() -> N
     flagged = set()
     for step in steps_of(trace, 40):
         records = analysis.analyse(step, trace.names).records
-        flagged |= {r.id for r in records if r.label is Label.ANOMALY and r.step >= 20}
+        flagged |= {r.id for r in records if r.label is Label.ANOMALY and 20 <= r.step < 39}
     injected = {call_id(0, 0, step, row) for step, row in trace.injected if 20 <= step < 39}
     assert len(injected) > 20
     assert len(flagged & injected) >= 0.95 * len(injected)
