@@ -35,6 +35,7 @@ class RecordedStream(msgspec.Struct, frozen=True):
     path: str
     program: str
     rank: int
+    first_rank: int
 
 
 class AgentSpec(msgspec.Struct, frozen=True):
@@ -113,7 +114,7 @@ class Agent:
         if self._is_live:
             names = find_live(Path(spec.live_folder))
         else:
-            names = [StreamName(item.program, item.rank, Path(item.path)) for item in spec.recorded]
+            names = [StreamName(s.program, s.rank, Path(s.path), s.first_rank) for s in spec.recorded]
         mine = [
             name for name in names if name.path not in self._found and name.rank % spec.count == spec.index
         ]

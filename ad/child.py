@@ -43,6 +43,8 @@ class ChildSpec(msgspec.Struct, frozen=True):
     spool: str
     names: str
     config: AnalysisConfig
+    first_rank: int = 0
+    """Rank in the run of what the stream's rows call rank 0."""
 
 
 class NamesFile:
@@ -101,7 +103,7 @@ class StreamChild:
         """Read to the end."""
         spec = self._spec
         try:
-            reader = StreamReader(Path(spec.path), spec.engine)
+            reader = StreamReader(Path(spec.path), spec.engine, rank=spec.rank, first_rank=spec.first_rank)
             self._names_file.load_into(reader.names)
             phase = self._drain(reader)
             reader.close()

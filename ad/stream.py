@@ -98,6 +98,7 @@ class AgentStream:
             spool=str(self.spool_folder),
             names=str(self._names_path),
             config=self.config,
+            first_rank=self.name.first_rank,
         )
 
     def refresh_timers(self) -> None:

@@ -261,7 +261,10 @@ class Launcher:
             scratch=str(self._scratch / name),
             config=options.config,
             live_folder="" if options.recorded else str(self.run.trace),
-            recorded=[RecordedStream(str(s.path.absolute()), s.program, s.rank) for s in options.recorded],
+            recorded=[
+                RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
+                for s in options.recorded
+            ],
         )
         path = self._scratch / f"{name}.json"
         path.write_bytes(msgspec.json.encode(spec))

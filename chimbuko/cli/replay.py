@@ -38,7 +38,7 @@ class _PaceFactor(click.ParamType[float]):
 
 
 @click.command("replay", short_help="Feed recorded traces to readers as if the application ran now.")
-@click.argument("pattern")
+@click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @click.option(
     "--to",
     "folder",
@@ -56,8 +56,8 @@ class _PaceFactor(click.ParamType[float]):
 )
 @click.option("--engine", type=click.Choice(ENGINES, case_sensitive=False), default="SST", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Say what was replayed as JSON.")
-def command(pattern: str, folder: Path, factor: float, engine: str, as_json: bool) -> None:
-    """Write the recorded streams that match PATTERN again, under the same names, into a folder.
+def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str, as_json: bool) -> None:
+    """Write the recorded streams that match a PATTERN again, as tau-metrics-PROGRAM-RANK.bp, into a folder.
 
     Over SST (the default) each stream waits for its reader and loses nothing. Steps, rows and
     names stay what they were; each step comes when it was complete in the trace's own time,
@@ -70,13 +70,13 @@ def command(pattern: str, folder: Path, factor: float, engine: str, as_json: boo
       chimbuko replay 'traces/tau-metrics-*.bp' --to live --pace 10
       chimbuko replay 'traces/tau-metrics-app-0.bp' --to copies --engine BP5 --pace max
     """
-    streams = find_recorded(pattern)
+    streams = find_recorded(patterns)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be made ({error.strerror})") from error
     for stream in streams:
-        if (folder / stream.path.name).resolve() == stream.path.resolve():
+        if (folder / stream.file_name).resolve() == stream.path.resolve():
             raise ConfigError(f"{folder}: holds the recorded streams themselves; choose another with --to")
     starts = [start for stream in streams if (start := start_of(stream.path)) is not None]
     results = _replay_all(streams, folder, engine, Pace(factor, min(starts, default=0)))
@@ -101,7 +101,7 @@ def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace
     try:
         for stream in streams:
             ours, theirs = context.Pipe(duplex=False)
-            arguments = (stream.path, folder / stream.path.name, engine, pace, barrier, theirs)
+            arguments = (stream.path, folder / stream.file_name, engine, pace, barrier, theirs)
             process = context.Process(target=_replay_one, args=arguments)
             process.start()
             theirs.close()
@@ -121,7 +121,7 @@ def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace
             process.join()
         for stream in streams:
             # A replay that was cut off leaves the invitation to read it behind.
-            (folder / (stream.path.name + CONTACT_SUFFIX)).unlink(missing_ok=True)
+            (folder / (stream.file_name + CONTACT_SUFFIX)).unlink(missing_ok=True)
 
 
 def _result(stream: StreamName, answer: Connection) -> Replayed:

@@ -21,8 +21,18 @@ from chimbuko.trace.tau import application_settings
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--trace", metavar="PATTERN", help="Analyse recorded BP files, as fast as they can be read.")
-@click.option("--replay", metavar="PATTERN", help="Analyse recorded BP files as a live stream, over SST.")
+@click.option(
+    "--trace",
+    multiple=True,
+    metavar="PATTERN",
+    help="Analyse recorded BP files, as fast as they can be read. May be given again.",
+)
+@click.option(
+    "--replay",
+    multiple=True,
+    metavar="PATTERN",
+    help="Analyse recorded BP files as a live stream, over SST. May be given again.",
+)
 @click.option("--pace", default="original", show_default=True, help="Of a replay: original, N times, or max.")
 @click.option("--lockstep", is_flag=True, help="Streams of a replay wait for each other, as with --trace.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (new).")
@@ -39,8 +49,8 @@ from chimbuko.trace.tau import application_settings
 @click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
 @click.argument("command_line", metavar="[--] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 def command(
-    trace: str | None,
-    replay: str | None,
+    trace: tuple[str, ...],
+    replay: tuple[str, ...],
     pace: str,
     lockstep: bool,
     output: Path | None,
@@ -66,6 +76,7 @@ def command(
       chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
       chimbuko run -- chimbuko trace simulation.py --steps 100
       chimbuko run --trace 'traces/tau-metrics-*.bp' --json
+      chimbuko run --trace 'first/*.bp' --trace 'second/*.bp'
       chimbuko run --replay 'traces/tau-metrics-*.bp' --pace 4
     """
     if sum(map(bool, (trace, replay, command_line))) != 1:
@@ -74,7 +85,7 @@ def command(
         raise ConfigError("--period must be positive and --window must not be negative")
     if lockstep and not replay:
         raise ConfigError("--lockstep goes with --replay: how many streams a live program has is not known")
-    recorded = find_recorded(trace or replay or "") if trace or replay else []
+    recorded = find_recorded(trace + replay) if trace or replay else []
     for stream in recorded:
         check_recorded(stream.path)
     check_agents(agents, recorded)
@@ -95,8 +106,9 @@ def command(
         has_dashboard=keep or (not trace if dashboard is None else dashboard),
         recorded=recorded if trace else [],
     )
-    words = list(command_line) or (["--trace", trace] if trace else ["--replay", str(replay)])
-    name = Path(command_line[0]).name if command_line else words[0].removeprefix("--")
+    source = "trace" if trace else "replay"
+    words = list(command_line) or [f"--{source}", *trace, *replay]
+    name = Path(command_line[0]).name if command_line else source
     folder = output or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     run = new_run(folder, words, config, store)
     if replay:
@@ -108,6 +120,6 @@ def command(
     sys.exit(Conductor(run, options, application, environment).conduct(keep, as_json))
 
 
-def _replay(pattern: str, pace: str, run: RunDirectory) -> list[str]:
+def _replay(patterns: tuple[str, ...], pace: str, run: RunDirectory) -> list[str]:
     """The command that replays recorded streams into a run."""
-    return [sys.executable, "-m", "chimbuko", "replay", pattern, "--to", str(run.trace), "--pace", pace]
+    return [sys.executable, "-m", "chimbuko", "replay", *patterns, "--to", str(run.trace), "--pace", pace]

@@ -1,17 +1,28 @@
-"""Finds trace streams by TAU's file names: ``<prefix>-<executable>-<rank>.bp``."""
+"""Finds trace streams by TAU's file names: ``<prefix>-<executable>-<rank>.bp``.
+
+Several instances of a program without MPI all take themselves for rank 0, and all programs that an
+interpreter runs have its name. So the prefix may go on: ``tau-metrics.4-app-2.bp`` is rank 6 of ``app``,
+``tau-metrics.train-python3-0.bp`` is rank 0 of ``train``, and both go together as ``tau-metrics.train.4``.
+"""
 
 from __future__ import annotations
 
 import glob
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chimbuko.errors import TraceFormatError
 
-_STREAM_NAME = re.compile(r"^(?P<prefix>.+?)-(?P<program>.+)-(?P<rank>\d+)\.bp$")
 CONTACT_SUFFIX = ".sst"
 STREAM_PREFIX = "tau-metrics"
+
+_RANK = r"0|[1-9]\d{0,8}"
+_EXECUTABLE_AND_RANK = rf"-(?P<program>.+)-(?P<rank>{_RANK})\.bp"
+_INSTANCE = rf"(?:\.(?P<name>[A-Za-z_]\w*))?(?:\.(?P<first>{_RANK}))?"
+_OTHER_STREAM = re.compile(".+?" + _EXECUTABLE_AND_RANK)
 
 
 @dataclass(frozen=True, order=True)
@@ -19,54 +30,83 @@ class StreamName:
     """Where one stream is and whose it is."""
 
     program: str
-    """Executable's base name."""
+    """Executable's base name, or the name that stands in its place in the prefix."""
     rank: int
+    """In the run: the rank that the stream's rows carry, and ``first_rank``."""
     path: Path
     """Ends in ``.bp``; over SST no such file exists, only its contact file."""
+    first_rank: int = 0
+    """Rank in the run of what takes itself for rank 0."""
+
+    @property
+    def file_name(self) -> str:
+        """A name by which the stream is found again as the same program and rank."""
+        instance = f".{self.first_rank}" if self.first_rank else ""
+        return f"{STREAM_PREFIX}{instance}-{self.program}-{self.rank - self.first_rank}.bp"
 
 
 def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | None:
     """Program and rank of a stream, or None where the name is not one of TAU's."""
     name = path.name.removesuffix(CONTACT_SUFFIX)
-    if name.startswith(prefix + "-"):
-        rest = name[len(prefix) + 1 :]
-        program, _, tail = rest.rpartition("-")
-        rank = tail.removesuffix(".bp")
-        if program and tail.endswith(".bp") and rank.isdigit():
-            return StreamName(program, int(rank), path.with_name(name))
-    match = _STREAM_NAME.match(name)
-    if match is None:
-        return None
-    return StreamName(match["program"], int(match["rank"]), path.with_name(name))
+    path = path.with_name(name)
+    if match := re.fullmatch(re.escape(prefix) + _INSTANCE + _EXECUTABLE_AND_RANK, name):
+        first_rank = int(match["first"] or 0)
+        return StreamName(match["name"] or match["program"], first_rank + int(match["rank"]), path, first_rank)
+    if match := _OTHER_STREAM.fullmatch(name):
+        return StreamName(match["program"], int(match["rank"]), path)
+    return None
 
 
-def find_recorded(pattern: str) -> list[StreamName]:
-    """Recorded streams that match a shell pattern, sorted by program and rank.
+def find_recorded(patterns: Sequence[str]) -> list[StreamName]:
+    """Recorded streams that match any of the shell patterns, sorted by program and rank.
+
+    Where two folders hold the same rank of a program, they hold two instances of it: the ranks of the
+    second, in order of the patterns, follow those of the first.
 
     Raises
     ------
     TraceFormatError
-        Nothing matches, or a match is not named like a stream.
+        A pattern matches nothing, or a match is not named like a stream.
     """
-    paths = [Path(path) for path in sorted(glob.glob(pattern))]
-    if not paths:
-        raise TraceFormatError(
-            f"{pattern}: no trace stream matches; give a pattern like 'DIR/tau-metrics-*.bp'"
-        )
-    streams = []
-    for path in paths:
-        stream = parse_stream_path(path)
-        if stream is None:
+    streams: dict[Path, StreamName] = {}
+    for pattern in patterns:
+        paths = [Path(path) for path in sorted(glob.glob(pattern))]
+        if not paths:
             raise TraceFormatError(
-                f"{path}: not named <prefix>-<executable>-<rank>.bp, so its rank is unknown"
+                f"{pattern}: no trace stream matches; give a pattern like 'DIR/tau-metrics-*.bp'"
             )
-        streams.append(stream)
-    return sorted(streams)
+        for path in paths:
+            stream = parse_stream_path(path)
+            if stream is None:
+                raise TraceFormatError(
+                    f"{path}: not named <prefix>-<executable>-<rank>.bp, so its rank is unknown"
+                )
+            streams.setdefault(path.resolve(), stream)
+    return sorted(_told_apart(list(streams.values())))
+
+
+def _told_apart(streams: list[StreamName]) -> list[StreamName]:
+    """Give instances that share a rank of a program ranks of their own."""
+    instances: dict[tuple[Path, str, str], list[StreamName]] = defaultdict(list)
+    for stream in streams:
+        prefix = stream.path.name.rpartition("-")[0]
+        instances[stream.path.parent, prefix, stream.program].append(stream)
+    taken: dict[str, set[int]] = defaultdict(set)
+    apart = []
+    for (_, _, program), instance in instances.items():
+        ranks = taken[program]
+        shift = max(ranks) + 1 if any(stream.rank in ranks for stream in instance) else 0
+        for stream in instance:
+            moved = replace(stream, rank=stream.rank + shift, first_rank=stream.first_rank + shift)
+            ranks.add(moved.rank)
+            apart.append(moved)
+    return apart
 
 
 def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[StreamName]:
     """Streams whose SST contact file stands in ``folder`` now, sorted by program and rank."""
     found = (
-        parse_stream_path(path, prefix) for path in folder.glob(f"{glob.escape(prefix)}-*.bp{CONTACT_SUFFIX}")
+        parse_stream_path(path, prefix)
+        for path in folder.glob(f"{glob.escape(prefix)}[-.]*-*.bp{CONTACT_SUFFIX}")
     )
     return sorted(stream for stream in found if stream is not None)

@@ -18,6 +18,10 @@ from chimbuko.trace.schema import (
     COMMS,
     COUNTERS,
     EVENTS,
+    UNRESOLVED,
+    CommColumn,
+    CounterColumn,
+    EventColumn,
     StreamNames,
     TraceStep,
     UInt64Array,
@@ -55,6 +59,12 @@ class StreamReader:
         ``SST`` or ``BPFile`` (BP4 and BP5).
     open_timeout_s
         How long SST waits for the writer to answer, in seconds.
+    rank
+        The stream's rank in the run, if it has one there. Functions without a name, whose addresses
+        mean something else in every process, are then told apart by it.
+    first_rank
+        Added to all ranks in the stream: where an instance of a program takes itself for rank 0, its
+        rank in the run.
 
     Raises
     ------
@@ -62,12 +72,21 @@ class StreamReader:
         The stream cannot be opened.
     """
 
-    def __init__(self, path: Path, engine: str, open_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        engine: str,
+        open_timeout_s: float = 10.0,
+        rank: int | None = None,
+        first_rank: int = 0,
+    ) -> None:
         # Loaded here because most verbs of the command line need no stream.
         import adios2.bindings as adios2
 
         self.path = path
         self.names = StreamNames()
+        self._process = "" if rank is None else f" (rank {rank})"
+        self._first_rank = first_rank
         self._adios2 = adios2
         self._buffers: dict[str, UInt64Array] = {}
         self._counts: tuple[int, ...] = ()
@@ -133,7 +152,16 @@ class StreamReader:
             raise
         except Exception as error:
             raise TraceFormatError(f"{self.path}: step cannot be read ({adios2_reason(error)})") from error
+        if self._first_rank:
+            self._renumber(step)
         return step
+
+    def _renumber(self, step: TraceStep) -> None:
+        first_rank = np.uint64(self._first_rank)
+        step.events[:, EventColumn.RANK] += first_rank
+        step.comms[:, CommColumn.RANK] += first_rank
+        step.comms[:, CommColumn.PARTNER] += first_rank
+        step.counters[:, CounterColumn.RANK] += first_rank
 
     def _array(self, name: str) -> UInt64Array:
         columns = ARRAY_COLUMNS[name]
@@ -197,10 +225,11 @@ class StreamReader:
         if attribute.startswith("MetaData:"):
             _, rank, thread, key = attribute.split(":", 3) if attribute.count(":") >= 3 else ("", "", "", "")
             if _is_number(rank) and _is_number(thread):
-                names.metadata[(int(rank), int(thread), key)] = _text(described)
+                names.metadata[(int(rank) + self._first_rank, int(thread), key)] = _text(described)
         elif kind in ("timer", "counter", "event_type") and _is_number(rest):
             known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
-            known.setdefault(int(rest), _text(described))
+            name = _text(described)
+            known.setdefault(int(rest), name + self._process if name.startswith(UNRESOLVED) else name)
         elif kind == "program_name":
             names.program = names.program or _text(described)
 

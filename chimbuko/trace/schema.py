@@ -28,6 +28,9 @@ SCALARS: Final = (
     "counter_count",
 )
 
+UNRESOLVED: Final = "addr=<"
+"""Begins the name of a function of which TAU knows only the address."""
+
 MAX_TIME_US: Final = 1 << 53
 """In the year 2255: a time from here on, like a time of 0, is damage."""
 

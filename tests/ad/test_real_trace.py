@@ -21,7 +21,7 @@ TOLERANCE_US = 2000
 
 @pytest.fixture(scope="module")
 def streams(real_traces: Path) -> list[StreamName]:
-    return find_recorded(str(real_traces / "heat4" / "*.bp"))
+    return find_recorded([str(real_traces / "heat4" / "*.bp")])
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network
 ) -> None:
     monkeypatch.setattr(launcher, "is_on_network", lambda folder: True)
     config = AnalysisConfig(lockstep=True)
-    recorded = find_recorded(str(heat4 / "*.bp"))
+    recorded = find_recorded([str(heat4 / "*.bp")])
     options = LaunchOptions(config, lockstep_streams=4, has_dashboard=False, recorded=recorded)
     run = new_run(tmp_path / "run", ["--trace"], config, None)
     with Launcher(run, options) as services:

@@ -14,7 +14,7 @@ import pytest
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader, Waiting
-from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
 from tests.trace.whole_streams import random_stream, read_stream, write_stream
 
@@ -61,6 +61,38 @@ def test_real_traces_keep_the_order_of_each_thread(real_traces: Path) -> None:
 def test_event_types_follow_the_streams_own_map() -> None:
     assert StreamNames().event_type_id(EventType.SEND) == 2
     assert StreamNames(event_types={7: "SEND", 0: "EXIT"}).event_type_id(EventType.SEND) == 7
+
+
+def test_instance_has_ranks_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "tau-metrics.4-app-1.bp"
+    names = StreamNames(timers={0: "main"}, metadata={(1, 0, "pid"): "7"})
+    row = [0, 1, 0, 0, 0, 10]
+    with StreamWriter(path, "BP5") as writer:
+        writer.write_step(
+            np.array([row, row], np.uint64),
+            np.array([[0, 1, 0, 2, 5, 0, 8, 10]], np.uint64),
+            np.array([row], np.uint64),
+            names,
+        )
+    with StreamReader(path, "BPFile", rank=5, first_rank=4) as reader:
+        step = reader.next_step(20)
+        assert isinstance(step, TraceStep)
+        assert step.events[:, EventColumn.RANK].tolist() == [5, 5]
+        assert step.comms[0, [CommColumn.RANK, CommColumn.PARTNER]].tolist() == [5, 4]
+        assert step.counters[:, CounterColumn.RANK].tolist() == [5]
+        assert reader.names.metadata == {(5, 0, "pid"): "7"}
+
+
+def test_addresses_without_a_name_are_the_processs_own(tmp_path: Path) -> None:
+    path = tmp_path / "tau-metrics-app-3.bp"
+    address = "addr=<559bb3460262> [{hello} {0,0}]"
+    with StreamWriter(path, "BP5") as writer:
+        step = random_stream(5, [(1, 0, 0)])[0]
+        writer.write_step(step.events, step.comms, step.counters, StreamNames(timers={0: address, 1: "f"}))
+    with StreamReader(path, "BPFile", rank=3) as reader:
+        reader.next_step(20)
+        assert reader.names.timers == {0: f"{address} (rank 3)", 1: "f"}
+    assert read_stream(path, "BPFile")[0].names.timers == {0: address, 1: "f"}
 
 
 def test_names_of_all_kinds_stay_apart(tmp_path: Path) -> None:
