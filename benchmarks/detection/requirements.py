@@ -1,0 +1,84 @@
+"""What the default detector has to reach, and whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchmarks.detection.scenarios import CLEAN
+from benchmarks.detection.score import f1_of_sets
+from benchmarks.detection.statistical import Measured
+from benchmarks.detection.tables import ResultTable
+
+CLEAR_RECALL = 0.99
+CLEAR_PRECISION = 0.95
+GAMMA_F1 = 0.9
+MOST_FALSE_PER_100K = 1.0
+QUIET = ("gamma", "two modes 50/50", "two modes 95/5")
+"""Scenarios whose clean runs must stay quiet."""
+LIVE_AGREEMENT = 0.95
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One figure and its limit."""
+
+    what: str
+    figure: float
+    limit: float
+    is_least: bool
+    """The figure must not be below the limit; otherwise not above it."""
+
+    @property
+    def is_met(self) -> bool:
+        """A figure that is not defined meets nothing."""
+        return self.figure >= self.limit if self.is_least else self.figure <= self.limit
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """For the table."""
+        sign = "≥" if self.is_least else "≤"
+        return self.what, f"{self.figure:.4g}", f"{sign} {self.limit:g}", "yes" if self.is_met else "NO"
+
+
+def least(what: str, figure: float, limit: float) -> Requirement:
+    """The figure must reach the limit."""
+    return Requirement(what, figure, limit, True)
+
+
+def most(what: str, figure: float, limit: float) -> Requirement:
+    """The figure must not exceed the limit."""
+    return Requirement(what, figure, limit, False)
+
+
+def table(requirements: Iterable[Requirement]) -> ResultTable:
+    """One row each."""
+    rows = [requirement.row for requirement in requirements]
+    return ResultTable("Required of the default detector", ("what", "reached", "limit", "met"), rows)
+
+
+def statistical(results: list[Measured]) -> list[Requirement]:
+    """Of the statistical scenarios; ``results`` of one detector."""
+    found = []
+    for result in results:
+        where = f"{result.scenario}, {result.variant}"
+        one = result.score
+        if one.clear:
+            found.append(least(f"{where}: recall of clear delays", one.clear_recall, CLEAR_RECALL))
+            found.append(least(f"{where}: precision", one.precision, CLEAR_PRECISION))
+        if (result.scenario, result.variant) == ("gamma", "2-6x"):
+            found.append(least(f"{where}: F1", one.f1, GAMMA_F1))
+        if result.variant == CLEAN and result.scenario in QUIET:
+            found.append(
+                most(f"{where}: false flags per 100,000 calls", one.false_per_100k, MOST_FALSE_PER_100K)
+            )
+    same = [result.is_same_for_all for result in results]
+    found.append(least("scenarios with the same flags for 1, 2 and 4 agents", sum(same), len(same)))
+    delayed = [result for result in results if result.variant != CLEAN]
+    agreement = f1_of_sets(
+        sum(result.live_flags_in_common for result in delayed),
+        sum(result.score.flags for result in delayed),
+        sum(result.live.flags for result in delayed),
+    )
+    found.append(least("F1 of live flags with those in lockstep", agreement, LIVE_AGREEMENT))
+    return found

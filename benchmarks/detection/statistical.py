@@ -1,0 +1,151 @@
+"""The statistical scenarios, measured: one detector, all seeds, 1, 2 and 4 agents in lockstep, and live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from benchmarks.detection.scenarios import CLEAN, Scenario, make_run
+from benchmarks.detection.score import Score, f1_of_sets, flags_of, pooled, score
+from benchmarks.detection.tables import ResultTable, number
+from chimbuko.config import AnalysisConfig
+
+AGENTS = (1, 2, 4)
+SHOWN_AGENTS = (1, 4)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of one scenario, and who judges it."""
+
+    scenario: Scenario
+    variant: str
+    seed: int
+    config: AnalysisConfig
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one detector did in one scenario and variant, over all seeds."""
+
+    scenario: str
+    variant: str
+    detector: str
+    by_agents: dict[int, Score]
+    """In lockstep."""
+    is_same_for_all: bool
+    """The same calls are flagged whatever the number of agents, in every run."""
+    live: Score
+    """With 4 agents, nobody waiting."""
+    live_flags_in_common: int
+    """With those in lockstep."""
+
+    @property
+    def score(self) -> Score:
+        """In lockstep with most agents."""
+        return self.by_agents[AGENTS[-1]]
+
+    @property
+    def live_agreement(self) -> float:
+        """F1 of the live flags with those in lockstep."""
+        return f1_of_sets(self.live_flags_in_common, self.score.flags, self.live.flags)
+
+    def as_json(self) -> dict[str, Any]:
+        """Counts and what follows from them."""
+        shown = {f"{agents} agents": self.by_agents[agents] for agents in AGENTS} | {"live": self.live}
+        return {
+            "scenario": self.scenario,
+            "variant": self.variant,
+            "detector": self.detector,
+            "is_same_for_all": self.is_same_for_all,
+            "live_agreement": self.live_agreement,
+            **{
+                name: asdict(one)
+                | {"precision": one.precision, "recall": one.recall, "f1": one.f1, "f1_of_all": one.f1_of_all}
+                for name, one in shown.items()
+            },
+        }
+
+
+def measure(cases: Iterable[Case], pool: Executor) -> Iterator[Measured]:
+    """Run all cases; one result for each scenario and variant of each detector, in the order of the cases."""
+    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    listed = list(cases)
+    for case, one in zip(listed, pool.map(_measure_case, listed), strict=True):
+        groups.setdefault((case.scenario.name, case.variant, case.config.detector), []).append(one)
+    for group in groups.values():
+        yield Measured(
+            group[0].scenario,
+            group[0].variant,
+            group[0].detector,
+            {agents: pooled(one.by_agents[agents] for one in group) for agents in AGENTS},
+            all(one.is_same_for_all for one in group),
+            pooled(one.live for one in group),
+            sum(one.live_flags_in_common for one in group),
+        )
+
+
+def _measure_case(case: Case) -> Measured:
+    run = make_run(case.scenario, case.variant, case.seed)
+    config = msgspec.structs.replace(case.config, period_us=run.period_us, window_calls=0)
+    flags = {agents: flags_of(run, config, agents) for agents in AGENTS}
+    live = flags_of(run, config, AGENTS[-1], live_seed=case.seed)
+    first = flags[AGENTS[0]]
+    return Measured(
+        case.scenario.name,
+        case.variant,
+        config.detector,
+        {agents: score(run, marks) for agents, marks in flags.items()},
+        all(np.array_equal(first, marks) for marks in flags.values()),
+        score(run, live),
+        int(np.count_nonzero(first & live)),
+    )
+
+
+def table(results: Iterable[Measured]) -> ResultTable:
+    """Precision, recall and F1 per scenario, detector and number of agents."""
+    rows = []
+    for result in results:
+        shown = {str(agents): result.by_agents[agents] for agents in SHOWN_AGENTS} | {"4 live": result.live}
+        for agents, one in shown.items():
+            rows.append(_row(result, agents, one))
+    columns = (
+        "scenario",
+        "delays",
+        "detector",
+        "agents",
+        "precision",
+        "recall",
+        "F1",
+        "clear found",
+        "visible found",
+        "all found",
+        "F1 of all",
+        "false/100k",
+        "live F1",
+    )
+    return ResultTable("Statistical scenarios", columns, rows)
+
+
+def _row(result: Measured, agents: str, one: Score) -> tuple[str, ...]:
+    is_clean = result.variant == CLEAN
+    return (
+        result.scenario,
+        result.variant,
+        result.detector,
+        agents,
+        "-" if is_clean else number(one.precision),
+        number(one.recall),
+        number(one.f1) if one.visible else "-",
+        f"{one.clear_found}/{one.clear}",
+        f"{one.visible_found}/{one.visible}",
+        f"{one.found}/{one.delays}",
+        "-" if is_clean else number(one.f1_of_all),
+        number(one.false_per_100k, 2),
+        number(result.live_agreement) if agents == "4 live" else "",
+    )
