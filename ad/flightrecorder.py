@@ -1,0 +1,267 @@
+"""The flight recorder: the newest raw rows of one stream, in a file that never grows.
+
+The file is a ring of steps. Positions in it only rise, and are taken modulo its size: the writer moves
+``TAIL`` past what it is about to overwrite before it writes, and ``HEAD`` behind a step once that is
+complete. A reader copies first and asks for ``TAIL`` afterwards: what lies behind it was not touched
+meanwhile. So nobody waits for anybody, and what a killed process leaves can be read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chimbuko.ad.kernels import recording
+from chimbuko.processes import log
+from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep, UInt64Array
+
+_HEADER_BYTES = 4096
+_HEAD = np.dtype(
+    [
+        ("size_bytes", np.uint64),  # of the whole record, this head included
+        ("step", np.int64),
+        ("start_us", np.uint64),
+        ("end_us", np.uint64),
+        ("open", np.uint32),
+        ("events", np.uint32),
+        ("messages", np.uint32),
+        ("counters", np.uint32),
+    ]
+)
+"""Head of a record; as many rows of each kind follow, in this order."""
+_COLUMNS = {"open": 2, "events": 2, "messages": 5, "counters": 3}
+"""Numbers per packed row."""
+_PACK = {
+    "events": recording.pack_events,
+    "messages": recording.pack_messages,
+    "counters": recording.pack_counters,
+}
+_END_OF_LAP = -1
+"""As a step: the next record stands at the beginning of the ring."""
+_LATEST_US = (1 << 64) - 1
+
+
+class _Cell(IntEnum):
+    TAIL = 0
+    """Position of the oldest record."""
+    HEAD = 1
+    """Position behind the newest."""
+
+
+class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
+    """What the recorder holds of one step. Rows are packed, see ``chimbuko.ad.kernels.recording``."""
+
+    step: int
+    start_us: int
+    end_us: int
+    open: bytes
+    """ENTRY rows, with their own times, of the calls open at ``start_us``; outer calls of a thread first."""
+    events: bytes
+    messages: bytes
+    counters: bytes
+
+    def packed(self, part: str) -> UInt64Array:
+        """Rows of one part, u8[n, columns]."""
+        return np.frombuffer(getattr(self, part), np.uint64).reshape(-1, _COLUMNS[part])
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that the step itself has."""
+        return sum(len(self.packed(part)) for part in _PACK)
+
+    def trace_step(self, rank: int, with_open: bool) -> TraceStep:
+        """The step in TAU's layout; with the ENTRY rows of the calls that were open, if wanted."""
+        events = _events(self.packed("events"), rank)
+        if with_open:
+            events = np.concatenate((_events(self.packed("open"), rank), events))
+            events = events[np.argsort(events[:, EventColumn.THREAD], kind="stable")]
+        time, partner, size_bytes, tag, code = self.packed("messages").T
+        messages = _rows(rank, code >> 32 & 0xFFFF, code >> 48, tag, partner, size_bytes, time)
+        time, value, code = self.packed("counters").T
+        counters = _rows(rank, code >> 32, code & 0xFFFFFFFF, value, time)
+        return TraceStep(self.step, events, messages, counters)
+
+    def within(self, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
+        """Its rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
+        opened, events = self.packed("open"), self.packed("events")
+        if start_us > self.start_us:
+            still = np.empty((len(opened) + len(events), 2), np.uint64)
+            kinds = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
+            opened = still[: recording.open_at(opened, events, np.uint64(start_us), *kinds, still)]
+        kept = {}
+        for part in _PACK:
+            rows = self.packed(part)
+            kept[part] = rows[(rows[:, 0] >= start_us) & (rows[:, 0] <= end_us)].tobytes()
+        bounds = max(start_us, self.start_us), min(end_us, self.end_us)
+        return RecordedStep(self.step, *bounds, opened.tobytes(), **kept)
+
+
+class FlightRecorder:
+    """The stream's end: keeps the newest steps. Of a step that is too large it keeps the newest rows.
+
+    Parameters
+    ----------
+    path
+        Made if need be; what an earlier process of the stream recorded is kept.
+    size_bytes
+        Of the ring; with 0 nothing is recorded.
+    rank
+        Rows of any other rank are damaged, and left out.
+    """
+
+    def __init__(self, path: Path, size_bytes: int, rank: int) -> None:
+        self._rank = np.uint64(rank)
+        self._size = size_bytes // 8 * 8
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # A page for which there is no room would kill the process that writes to it.
+            os.posix_fallocate(file, 0, _HEADER_BYTES + self._size)
+            memory = mmap.mmap(file, _HEADER_BYTES + self._size)
+        except OSError as error:
+            log(f"{path}: no room for the flight recorder ({error.strerror}); this stream goes without")
+            path.unlink()
+            self._size = 0
+            memory = mmap.mmap(-1, _HEADER_BYTES)
+        finally:
+            os.close(file)
+        self._cells = np.frombuffer(memory, np.int64, len(_Cell))
+        self._ring = np.frombuffer(memory, np.uint8, self._size, _HEADER_BYTES)
+
+    def append(self, step: TraceStep, opened: UInt64Array) -> None:
+        """Keep a step.
+
+        Parameters
+        ----------
+        opened
+            u8[n, 2]: packed ENTRY rows of the calls open when it began; outer calls of a thread first.
+        """
+        parts = {"events": step.events, "messages": step.comms, "counters": step.counters}
+        needed = _HEAD.itemsize + opened.nbytes
+        needed += 8 * sum(_COLUMNS[part] * len(rows) for part, rows in parts.items())
+        if needed <= self._size:
+            self._write(step.step, parts, opened, 0, self._make_room(needed))
+        elif self._size > _HEAD.itemsize:
+            at = self._make_room(self._size)
+            since_us, end_us = step.interval_us() or (0, 0)
+            while since_us <= end_us and not self._write(step.step, parts, opened[:0], since_us, at):
+                since_us = (since_us + end_us) // 2 + 1
+
+    def _make_room(self, needed: int) -> int:
+        """Give up old records until ``needed`` bytes are free in one piece; the position of these."""
+        head, tail = int(self._cells[_Cell.HEAD]), int(self._cells[_Cell.TAIL])
+        left = self._size - head % self._size
+        at = head if needed <= left else head + left
+        while tail < head and at + needed - tail > self._size:
+            tail = _following(self._ring, tail)
+        self._cells[_Cell.TAIL] = tail if tail < head else at
+        if at > head and left >= _HEAD.itemsize:
+            self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0)
+        return at
+
+    def _write(
+        self, step: int, parts: dict[str, UInt64Array], opened: UInt64Array, since_us: int, at: int
+    ) -> bool:
+        """Write a record at the position ``at``; False if there is no room before the end of the ring."""
+        start = at % self._size
+        room = self._ring[start + _HEAD.itemsize :].view(np.uint64)
+        room[: opened.size] = opened.ravel()
+        used = opened.size
+        times = np.array([_LATEST_US, 0], np.uint64)
+        counts = [len(opened)]
+        for part, rows in parts.items():
+            columns = _COLUMNS[part]
+            most = min((len(room) - used) // columns, len(rows))
+            free = room[used : used + most * columns].reshape(most, columns)
+            count = _PACK[part](rows, self._rank, np.uint64(since_us), free, times)
+            if count == recording.FULL:
+                return False
+            counts.append(count)
+            used += count * columns
+        size_bytes = _HEAD.itemsize + 8 * used
+        self._head_at(at)[0] = (size_bytes, step, *times, *counts)
+        self._cells[_Cell.HEAD] = at + size_bytes
+        return True
+
+    def _head_at(self, position: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+        start = position % self._size
+        return self._ring[start : start + _HEAD.itemsize].view(_HEAD)
+
+
+def read_interval(path: Path, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
+    """All recorded rows from ``start_us`` to ``end_us``, inclusive, step by step; from any process.
+
+    The first step says which calls were open then; where there are no rows, it is a step without any.
+    """
+    steps = [step for step in read_steps(path) if step.start_us <= end_us]
+    over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
+    return [step.within(start_us, end_us, names) for step in over]
+
+
+def read_steps(path: Path) -> list[RecordedStep]:
+    """All that is recorded, oldest first; nothing where there is no recorder."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return []
+    try:
+        head = int(_read_cells(file)[_Cell.HEAD])
+        content = os.pread(file, os.fstat(file).st_size - _HEADER_BYTES, _HEADER_BYTES)
+        tail = int(_read_cells(file)[_Cell.TAIL])
+    finally:
+        os.close(file)
+    return list(_records(np.frombuffer(content, np.uint8), tail, head))
+
+
+def _read_cells(file: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.frombuffer(os.pread(file, 8 * len(_Cell), 0), np.int64)
+
+
+def _records(
+    ring: np.ndarray[tuple[int], np.dtype[np.uint8]], tail: int, head: int
+) -> Iterator[RecordedStep]:
+    position = tail
+    while position < head:
+        start = position % len(ring)
+        position = _following(ring, position)
+        if len(ring) - start < _HEAD.itemsize:
+            continue
+        size_bytes, step, start_us, end_us, *counts = (
+            ring[start : start + _HEAD.itemsize].view(_HEAD)[0].item()
+        )
+        if step == _END_OF_LAP:
+            continue
+        at = start + _HEAD.itemsize
+        parts = []
+        for columns, count in zip(_COLUMNS.values(), counts, strict=True):
+            parts.append(ring[at : at + 8 * columns * count].tobytes())
+            at += 8 * columns * count
+        yield RecordedStep(step, start_us, end_us, *parts)
+
+
+def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) -> int:
+    """Position of the record behind the one at ``position``."""
+    start = position % len(ring)
+    left = len(ring) - start
+    if left < _HEAD.itemsize:
+        return position + left
+    return position + int(ring[start : start + _HEAD.itemsize].view(_HEAD)["size_bytes"][0])
+
+
+def _events(packed: UInt64Array, rank: int) -> UInt64Array:
+    time, code = packed.T
+    return _rows(rank, code >> 32 & 0xFFFF, code >> 48, code & 0xFFFFFFFF, time)
+
+
+def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
+    """Rows in TAU's layout: program 0, the rank, and the columns."""
+    table = np.empty((len(columns[0]), 2 + len(columns)), np.uint64)
+    table[:, 0], table[:, 1] = 0, rank
+    for number, column in enumerate(columns, 2):
+        table[:, number] = column
+    return table
