@@ -118,13 +118,16 @@ class Agent:
         mine = [
             name for name in names if name.path not in self._found and name.rank % spec.count == spec.index
         ]
-        found = []
+        found: list[AgentStream] = []
         for name in mine:
             try:
                 program = program_number(self._broker, name.program)
             except redis.RedisError:
                 break  # Without the broker a program has no number; the next tick tries again.
             self._found.add(name.path)
+            if any((s.program, s.name.rank) == (program, name.rank) for s in (*self._streams, *found)):
+                log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
+                continue
             folder = Path(spec.scratch) / f"{program}-{name.rank}"
             engine = "SST" if self._is_live else "BPFile"
             found.append(AgentStream(name, engine, program, spec.node, folder, spec.config, self._schema))

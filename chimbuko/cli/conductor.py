@@ -84,7 +84,7 @@ class Conductor:
         with Progress(launcher.client) as progress:
             while self._is_going_on(launcher):
                 progress.show_next()
-                for line in launcher.revive():
+                for line in launcher.look_after():
                     progress.say(line)
         if self._application is None and launcher.has_failed:
             return ServiceError.exit_code

@@ -22,6 +22,7 @@ import redis
 
 from chimbuko.ad.agent import AgentSpec, RecordedStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, program_number
+from chimbuko.cli.collisions import Collisions
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.filesystems import is_on_network
@@ -85,6 +86,7 @@ class Launcher:
         self._agents: list[Service] = []
         self._broker_url = options.broker_url or ""
         self._revivals: Counter[str] = Counter()
+        self._collisions = Collisions(run.trace)
         self._given_up: set[str] = set()
         self._programs: dict[bytes, bytes] = {}
         self._is_undelivered = False
@@ -111,9 +113,14 @@ class Launcher:
         """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
         return bool(self.options.recorded) and any(agent.process.poll() for agent in self._agents)
 
-    def revive(self) -> list[str]:
-        """Start again what ended on its own and can go on; one line for each service that had ended."""
-        lines = self._revive_broker()
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        collisions = self._collisions.news()
+        self.problems += collisions
+        return [*self._revive_broker(), *self._revive_services(), *collisions]
+
+    def _revive_services(self) -> list[str]:
+        lines = []
         for service in (self._server, self._writer, self._dashboard, *self._agents):
             if service is None or service.is_running or service.name in self._given_up:
                 continue

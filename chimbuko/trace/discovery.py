@@ -51,7 +51,9 @@ def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | N
     path = path.with_name(name)
     if match := re.fullmatch(re.escape(prefix) + _INSTANCE + _EXECUTABLE_AND_RANK, name):
         first_rank = int(match["first"] or 0)
-        return StreamName(match["name"] or match["program"], first_rank + int(match["rank"]), path, first_rank)
+        return StreamName(
+            match["name"] or match["program"], first_rank + int(match["rank"]), path, first_rank
+        )
     if match := _OTHER_STREAM.fullmatch(name):
         return StreamName(match["program"], int(match["rank"]), path)
     return None

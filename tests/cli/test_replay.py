@@ -76,6 +76,18 @@ def test_json_says_what_was_replayed(tmp_path: Path) -> None:
     assert stream == {"stream": "tau-metrics-app-3.bp", "steps": 2, "rows": 3, "complaint": ""}
 
 
+def test_instances_from_two_folders_get_names_of_their_own(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write_stream(tmp_path / folder / "tau-metrics-app-0.bp", random_stream(1, [(2, 1, 0)]), "BP5")
+    done = run(tmp_path / "a/*.bp", tmp_path / "b/*.bp", "--to", tmp_path / "copy", "--engine", "BP5")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [
+        "tau-metrics-app-0.bp",
+        "tau-metrics.1-app-0.bp",
+    ]
+
+
 def test_truncated_stream_is_said_in_one_line(tmp_path: Path) -> None:
     source = tmp_path / "tau-metrics-app-0.bp"
     write_stream(source, random_stream(2, [(400, 0, 0)] * 4), "BP5")

@@ -54,7 +54,7 @@ def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network
     with Launcher(run, options) as services:
         assert not run.store_path.exists()
         while services.is_analysing:
-            assert services.revive() == []
+            assert services.look_after() == []
         services.finish_analysis()
         assert services.problems == []
     with open_run(run) as provenance:

@@ -31,7 +31,9 @@ def test_program_and_rank_come_from_the_name(name: str, program: str, rank: int)
     assert stream.path == Path("/run") / name.removesuffix(".sst")
 
 
-@pytest.mark.parametrize("name", ["app.bp", "tau-metrics-app.bp", "tau-metrics-app-x.bp", "tau-metrics-app-1234567890.bp", "a.txt"])
+@pytest.mark.parametrize(
+    "name", ["app.bp", "tau-metrics-app.bp", "tau-metrics-app-x.bp", "tau-metrics-app-1234567890.bp", "a.txt"]
+)
 def test_other_names_are_no_streams(name: str) -> None:
     assert parse_stream_path(Path(name)) is None
 
@@ -44,7 +46,8 @@ def test_recorded_streams_come_sorted_by_program_and_rank(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["tau-metrics-app-3.bp", "tau-metrics.2-my-app-1.bp", "tau-metrics.train.2-python3-1.bp", "t-a-0.bp"]
+    "name",
+    ["tau-metrics-app-3.bp", "tau-metrics.2-my-app-1.bp", "tau-metrics.train.2-python3-1.bp", "t-a-0.bp"],
 )
 def test_canonical_name_is_found_as_the_same_program_and_rank(name: str) -> None:
     stream = parse_stream_path(Path(name))
@@ -62,7 +65,9 @@ def made_streams(folder: Path, *names: str) -> str:
 
 
 def test_same_ranks_in_another_folder_are_another_instance(tmp_path: Path) -> None:
-    first = made_streams(tmp_path / "z", "tau-metrics-app-0.bp", "tau-metrics-app-1.bp", "tau-metrics-other-0.bp")
+    first = made_streams(
+        tmp_path / "z", "tau-metrics-app-0.bp", "tau-metrics-app-1.bp", "tau-metrics-other-0.bp"
+    )
     second = made_streams(tmp_path / "a", "tau-metrics-app-0.bp", "tau-metrics-app-1.bp")
     found = find_recorded([first, second])
     assert [(stream.program, stream.rank, stream.first_rank) for stream in found] == [
