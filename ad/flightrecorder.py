@@ -92,14 +92,19 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
         opened, events = self.packed("open"), self.packed("events")
         if start_us > self.start_us:
             still = np.empty((len(opened) + len(events), 2), np.uint64)
-            kinds = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
-            opened = still[: recording.open_at(opened, events, np.uint64(start_us), *kinds, still)]
-        kept = {}
-        for part in _PACK:
-            rows = self.packed(part)
-            kept[part] = rows[(rows[:, 0] >= start_us) & (rows[:, 0] <= end_us)].tobytes()
-        bounds = max(start_us, self.start_us), min(end_us, self.end_us)
-        return RecordedStep(self.step, *bounds, opened.tobytes(), **kept)
+            entry, leave = (
+                np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT)
+            )
+            opened = still[: recording.open_at(opened, events, np.uint64(start_us), entry, leave, still)]
+        return RecordedStep(
+            step=self.step,
+            start_us=max(start_us, self.start_us),
+            end_us=min(end_us, self.end_us),
+            open=opened.tobytes(),
+            events=_between(events, start_us, end_us),
+            messages=_between(self.packed("messages"), start_us, end_us),
+            counters=_between(self.packed("counters"), start_us, end_us),
+        )
 
 
 class FlightRecorder:
@@ -231,9 +236,8 @@ def _records(
         position = _following(ring, position)
         if len(ring) - start < _HEAD.itemsize:
             continue
-        size_bytes, step, start_us, end_us, *counts = (
-            ring[start : start + _HEAD.itemsize].view(_HEAD)[0].item()
-        )
+        values = ring[start : start + _HEAD.itemsize].view(_HEAD).tolist()[0]
+        _, step, start_us, end_us, *counts = values
         if step == _END_OF_LAP:
             continue
         at = start + _HEAD.itemsize
@@ -251,6 +255,10 @@ def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) 
     if left < _HEAD.itemsize:
         return position + left
     return position + int(ring[start : start + _HEAD.itemsize].view(_HEAD)["size_bytes"][0])
+
+
+def _between(rows: UInt64Array, start_us: int, end_us: int) -> bytes:
+    return rows[(rows[:, 0] >= start_us) & (rows[:, 0] <= end_us)].tobytes()
 
 
 def _events(packed: UInt64Array, rank: int) -> UInt64Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import signal
@@ -123,23 +124,18 @@ def test_damaged_rows_are_left_out_and_all_others_restored(
 
 def slow_open_at(before: Rows, events: Rows, until_us: int) -> Rows:
     """Twin of the kernel: stacks as lists; rows are (time, thread, kind, timer)."""
-    stacks: dict[int, Rows] = {}
-    order = {}
-    for row in before:
-        stacks.setdefault(row[1], []).append(row)
-        order[id(row)] = len(order)
-    for row in events:
-        order[id(row)] = len(order)
-        time_us, thread, kind, timer = row
+    all_rows = [*before, *events]
+    stacks: dict[int, list[int]] = {}
+    for at, (time_us, thread, kind, timer) in enumerate(all_rows):
         stack = stacks.setdefault(thread, [])
-        if time_us >= until_us:
+        if at >= len(before) and time_us >= until_us:
             continue
-        if kind == 0:
-            stack.append(row)
-        elif kind == 1 and any(held[3] == timer for held in stack):
-            while stack.pop()[3] != timer:
+        if at < len(before) or kind == 0:
+            stack.append(at)
+        elif kind == 1 and any(all_rows[held][3] == timer for held in stack):
+            while all_rows[stack.pop()][3] != timer:
                 pass
-    return sorted((row for stack in stacks.values() for row in stack), key=lambda row: order[id(row)])
+    return [all_rows[at] for at in sorted(at for stack in stacks.values() for at in stack)]
 
 
 rows = st.tuples(st.integers(0, 50), st.sampled_from((0, 1, 65535)), st.integers(0, 2), st.integers(0, 3))
@@ -151,8 +147,6 @@ def test_calls_open_at_a_moment_are_those_of_the_slow_twin(
     before: list[tuple[int, ...]], events: list[tuple[int, ...]], until_us: int
 ) -> None:
     before = [(time_us, thread, 0, timer) for time_us, thread, _, timer in before]
-    # Each row its own object: the twin tells them apart by that.
-    events = [tuple(list(row)) for row in events]
 
     def packed(rows: list[tuple[int, ...]]) -> UInt64Array:
         return array([(t, timer | thread << 32 | kind << 48) for t, thread, kind, timer in rows], 2)
@@ -245,7 +239,7 @@ def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
             while len(seen) < 300 or looks < 200:
                 steps = read_steps(path)
                 assert all(intact(step) for step in steps)
-                assert all((b.step - a.step) % 500 == 1 for a, b in zip(steps, steps[1:], strict=False))
+                assert all((b.step - a.step) % 500 == 1 for a, b in itertools.pairwise(steps))
                 seen |= {step.step for step in steps}
                 looks += 1
         finally:
