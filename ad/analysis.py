@@ -18,7 +18,8 @@ from chimbuko.ad.stepview import StepView, StreamIdentity
 from chimbuko.ad.windows import Windows
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
-from chimbuko.records import CallRecord, Label, StepCount, StreamHealth
+from chimbuko.packed import PackedRecords, pack
+from chimbuko.records import Label, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -26,7 +27,7 @@ from chimbuko.trace.schema import StreamNames, TraceStep
 class StepResult:
     """What one step gave."""
 
-    records: list[CallRecord]
+    records: PackedRecords
     count: StepCount
 
 
@@ -91,7 +92,7 @@ class StreamAnalysis:
         end_us = self._interval_us[1]
         self._interval_us = step.interval_us() or (end_us, end_us)
         view = StepView(step, names, stacks, anomalies, self._interval_us, self._identity, self._config)
-        records = self._windows.step(view, selected)
+        records = pack(self._windows.step(view, selected))
         severity_us = sum(selected[row][1].severity_us for row in anomalies)
         self._steps += 1
         self._rows += step.rows
@@ -110,9 +111,9 @@ class StreamAnalysis:
         )
         return StepResult(records, count)
 
-    def finish(self) -> list[CallRecord]:
+    def finish(self) -> PackedRecords:
         """Final revisions of records whose window did not fill; for the end of the stream."""
-        return self._windows.finish()
+        return pack(self._windows.finish())
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time, to be merged into the global model by others."""

@@ -19,8 +19,9 @@ from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
+from chimbuko.packed import PackedRecords
 from chimbuko.processes import log
-from chimbuko.records import CallRecord, Metadata, StepCount
+from chimbuko.records import Metadata, StepCount
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -161,7 +162,7 @@ class StreamChild:
         self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
         self._box[Cell.PHASE] = phase
 
-    def _append(self, steps: list[StepCount], records: list[CallRecord], names: StreamNames) -> None:
+    def _append(self, steps: list[StepCount], records: PackedRecords, names: StreamNames) -> None:
         new = names.metadata.keys() - self._known_metadata
         self._known_metadata |= new
         metadata = [

@@ -23,7 +23,8 @@ import msgspec
 import numpy as np
 
 from chimbuko.messages import RecordBatch
-from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from chimbuko.packed import PackedRecords
+from chimbuko.records import Metadata, StepCount, StreamHealth
 
 _FRAME = struct.Struct("<IQ")
 _SUFFIX = ".spool"
@@ -80,7 +81,7 @@ class SpoolWriter:
 
     def append(
         self,
-        records: list[CallRecord],
+        records: PackedRecords,
         steps: list[StepCount],
         metadata: list[Metadata],
         health: StreamHealth,
@@ -90,8 +91,8 @@ class SpoolWriter:
         A full disk drops the records too: they are counted, and the analysis goes on.
         """
         self._make_room()
-        kept = [record for record in records if record.severity_us >= self._least_us]
-        self._count_dropped(record for record in records if record.severity_us < self._least_us)
+        kept, lost = self._severe(records)
+        self.dropped += lost
         batch = RecordBatch(
             stream=self._stream,
             sequence=self._sequence + 1,
@@ -104,7 +105,7 @@ class SpoolWriter:
         try:
             self._write(batch)
         except OSError:
-            self._count_dropped(iter(kept))
+            self.dropped += _abnormal_calls(kept)
             self._owed_steps = self._owed_steps + steps
         else:
             self._owed_steps = []
@@ -119,17 +120,19 @@ class SpoolWriter:
         for behind, sequence, frame in _frames(segment.path, 0):
             batch = _batches.decode(frame)
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
-            severities_us += [record.severity_us for record in batch.records]
+            severities_us += batch.records.head_rows().severity_us.tolist()
             self.health = batch.health
             self.last_step = max((step.step for step in batch.steps), default=self.last_step)
         os.truncate(segment.path, end)
         segment.size_bytes, segment.severities_us = end, severities_us
         self._current = segment
 
-    def _count_dropped(self, records: Iterator[CallRecord]) -> None:
-        for record in records:
-            if record.label is Label.ANOMALY and record.revision == 1:
-                self.dropped[record.function] += 1
+    def _severe(self, records: PackedRecords) -> tuple[PackedRecords, Counter[str]]:
+        """The records to keep, and how many abnormal calls of each function the others are."""
+        is_kept = records.head_rows().severity_us >= self._least_us
+        if is_kept.all():
+            return records, Counter()
+        return records.only(is_kept), _abnormal_calls(records.only(~is_kept))
 
     def _write(self, batch: RecordBatch) -> None:
         current = self._current
@@ -147,7 +150,7 @@ class SpoolWriter:
                 os.truncate(current.path, current.size_bytes)
                 raise
         current.size_bytes += _FRAME.size + len(frame)
-        current.severities_us.extend(record.severity_us for record in batch.records)
+        current.severities_us += batch.records.head_rows().severity_us.tolist()
 
     def _make_room(self) -> None:
         """Compact one segment per call while over the limit: the stream must be drained in between."""
@@ -179,19 +182,19 @@ class SpoolWriter:
                 return
             temporary = segment.path.with_suffix(_TEMPORARY_SUFFIX)
             severities_us: list[float] = []
-            dropped: list[CallRecord] = []
+            dropped: Counter[str] = Counter()
             with temporary.open("wb") as file:
                 for _, sequence, frame in _frames(segment.path, 0):
                     batch = _batches.decode(frame)
-                    kept = [record for record in batch.records if record.severity_us >= self._least_us]
-                    dropped += [r for r in batch.records if r.severity_us < self._least_us]
-                    severities_us.extend(record.severity_us for record in kept)
+                    kept, lost = self._severe(batch.records)
+                    dropped += lost
+                    severities_us += kept.head_rows().severity_us.tolist()
                     smaller = _encoder.encode(msgspec.structs.replace(batch, records=kept))
                     file.write(_FRAME.pack(len(smaller), sequence) + smaller)
                 size_bytes = file.tell()
             os.replace(temporary, segment.path)
             segment.size_bytes, segment.severities_us = size_bytes, severities_us
-            self._count_dropped(iter(dropped))
+            self.dropped += dropped
 
 
 class SpoolReader:
@@ -200,8 +203,8 @@ class SpoolReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path: Path | None = None
-        self._inode = 0
         self._offset = 0
+        self._length = 0
         self._sequence = 0
 
     @property
@@ -213,11 +216,11 @@ class SpoolReader:
         """Next frames, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
         found: list[tuple[int, bytes]] = []
         size_bytes = 0
-        for path, inode, end, sequence, frame in self._frames_ahead():
+        for path, end, sequence, frame in self._frames_ahead():
             if size_bytes > most_bytes:
                 break
             size_bytes += len(frame)
-            self._path, self._inode, self._offset = path, inode, end
+            self._path, self._offset, self._length = path, end, len(frame)
             if sequence > self._sequence:
                 self._sequence = sequence
                 found.append((sequence, frame))
@@ -228,18 +231,23 @@ class SpoolReader:
         self._sequence = sequence
         self._path = None
 
-    def _frames_ahead(self) -> Iterator[tuple[Path, int, int, int, bytes]]:
+    def _frames_ahead(self) -> Iterator[tuple[Path, int, int, bytes]]:
         for path in _segment_paths(self._folder):
             if self._path is not None and path < self._path:
                 continue
             try:
-                inode = path.stat().st_ino
-                # Compaction puts another file in the place of a segment.
-                is_same = path == self._path and inode == self._inode
-                for end, sequence, frame in _frames(path, self._offset if is_same else 0):
-                    yield path, inode, end, sequence, frame
+                for end, sequence, frame in _frames(path, self._offset if self._is_at(path) else 0):
+                    yield path, end, sequence, frame
             except FileNotFoundError:
                 continue
+
+    def _is_at(self, path: Path) -> bool:
+        """Whether the last frame still stands where it was read: compaction rewrites segments."""
+        if path != self._path:
+            return False
+        with path.open("rb") as file:
+            file.seek(self._offset - self._length - _FRAME.size)
+            return file.read(_FRAME.size) == _FRAME.pack(self._length, self._sequence)
 
 
 def remove_acknowledged(folder: Path, sequence: int) -> None:
@@ -251,6 +259,15 @@ def remove_acknowledged(folder: Path, sequence: int) -> None:
         for path, following in itertools.pairwise(paths):
             if _first_sequence(following) <= sequence + 1:
                 path.unlink(missing_ok=True)
+
+
+def _abnormal_calls(records: PackedRecords) -> Counter[str]:
+    """Number of abnormal calls by function; a second revision is no second call."""
+    heads = records.head_rows()
+    is_counted = (heads.is_anomaly != 0) & (heads.revision == 1)
+    functions, counts = np.unique(heads.function[is_counted], return_counts=True)
+    found = zip(functions.tolist(), counts.tolist(), strict=True)
+    return Counter({records.functions[function]: count for function, count in found})
 
 
 def _segment_paths(folder: Path) -> list[Path]:

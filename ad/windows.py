@@ -158,6 +158,11 @@ class Windows:
             counters=[],
             node_state=list(self._node_state.values()),
             left_out=0,
+            metrics=[],
+            is_gpu=False,
+            launch_id="",
+            launch_stack=[],
+            model_version=0,
         )
         pending = Pending(
             record,

@@ -38,7 +38,7 @@ from chimbuko.ad.warmup import warm_kernels
 from chimbuko.ad.windows import Windows
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
-from chimbuko.records import Label
+from chimbuko.records import call_id
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep, UInt64Array
 
@@ -98,10 +98,11 @@ def analyse_stream(trace: Path, folder: Path) -> tuple[float, set[str]]:
     )
     seconds = cpu_seconds(lambda: StreamChild(spec).run())
     decoder = msgspec.msgpack.Decoder(RecordBatch)
-    batches = (decoder.decode(frame) for _, frame in SpoolReader(folder / "spool").read(1 << 62))
-    return seconds, {
-        record.id for batch in batches for record in batch.records if record.label is Label.ANOMALY
-    }
+    frames = SpoolReader(folder / "spool").read(1 << 62)
+    heads = np.concatenate([decoder.decode(frame).records.head_rows() for _, frame in frames])
+    abnormal = heads[heads["is_anomaly"] != 0]
+    places = zip(abnormal["begin_step"].tolist(), abnormal["begin_row"].tolist(), strict=True)
+    return seconds, {call_id(0, 0, step, row) for step, row in places}
 
 
 def arrays_of(step: TraceStep) -> tuple[UInt64Array, ...]:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from chimbuko.messages import RecordBatch
+from chimbuko.packed import pack
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import (
@@ -96,13 +97,18 @@ def record(number: int) -> CallRecord:
         ],
         node_state=[CounterValue("monitoring: load", 3, entry, "")],
         left_out=0,
+        metrics=[],
+        is_gpu=False,
+        launch_id="",
+        launch_stack=[],
+        model_version=0,
     )
 
 
 def batch(records: list[CallRecord], sequence: int) -> RecordBatch:
     """What one stream sends of one step."""
     step = StepCount(0, sequence % 64, sequence, 0, 1, 10_000, len(records), 1.0)
-    return RecordBatch("0:0", sequence, records, [step], [], HEALTH, {})
+    return RecordBatch("0:0", sequence, pack(records), [step], [], HEALTH, {})
 
 
 def anomalies_per_second(url: str, run_id: str, records: list[CallRecord], per_transaction: int) -> float:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.records import CallRecord, Metadata, StepCount, StreamHealth
+from chimbuko.packed import PackedRecords
+from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 
 DELTAS = "chimbuko:deltas"
 """Stream of ``Delta``, agents to server."""
@@ -81,13 +82,15 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
 
     stream: str
     sequence: int
-    records: list[CallRecord]
+    records: PackedRecords
     steps: list[StepCount]
     metadata: list[Metadata]
     health: StreamHealth
     """Running totals of the stream."""
     dropped: dict[str, int]
     """Function to number of anomalies that the spool had no room for, since the stream began."""
+    counter_statistics: list[CounterStatistics] = []
+    """Of counters that have changed; the last one of a counter replaces those before."""
 
 
 class RankStatistics(msgspec.Struct, frozen=True, array_like=True):

@@ -121,6 +121,16 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
     """Watched counters of the step."""
     left_out: int
     """Messages and counters of the window that were not kept, because of the limit on their number."""
+    metrics: list[CounterValue]
+    """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
+    is_gpu: bool
+    """Whether it ran on a GPU: a kernel or a copy."""
+    launch_id: str
+    """The call that launched it on the GPU; empty where there is none, or none is known."""
+    launch_stack: list[StackFrame]
+    """Call stack of that call, itself first, when it launched this one."""
+    model_version: int
+    """Version of the global model that judged the call, together with what its own stream had learned."""
 
 
 class StepCount(msgspec.Struct, frozen=True, array_like=True):
@@ -165,6 +175,19 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
             gap_steps=before.gap_steps + self.gap_steps,
             losses=dict(Counter(before.losses) + Counter(self.losses)),
         )
+
+
+class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """Running totals of one counter of one stream; moments as in ``chimbuko.moments``."""
+
+    name: str
+    n: float
+    mean: float
+    m2: float
+    m3: float
+    m4: float
+    minimum: float
+    maximum: float
 
 
 class Metadata(msgspec.Struct, frozen=True, array_like=True):

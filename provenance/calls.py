@@ -126,13 +126,18 @@ class CallPage(msgspec.Struct, frozen=True):
 
 
 class CallDetails(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of a ``CallRecord`` that are lists, kept together as one blob."""
+    """The fields of a ``CallRecord`` that are not in its summary, kept together as one blob."""
 
     call_stack: list[StackFrame]
     window: list[WindowCall]
     messages: list[Message]
     counters: list[CounterValue]
     node_state: list[CounterValue]
+    metrics: list[CounterValue]
+    launch_stack: list[StackFrame]
+    is_gpu: bool
+    launch_id: str
+    model_version: int
 
 
 _DETAILS_DECODER = msgspec.msgpack.Decoder(CallDetails)

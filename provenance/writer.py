@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, Table, select
 
 from chimbuko.messages import FunctionStatistics, RecordBatch
+from chimbuko.packed import unpack
 from chimbuko.provenance.calls import CallDetails, CallSummary
 from chimbuko.provenance.store import public_url, store_errors
 from chimbuko.provenance.tables import (
@@ -117,11 +118,6 @@ class Writer:
 
         Of several revisions of a call the highest is kept, in whatever order they come.
         """
-        records: dict[str, CallRecord] = {}
-        for record in (record for batch in batches for record in batch.records):
-            held = records.get(record.id)
-            if held is None or record.revision > held.revision:
-                records[record.id] = record
         steps = [step for batch in batches for step in batch.steps]
         metadata = [attribute for batch in batches for attribute in batch.metadata]
         dropped = [
@@ -130,7 +126,7 @@ class Writer:
             for function, anomalies in batch.dropped.items()
         ]
         with self._transaction() as connection:
-            self._write_calls(connection, list(records.values()))
+            self._write_calls(connection, self._latest(connection, batches))
             _WRITE_STEPS.write(connection, self._rows(steps))
             _WRITE_METADATA.write(connection, self._rows(metadata))
             _WRITE_DROPPED.write(connection, dropped)
@@ -176,6 +172,18 @@ class Writer:
             # Functions that were numbered in a transaction that failed are not in the store.
             self._function_ids.clear()
             raise
+
+    def _latest(self, connection: Connection, batches: Sequence[RecordBatch]) -> list[CallRecord]:
+        """The highest revision of each call."""
+        config = connection.execute(select(RUNS.c.config).where(RUNS.c.id == self._run_id)).scalar()
+        detector = config["detector"] if config else ""
+        records: dict[str, CallRecord] = {}
+        for batch in batches:
+            for record in unpack(batch.records, batch.health, detector):
+                held = records.get(record.id)
+                if held is None or record.revision > held.revision:
+                    records[record.id] = record
+        return list(records.values())
 
     def _write_calls(self, connection: Connection, records: Sequence[CallRecord]) -> None:
         ids = self._functions(connection, {(record.program, record.function) for record in records})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
+from chimbuko.packed import pack
 from chimbuko.records import (
     CallRecord,
     CounterValue,
@@ -26,6 +28,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
     program, rank = changes.get("program", 0), changes.get("rank", 1)
     step, function = changes.get("step", 3), changes.get("function", "exchange(double *) [{halo.c} {12,1}]")
     event_id = changes.pop("id", call_id(program, rank, step, row))
+    origin = f"{program}:{rank}"
     entry, exit_ = changes.get("entry_us", 1_000_000 + row), changes.get("exit_us", 1_009_000 + row)
     usual: dict[str, Any] = {
         "version": 1,
@@ -41,7 +44,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "entry_us": entry,
         "exit_us": exit_,
         "inclusive_us": exit_ - entry,
-        "exclusive_us": exit_ - entry - 1_000,
+        "exclusive_us": max(exit_ - entry - 1_000, 0),
         "step": step,
         "step_start_us": 1_000_000,
         "step_end_us": 2_000_000,
@@ -57,17 +60,30 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "messages_count": 1,
         "call_stack": [
             StackFrame(event_id, function, entry, exit_, True),
-            StackFrame("0:1:0:0", "main", 900_000, 0, False),
+            StackFrame(f"{origin}:0:0", "main", 900_000, 0, False),
         ],
         "window": [
-            WindowCall("0:1:3:90", "compute", entry - 500, entry - 10, "0:1:0:0", 1, False),
-            WindowCall(event_id, function, entry, exit_, "0:1:0:0", 1, True),
-            WindowCall("0:1:3:92", "MPI_Recv()", entry + 5, exit_ - 5, event_id, 2, False),
+            WindowCall(
+                f"{origin}:3:90",
+                "compute",
+                max(entry - 500, 0),
+                max(entry - 10, 0),
+                f"{origin}:0:0",
+                1,
+                False,
+            ),
+            WindowCall(event_id, function, entry, exit_, f"{origin}:0:0", 1, True),
+            WindowCall(f"{origin}:3:92", "MPI_Recv()", entry + 5, max(exit_ - 5, 0), event_id, 2, False),
         ],
-        "messages": [Message("RECV", 2, 1, 99, 8192, entry + 50, "0:1:3:92")],
-        "counters": [CounterValue("MPI Recv bytes", 8192, entry + 60, "0:1:3:92")],
+        "messages": [Message("RECV", 2, rank, 99, 8192, entry + 50, f"{origin}:3:92")],
+        "counters": [CounterValue("MPI Recv bytes", 8192, entry + 60, f"{origin}:3:92")],
         "node_state": [CounterValue("monitoring: load", 3, 1_500_000, "")],
         "left_out": 2,
+        "metrics": [CounterValue("CPU_TIME", 812, exit_, event_id)],
+        "is_gpu": False,
+        "launch_id": "",
+        "launch_stack": [],
+        "model_version": 17,
     }
     return CallRecord(**usual | changes)
 
@@ -90,13 +106,24 @@ def make_run(run_id: str = RUN_ID, **changes: Any) -> RunInfo:
     return RunInfo(**usual | changes)
 
 
-def make_batch(sequence: int = 1, stream: str = "0:1", **parts: Any) -> RecordBatch:
+def make_batch(
+    sequence: int = 1, stream: str = "0:1", records: Sequence[CallRecord] = (), **parts: Any
+) -> RecordBatch:
     """A batch of one stream that holds nothing but its health, unless ``parts`` say otherwise."""
+    origins = {(record.program, record.rank, record.node) for record in records} or {(0, 1, "node7")}
+    (origin,) = origins
     usual: dict[str, Any] = {
-        "records": [],
         "steps": [],
         "metadata": [],
-        "health": StreamHealth(0, 1, "node7", "reading", sequence, 100, 4800, 48, 2, 0, {}),
+        "health": StreamHealth(*origin, "reading", sequence, 100, 4800, 48, 2, 0, {}),
         "dropped": {},
     }
-    return RecordBatch(stream, sequence, **usual | parts)
+    return RecordBatch(stream, sequence, records=pack(list(records)), **usual | parts)
+
+
+def make_batches(records: Sequence[CallRecord]) -> list[RecordBatch]:
+    """One batch for each stream that the records are from."""
+    streams: dict[tuple[int, int, str], list[CallRecord]] = {}
+    for record in records:
+        streams.setdefault((record.program, record.rank, record.node), []).append(record)
+    return [make_batch(1, f"{program}:{rank}", made) for (program, rank, _), made in streams.items()]

@@ -13,7 +13,8 @@ from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Moments
-from chimbuko.records import CallRecord, Label
+from chimbuko.packed import PackedRecords, unpack
+from chimbuko.records import CallRecord, Label, StreamHealth
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
 
@@ -22,6 +23,7 @@ ALPHA = 1.7123
 """Low, and no ratio that small whole numbers make: many flags and none exactly at the limit."""
 START_US = 1_000_000
 NAMES = StreamNames(timers={0: "main", 1: "solve", 2: "MPI_Send()", 3: "inner"})
+HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 EXAMPLES = settings(max_examples=60, deadline=None)
 
 Call = tuple[int, int]
@@ -49,12 +51,16 @@ def step_of(number: int, rows: list[list[int]]) -> TraceStep:
     return TraceStep(number, events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64))
 
 
-def anomalies(records: list[CallRecord]) -> list[CallRecord]:
-    return [r for r in records if r.label is Label.ANOMALY and r.revision == 1]
+def unpacked(records: PackedRecords) -> list[CallRecord]:
+    return unpack(records, HEALTH, "sstd")
 
 
-def normals(records: list[CallRecord]) -> list[CallRecord]:
-    return [r for r in records if r.label is Label.NORMAL and r.revision == 1]
+def anomalies(records: PackedRecords) -> list[CallRecord]:
+    return [r for r in unpacked(records) if r.label is Label.ANOMALY and r.revision == 1]
+
+
+def normals(records: PackedRecords) -> list[CallRecord]:
+    return [r for r in unpacked(records) if r.label is Label.NORMAL and r.revision == 1]
 
 
 calls_of_step = st.lists(st.tuples(st.integers(1, 2), st.integers(0, 50)), max_size=25)
@@ -118,7 +124,7 @@ def test_calls_open_across_a_gap_teach_nothing_and_are_not_flagged() -> None:
     ended = step_of(3, [[0, RANK, 0, 1, 1, 90 * START_US]])
     analysis.analyse(begun, NAMES)
     result = analysis.analyse(ended, NAMES)
-    assert result.records == [] and result.count.calls == 1
+    assert result.records.count == 0 and result.count.calls == 1
     assert seen_of(analysis)["solve"].n == 29
     assert analysis.health("reading").gap_steps == 1
 

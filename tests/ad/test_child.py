@@ -13,6 +13,7 @@ from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, RecordBatch
+from chimbuko.packed import unpack
 from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames
@@ -85,7 +86,12 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     # All calls but the first of each function on each thread were learned.
     learned = int(taken[1].table[:, 0].sum())
     assert health.calls - len(timers) - 50 < learned < health.calls
-    finals = [record.id for batch in batches for record in batch.records if record.is_final]
+    finals = [
+        record.id
+        for batch in batches
+        for record in unpack(batch.records, batch.health, "sstd")
+        if record.is_final
+    ]
     assert len(finals) == len(set(finals)) > 0
     assert any(item.key == "Hostname" for batch in batches for item in batch.metadata)
     assert capfd.readouterr() == ("", "")

@@ -11,6 +11,7 @@ from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, w
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
+from chimbuko.packed import unpack
 from chimbuko.records import Label, call_id
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
@@ -96,7 +97,8 @@ def test_the_analysis_finds_what_was_injected_once_it_knows_the_functions() -> N
     analysis = StreamAnalysis(StreamIdentity(0, 0, "node"), AnalysisConfig())
     flagged = set()
     for step in steps_of(trace, 40):
-        records = analysis.analyse(step, trace.names).records
+        packed = analysis.analyse(step, trace.names).records
+        records = unpack(packed, analysis.health("reading"), "sstd")
         flagged |= {r.id for r in records if r.label is Label.ANOMALY and 20 <= r.step < 39}
     injected = {call_id(0, 0, step, row) for step, row in trace.injected if 20 <= step < 39}
     assert len(injected) > 20

@@ -15,7 +15,7 @@ from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, StepCount
 from chimbuko.rundir import RunDirectory, new_run
-from tests.sample_records import make_batch, make_record
+from tests.sample_records import make_batch, make_batches, make_record
 
 Ask = Callable[..., Result]
 SECOND_US = 1_000_000
@@ -46,7 +46,7 @@ def ask(writer: Writer) -> Ask:
 
 
 def store(writer: Writer, *records: CallRecord) -> None:
-    writer.write([make_batch(records=list(records))])
+    writer.write(make_batches(records))
 
 
 def ids(result: Result) -> list[str]:

@@ -15,7 +15,7 @@ from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, WindowCall
 from chimbuko.rundir import new_run
-from tests.sample_records import make_batch, make_record
+from tests.sample_records import make_batches, make_record
 
 Show = Callable[..., Result]
 
@@ -31,7 +31,7 @@ def show(tmp_path: Path) -> Show:
         writer = Writer(engine, info.id)
         writer.write_run(info)
         writer.write_program(0, "heat4")
-        writer.write([make_batch(records=list(records))])
+        writer.write(make_batches(records))
         engine.dispose()
         return CliRunner().invoke(main, ["show", event_id, str(run.path), *options])
 

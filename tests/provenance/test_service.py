@@ -288,7 +288,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     good, other = numbered(batch, record, range(1, 3))
-    send(broker, good, batch(2, records=[record(row=99, seen=1 << 63)]))
+    send(broker, good, batch(2, records=[record(row=99, exit_us=1 << 63)]))
     broker.xadd(RECORDS, {PAYLOAD: b"\xc1 no message"})
     send(broker, msgspec.structs.replace(other, sequence=3))
     with running(broker, engine, provenance.run_id):

@@ -17,6 +17,7 @@ from chimbuko.provenance.tables import FUNCTIONS, RUNS, SCHEMA
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
 from chimbuko.rundir import RunInfo
+from tests.sample_records import make_batches
 
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]
@@ -160,7 +161,7 @@ def test_runs_in_one_store_keep_apart(
 def test_a_value_the_database_cannot_hold_is_refused_and_leaves_no_trace(
     writer: Writer, provenance: Provenance, record: Record, batch: Batch
 ) -> None:
-    good, bad = record(row=1, function="first seen here"), record(row=2, seen=1 << 63)
+    good, bad = record(row=1, function="first seen here"), record(row=2, exit_us=1 << 63)
     with pytest.raises(StoreRefused, match=r"too large|out of range"):
         writer.write([batch(records=[good, bad])])
     assert provenance.count(CallFilter(label=None)) == 0
@@ -172,7 +173,7 @@ def test_functions_are_numbered_once_per_program(
     writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
 ) -> None:
     records = [record(row=row, program=row % 2, function="main", label=Label.NORMAL) for row in range(4)]
-    writer.write([batch(records=records)])
+    writer.write(make_batches(records))
     Writer(engine, provenance.run_id).write([batch(records=[record(row=9, function="main")])])
     with engine.connect() as connection:
         found = connection.execute(select(FUNCTIONS.c.program, FUNCTIONS.c.name)).all()

@@ -7,6 +7,7 @@ from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS
+from chimbuko.packed import PackedRecords, unpack
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import CallRecord, Label
 from chimbuko.tables import PROFILE
@@ -27,6 +28,7 @@ class LockstepStream:
         self.epoch = -1
         self.reader = StreamReader(stream.path, "BPFile")
         self._period_us = config.period_us
+        self._detector = config.detector
         self._fetch()
 
     @property
@@ -53,7 +55,8 @@ class LockstepStream:
         if interval_us is not None:
             self.epoch = max(self.epoch, interval_us[1] // self._period_us)
 
-    def _keep(self, records: list[CallRecord]) -> None:
+    def _keep(self, packed: PackedRecords) -> None:
+        records = unpack(packed, self.analysis.health("reading"), self._detector)
         self.records |= {record.id: record for record in records}
 
 

@@ -11,6 +11,7 @@ import msgspec
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import Frame, FunctionStatistics, RankStatistics, RecordBatch
 from chimbuko.moments import Moments
+from chimbuko.packed import pack
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import (
@@ -160,7 +161,7 @@ def store(writer: Writer, made: MadeRun, first: int, end: int) -> None:
         batch = RecordBatch(
             stream=f"heat2d-{rank}",
             sequence=end,
-            records=[r for r in made.records if r.rank == rank and first <= r.step < end],
+            records=pack([r for r in made.records if r.rank == rank and first <= r.step < end]),
             steps=[step for step in made.steps_of(rank) if first <= step.step < end],
             metadata=[Metadata(0, rank, 0, "Hostname", health.node)],
             health=health,
@@ -270,6 +271,11 @@ def _record(
             CounterValue("monitoring: Page faults (minor)", chance.randint(0, 400), start, ""),
         ],
         left_out=0,
+        metrics=[],
+        is_gpu=False,
+        launch_id="",
+        launch_stack=[],
+        model_version=0,
     )
 
 
