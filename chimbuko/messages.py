@@ -126,6 +126,16 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
     inclusive_maximum_us: float
 
 
+class FunctionModel(msgspec.Struct, frozen=True, array_like=True):
+    """What the detector knew of one function in one version of the global model."""
+
+    version: int
+    program: int
+    name: str
+    row: bytes
+    """float64 row of the detector's table."""
+
+
 class Frame(msgspec.Struct, frozen=True, array_like=True):
     """What dashboards get per tick: only what changed. Statistics are absolute values, steps are new ones."""
 
@@ -136,3 +146,5 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     health: list[StreamHealth]
     is_last: bool
     """The run has ended."""
+    models: list[FunctionModel] = []
+    """Of functions that have learned much since they were last here, and of all at the end."""
