@@ -16,7 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from truth import all_anomalies, match, read_truth
+from findings import all_anomalies
+from truth import match, read_truth
 
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory

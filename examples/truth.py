@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance
+from typing import Protocol, TypeVar
 
 TOLERANCE_US = 2000
 """A flagged call contains a delay if it does so within 2 ms."""
+
+
+class FlaggedCall(Protocol):
+    """What has to be known of a call, whether from the store or from a record."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def function(self) -> str: ...
+    @property
+    def entry_us(self) -> int: ...
+    @property
+    def exit_us(self) -> int: ...
+
+
+Flagged = TypeVar("Flagged", bound=FlaggedCall)
 
 
 @dataclass(frozen=True)
@@ -25,7 +39,7 @@ class InjectedDelay:
     end_us: int
     milliseconds: int
 
-    def is_in(self, call: CallSummary) -> bool:
+    def is_in(self, call: FlaggedCall) -> bool:
         """Whether it happened inside this call."""
         # `relax [{heat.py}{12}]` and `Strip.relax [{heat.py}{12}]` are both the function `relax`.
         name = call.function.split(" [")[0].rsplit(".")[-1]
@@ -49,20 +63,8 @@ def read_truth(paths: Iterable[Path]) -> list[InjectedDelay]:
     return sorted(delays, key=lambda delay: delay.start_us)
 
 
-def all_anomalies(provenance: Provenance) -> list[CallSummary]:
-    """Every anomaly of a run."""
-    found: list[CallSummary] = []
-    cursor = None
-    while True:
-        page = provenance.calls(CallFilter(), limit=1000, cursor=cursor)
-        found += page.calls
-        cursor = page.next
-        if cursor is None:
-            return found
-
-
 def match(
-    delays: list[InjectedDelay], anomalies: list[CallSummary]
-) -> list[tuple[InjectedDelay, CallSummary | None]]:
+    delays: list[InjectedDelay], anomalies: list[Flagged]
+) -> list[tuple[InjectedDelay, Flagged | None]]:
     """Each delay with the anomaly that is it, if there is one."""
     return [(delay, next((call for call in anomalies if delay.is_in(call)), None)) for delay in delays]

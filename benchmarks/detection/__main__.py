@@ -1,6 +1,7 @@
 """Detection quality: precision, recall and F1 per detector and scenario, against known truth.
 
 Run: python -m benchmarks.detection [--detectors NAME ...] [--scenarios NAME ...] [--seeds N ...]
+     python -m benchmarks.detection --traces FOLDER --explain --parts recorded
 
 Without options: the default detector in all scenarios, seeds 1 to 5. Exit code 1 if the default
 detector misses one of its requirements.
@@ -12,42 +13,118 @@ import argparse
 import json
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import requirements, statistical
-from benchmarks.detection.scenarios import SCENARIOS
-from benchmarks.detection.statistical import Case, Measured
+from benchmarks.detection import measure, recorded, requirements
+from benchmarks.detection.injections import INJECTIONS
+from benchmarks.detection.measure import Case, Measured
+from benchmarks.detection.recorded import RecordedResult
+from benchmarks.detection.requirements import Requirement
+from benchmarks.detection.scenarios import SCENARIOS, make_run
+from benchmarks.detection.tables import ResultTable
 from chimbuko.config import AnalysisConfig
 
 DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
+STATISTICAL, INJECTED, RECORDED = "statistical", "injected", "recorded"
+PARTS = (STATISTICAL, INJECTED, RECORDED)
+
+
+@dataclass
+class Report:
+    """Everything that was measured."""
+
+    measured: dict[str, list[Measured]] = field(default_factory=dict)
+    recorded: list[RecordedResult] = field(default_factory=list)
+
+    def required(self) -> list[Requirement]:
+        """What the default detector reached of what it has to."""
+        found = []
+        for results in self.measured.values():
+            if own := [one for one in results if one.detector == DEFAULT.detector]:
+                found += requirements.labelled(own)
+        own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
+        return found + requirements.recorded(own_recorded)
+
+    def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
+        """For people."""
+        for part, results in self.measured.items():
+            yield measure.table(f"{part.capitalize()} scenarios", results)
+        if self.recorded:
+            yield recorded.table(self.recorded)
+        if is_explaining:
+            for result in self.recorded:
+                yield from recorded.explanation(result)
+        yield requirements.table(self.required())
+
+    def as_json(self) -> str:
+        """For programs."""
+        answer = {part: [one.as_json() for one in results] for part, results in self.measured.items()}
+        answer[RECORDED] = [one.as_json() for one in self.recorded]
+        required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
+        return json.dumps(answer | {"required": required}, indent=1)
 
 
 def main() -> int:
     """Measure and judge."""
     options = _options()
-    cases = [
-        Case(
-            scenario.scaled(QUICK_SHARE) if options.quick else scenario,
-            variant,
-            seed,
-            msgspec.structs.replace(DEFAULT, detector=detector),
-        )
-        for detector in options.detectors
-        for scenario in (SCENARIOS[name] for name in options.scenarios)
-        for variant in scenario.variants
-        for seed in ((1,) if options.quick else options.seeds)
-    ]
+    report = Report()
+    configs = [msgspec.structs.replace(DEFAULT, detector=name) for name in options.detectors]
+    cases = {STATISTICAL: _statistical(configs, options), INJECTED: _injected(configs, options)}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        measured = list(statistical.measure(cases, pool))
-    of_default = [one for one in measured if one.detector == DEFAULT.detector]
-    required = requirements.statistical(of_default) if of_default else []
-    _print(options, measured, required)
-    return 0 if all(one.is_met for one in required) else 1
+        for part in options.parts:
+            if part == RECORDED:
+                report.recorded = _recorded(configs, options.traces, pool)
+            else:
+                report.measured[part] = list(measure.measure(cases[part], pool))
+    if options.json:
+        print(report.as_json())
+    else:
+        for table in report.tables(options.explain):
+            print(table.markdown() if options.markdown else table.text(), end="\n\n")
+    return 0 if all(one.is_met for one in report.required()) else 1
+
+
+def _statistical(configs: list[AnalysisConfig], options: argparse.Namespace) -> list[Case]:
+    return [
+        Case(
+            name,
+            variant,
+            partial(make_run, scenario.scaled(QUICK_SHARE) if options.quick else scenario, variant, seed),
+            config,
+        )
+        for config in configs
+        for name, scenario in SCENARIOS.items()
+        if name in options.scenarios
+        for variant in scenario.variants
+        for seed in options.seeds
+    ]
+
+
+def _injected(configs: list[AnalysisConfig], options: argparse.Namespace) -> list[Case]:
+    return [
+        Case(name, INJECTED, partial(make, seed), config)
+        for config in configs
+        for name, make in INJECTIONS.items()
+        if name in options.scenarios
+        for seed in options.seeds
+    ]
+
+
+def _recorded(configs: list[AnalysisConfig], archives: Path, pool: Executor) -> list[RecordedResult]:
+    with tempfile.TemporaryDirectory(prefix="chimbuko-traces-") as folder:
+        traces = list(recorded.unpack_traces(archives, Path(folder)))
+        pending = [pool.submit(recorded.measure, trace, config) for config in configs for trace in traces]
+        return [one.result() for one in pending]
 
 
 def _options() -> argparse.Namespace:
@@ -56,24 +133,22 @@ def _options() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    names = [*SCENARIOS, *INJECTIONS]
     parser.add_argument("--detectors", nargs="+", default=[DEFAULT.detector], metavar="NAME")
-    parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), choices=SCENARIOS, metavar="NAME")
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
+    parser.add_argument("--scenarios", nargs="+", default=names, choices=names, metavar="NAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, metavar="N")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the functions, seed 1 only")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the functions, first seed only")
+    parser.add_argument(
+        "--traces", type=Path, default=recorded.TRACES, help="folder with archives of recorded traces"
+    )
+    parser.add_argument("--explain", action="store_true", help="list the flags that are no injected delay")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", action="store_true")
-    return parser.parse_args()
-
-
-def _print(
-    options: argparse.Namespace, measured: list[Measured], required: list[requirements.Requirement]
-) -> None:
-    if options.json:
-        json.dump([one.as_json() for one in measured], sys.stdout, indent=1)
-        print()
-        return
-    for table in (statistical.table(measured), requirements.table(required)):
-        print(table.markdown() if options.markdown else table.text(), end="\n\n")
+    options = parser.parse_args()
+    if options.quick:
+        options.seeds = options.seeds[:1]
+    return options
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ class ClusterAgent:
 
 
 class Cluster:
-    """Streams dealt out among ``agents`` agents, which talk to one server. Analyses all on construction.
+    """Streams dealt out among at most ``agents`` agents, which talk to one server; analysed on construction.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Cluster:
         self.streams = [ClusterStream(source, config) for source in sources]
         self.agents = [
             ClusterAgent(self.streams[number::agents], AgentStatistics(f"agent{number}", 1, schema))
-            for number in range(agents)
+            for number in range(min(agents, len(sources)))
         ]
         self.server = ServerState(0 if live_seed is not None else len(sources), schema)
         if live_seed is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from benchmarks.detection.measure import Measured
+from benchmarks.detection.recorded import RecordedResult
 from benchmarks.detection.scenarios import CLEAN
 from benchmarks.detection.score import f1_of_sets
-from benchmarks.detection.statistical import Measured
 from benchmarks.detection.tables import ResultTable
 
 CLEAR_RECALL = 0.99
@@ -57,8 +58,8 @@ def table(requirements: Iterable[Requirement]) -> ResultTable:
     return ResultTable("Required of the default detector", ("what", "reached", "limit", "met"), rows)
 
 
-def statistical(results: list[Measured]) -> list[Requirement]:
-    """Of the statistical scenarios; ``results`` of one detector."""
+def labelled(results: list[Measured]) -> list[Requirement]:
+    """Of scenarios with a truth for each call; ``results`` of one detector."""
     found = []
     for result in results:
         where = f"{result.scenario}, {result.variant}"
@@ -82,3 +83,28 @@ def statistical(results: list[Measured]) -> list[Requirement]:
     )
     found.append(least("F1 of live flags with those in lockstep", agreement, LIVE_AGREEMENT))
     return found
+
+
+def recorded(results: list[RecordedResult]) -> list[Requirement]:
+    """Of recorded traces; ``results`` of one detector."""
+    found = []
+    for result in results:
+        found += [required(result) for required in _RECORDED.get(result.trace, [])]
+        found.append(least(f"{result.trace}: same flags for 1, 2 and 4 agents", result.is_same_for_all, 1))
+    return found
+
+
+_RECORDED: dict[str, list[Callable[[RecordedResult], Requirement]]] = {
+    "heat4": [
+        lambda one: least("heat4: delays found, of 41", one.found, 36),
+        lambda one: most("heat4: flags", one.flags, 220),
+        lambda one: least(
+            "heat4: F1 of live flags with those in lockstep", one.live_agreement, LIVE_AGREEMENT
+        ),
+    ],
+    "threads": [
+        lambda one: least("threads: delays found, of 12", one.found, 12),
+        lambda one: most("threads: flags", one.flags, 37),
+    ],
+    "heat4_clean": [lambda one: most("heat4_clean: flags", one.flags, 110)],
+}

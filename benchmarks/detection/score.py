@@ -30,6 +30,9 @@ class Score:
     """From the function's 50th call on."""
     judged_true_flags: int = 0
     """Of these, on delayed calls."""
+    early_delays: int = 0
+    """Before the function's 50th call."""
+    early_found: int = 0
     delays: int = 0
     """From the function's 50th call on."""
     found: int = 0
@@ -93,6 +96,8 @@ def score(run: LabelledRun, is_flagged: npt.NDArray[np.bool_]) -> Score:
         false_flags=_count(is_flagged & ~is_delayed),
         judged_flags=_count(is_flagged & is_judged),
         judged_true_flags=_count(is_flagged & is_counted),
+        early_delays=_count(is_delayed & ~is_judged),
+        early_found=_count(is_flagged & is_delayed & ~is_judged),
         delays=_count(is_counted),
         found=_count(is_flagged & is_counted),
         visible=_count(is_visible),

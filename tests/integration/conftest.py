@@ -17,7 +17,8 @@ from chimbuko.provenance.calls import CallSummary
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
-from examples.truth import InjectedDelay, all_anomalies, read_truth
+from examples.findings import all_anomalies
+from examples.truth import InjectedDelay, read_truth
 
 STAND_IN = [sys.executable, Path(__file__).parent.parent / "stand_in" / "tau_exec"]
 """Command that stands in for `tau_exec`."""

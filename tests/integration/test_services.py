@@ -14,7 +14,7 @@ from chimbuko.messages import RUN
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import new_run
 from chimbuko.trace.discovery import find_recorded
-from examples.truth import all_anomalies
+from examples.findings import all_anomalies
 from tests.integration.conftest import Run, Start
 
 

@@ -1,8 +1,8 @@
-"""The statistical scenarios, measured: one detector, all seeds, 1, 2 and 4 agents in lockstep, and live."""
+"""Labelled runs, measured: with 1, 2 and 4 agents in lockstep, and as if live."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,22 +10,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.detection.scenarios import CLEAN, Scenario, make_run
+from benchmarks.detection.labelled import LabelledRun
+from benchmarks.detection.scenarios import CLEAN
 from benchmarks.detection.score import Score, f1_of_sets, flags_of, pooled, score
 from benchmarks.detection.tables import ResultTable, number
 from chimbuko.config import AnalysisConfig
 
 AGENTS = (1, 2, 4)
 SHOWN_AGENTS = (1, 4)
+LIVE_SEED = 1
 
 
 @dataclass(frozen=True)
 class Case:
     """One run of one scenario, and who judges it."""
 
-    scenario: Scenario
+    scenario: str
     variant: str
-    seed: int
+    make: Callable[[], LabelledRun]
     config: AnalysisConfig
 
 
@@ -77,7 +79,7 @@ def measure(cases: Iterable[Case], pool: Executor) -> Iterator[Measured]:
     groups: dict[tuple[str, str, str], list[Measured]] = {}
     listed = list(cases)
     for case, one in zip(listed, pool.map(_measure_case, listed), strict=True):
-        groups.setdefault((case.scenario.name, case.variant, case.config.detector), []).append(one)
+        groups.setdefault((case.scenario, case.variant, case.config.detector), []).append(one)
     for group in groups.values():
         yield Measured(
             group[0].scenario,
@@ -91,13 +93,13 @@ def measure(cases: Iterable[Case], pool: Executor) -> Iterator[Measured]:
 
 
 def _measure_case(case: Case) -> Measured:
-    run = make_run(case.scenario, case.variant, case.seed)
+    run = case.make()
     config = msgspec.structs.replace(case.config, period_us=run.period_us, window_calls=0)
     flags = {agents: flags_of(run, config, agents) for agents in AGENTS}
-    live = flags_of(run, config, AGENTS[-1], live_seed=case.seed)
+    live = flags_of(run, config, AGENTS[-1], live_seed=LIVE_SEED)
     first = flags[AGENTS[0]]
     return Measured(
-        case.scenario.name,
+        case.scenario,
         case.variant,
         config.detector,
         {agents: score(run, marks) for agents, marks in flags.items()},
@@ -107,7 +109,7 @@ def _measure_case(case: Case) -> Measured:
     )
 
 
-def table(results: Iterable[Measured]) -> ResultTable:
+def table(title: str, results: Iterable[Measured]) -> ResultTable:
     """Precision, recall and F1 per scenario, detector and number of agents."""
     rows = []
     for result in results:
@@ -125,11 +127,12 @@ def table(results: Iterable[Measured]) -> ResultTable:
         "clear found",
         "visible found",
         "all found",
+        "early found",
         "F1 of all",
         "false/100k",
         "live F1",
     )
-    return ResultTable("Statistical scenarios", columns, rows)
+    return ResultTable(title, columns, rows)
 
 
 def _row(result: Measured, agents: str, one: Score) -> tuple[str, ...]:
@@ -145,6 +148,7 @@ def _row(result: Measured, agents: str, one: Score) -> tuple[str, ...]:
         f"{one.clear_found}/{one.clear}",
         f"{one.visible_found}/{one.visible}",
         f"{one.found}/{one.delays}",
+        f"{one.early_found}/{one.early_delays}",
         "-" if is_clean else number(one.f1_of_all),
         number(one.false_per_100k, 2),
         number(result.live_agreement) if agents == "4 live" else "",

@@ -1,0 +1,164 @@
+"""Labelled runs written down call by call, for scenarios in which ranks, threads and programs interact."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.detection.labelled import (
+    START_US,
+    LabelledRun,
+    LabelledStream,
+    Truth,
+    numbered,
+)
+from chimbuko.trace.schema import (
+    CommColumn,
+    CounterColumn,
+    EventColumn,
+    EventType,
+    StreamNames,
+    TraceStep,
+    UInt64Array,
+)
+
+PERIOD_US = 1_000_000
+"""TAU's."""
+
+
+class _TrueCall(NamedTuple):
+    """One call of the truth; ``entry`` is the number of the row, as it was written down."""
+
+    entry: int
+    function: tuple[int, str]
+    runtime_us: float
+    factor: float
+    median_us: float
+    quantile_us: float
+    exit_us: int
+
+
+class RankTimeline:
+    """What one rank does. Times are µs since the run began; each thread's calls are given in its order."""
+
+    def __init__(self, program: int, rank: int, executable: str) -> None:
+        self.program = program
+        self.rank = rank
+        self.names = StreamNames(
+            counters={0: "TIME"},
+            event_types={int(kind): kind.name for kind in EventType},
+            program=executable,
+        )
+        self.truth: list[_TrueCall] = []
+        self._timers: dict[str, int] = {}
+        self._counters: dict[str, int] = {"TIME": 0}
+        self._events: list[tuple[int, ...]] = []
+        self._comms: list[tuple[int, ...]] = []
+        self._values: list[tuple[int, ...]] = []
+
+    def enter(self, thread: int, function: str, time_us: float) -> int:
+        """ENTRY of a call; returns the number of its row."""
+        return self._event(thread, EventType.ENTRY, function, time_us)
+
+    def leave(self, thread: int, function: str, time_us: float) -> None:
+        """EXIT of a call."""
+        self._event(thread, EventType.EXIT, function, time_us)
+
+    def call(
+        self,
+        thread: int,
+        function: str,
+        start_us: float,
+        end_us: float,
+        median_us: float,
+        quantile_us: float,
+        is_delayed: bool = False,
+    ) -> None:
+        """A call without children, and its truth."""
+        entry = self.enter(thread, function, start_us)
+        self.leave(thread, function, end_us)
+        start, end = round(start_us), round(end_us)
+        factor = (end - start) / median_us if is_delayed else 0.0
+        self.truth.append(
+            _TrueCall(
+                entry, (self.program, function), end - start, factor, median_us, quantile_us, START_US + end
+            )
+        )
+
+    def send(self, thread: int, partner: int, size_bytes: int, time_us: float) -> None:
+        """A message sent."""
+        self._message(EventType.SEND, thread, partner, size_bytes, time_us)
+
+    def receive(self, thread: int, partner: int, size_bytes: int, time_us: float) -> None:
+        """A message received."""
+        self._message(EventType.RECV, thread, partner, size_bytes, time_us)
+
+    def counter(self, thread: int, name: str, value: int, time_us: float) -> None:
+        """A counter value."""
+        number = self._counters.setdefault(name, len(self._counters))
+        self.names.counters[number] = name
+        self._values.append((thread, number, value, START_US + round(time_us)))
+
+    def _event(self, thread: int, kind: EventType, function: str, time_us: float) -> int:
+        timer = self._timers.setdefault(function, len(self._timers))
+        self.names.timers[timer] = function
+        self._events.append((thread, int(kind), timer, START_US + round(time_us)))
+        return len(self._events) - 1
+
+    def _message(self, kind: EventType, thread: int, partner: int, size_bytes: int, time_us: float) -> None:
+        self._comms.append((thread, int(kind), 0, partner, size_bytes, START_US + round(time_us)))
+
+    def stream(self) -> tuple[LabelledStream, list[int]]:
+        """All steps, and where each row that was written down stands in them."""
+        events = self._array(self._events, len(EventColumn))
+        comms = self._array(sorted(self._comms, key=itemgetter(-1)), len(CommColumn))
+        values = self._array(sorted(self._values, key=itemgetter(-1)), len(CounterColumn))
+        # As TAU writes them: step by step, within a step thread by thread.
+        epochs = events[:, EventColumn.TIME] // np.uint64(PERIOD_US)
+        order = np.lexsort((np.arange(len(events)), events[:, EventColumn.THREAD], epochs))
+        events, epochs = events[order], epochs[order]
+        steps = []
+        for number, epoch in enumerate(np.unique(epochs)):
+            ends = (epoch + np.uint64(1)) * np.uint64(PERIOD_US)
+            own_comms = comms[comms[:, CommColumn.TIME] < ends]
+            own_values = values[values[:, CounterColumn.TIME] < ends]
+            comms, values = comms[len(own_comms) :], values[len(own_values) :]
+            steps.append(TraceStep(number, events[epochs == epoch], own_comms, own_values))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return LabelledStream(self.program, self.rank, self.names, steps), place.tolist()
+
+    def _array(self, rows: list[tuple[int, ...]], columns: int) -> UInt64Array:
+        """Rows with program and rank before them."""
+        array = np.zeros((len(rows), columns), np.uint64)
+        array[:, EventColumn.RANK] = self.rank
+        if rows:
+            array[:, EventColumn.THREAD :] = rows
+        return array
+
+
+def labelled_run(timelines: list[RankTimeline]) -> LabelledRun:
+    """Ranks of all programs as one run."""
+    streams = []
+    rows: list[tuple[int, int, _TrueCall]] = []
+    for number, timeline in enumerate(timelines):
+        stream, place = timeline.stream()
+        streams.append(stream)
+        rows += [(number, place[call.entry], call) for call in timeline.truth]
+    functions: dict[tuple[int, str], int] = defaultdict(lambda: len(functions))
+    calls = [call for _, _, call in rows]
+    function = np.array([functions[call.function] for call in calls])
+    truth = Truth(
+        stream=np.array([number for number, _, _ in rows]),
+        entry=np.array([entry for _, entry, _ in rows]),
+        function=function,
+        runtime_us=np.array([call.runtime_us for call in calls]),
+        factor=np.array([call.factor for call in calls]),
+        median_us=np.array([call.median_us for call in calls]),
+        quantile_us=np.array([call.quantile_us for call in calls]),
+        number=numbered(function, np.array([call.exit_us for call in calls])),
+    )
+    return LabelledRun(streams, truth, PERIOD_US)
