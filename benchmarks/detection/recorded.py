@@ -113,11 +113,24 @@ def unpack_traces(archives: Path, folder: Path) -> Iterator[Path]:
             yield trace
 
 
+def analyse(
+    found: list[StreamName], config: AnalysisConfig, agents: int, live_seed: int | None = None
+) -> Cluster:
+    """Recorded streams of one program through agents and server."""
+    with ExitStack() as stack:
+        readers = [stack.enter_context(StreamReader(stream.path, "BPFile")) for stream in found]
+        sources = [
+            Source(0, stream.rank, reader.names, _steps(reader))
+            for stream, reader in zip(found, readers, strict=True)
+        ]
+        return Cluster(sources, agents, config, live_seed)
+
+
 def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
     """Analyse one trace with 1, 2 and 4 agents, and as if live."""
     found = find_recorded([str(trace / "*.bp")])
-    first, *others = (_analyse(found, config, agents) for agents in AGENTS)
-    live = _analyse(found, config, AGENTS[-1], LIVE_SEED)
+    first, *others = (_flagged(analyse(found, config, agents)) for agents in AGENTS)
+    live = _flagged(analyse(found, config, AGENTS[-1], LIVE_SEED))
     delays = read_truth(sorted(trace.glob("truth*.txt")))
     matched = match(delays, list(first.values()))
     runtimes = _runtimes(found)
@@ -175,17 +188,9 @@ def explanation(result: RecordedResult) -> list[ResultTable]:
     ]
 
 
-def _analyse(
-    found: list[StreamName], config: AnalysisConfig, agents: int, live_seed: int | None = None
-) -> dict[str, CallRecord]:
-    """Flagged calls by id."""
-    with ExitStack() as stack:
-        readers = [stack.enter_context(StreamReader(stream.path, "BPFile")) for stream in found]
-        sources = [
-            Source(0, stream.rank, reader.names, _steps(reader))
-            for stream, reader in zip(found, readers, strict=True)
-        ]
-        return {call.id: call for call in Cluster(sources, agents, config, live_seed).anomalies()}
+def _flagged(cluster: Cluster) -> dict[str, CallRecord]:
+    """By id."""
+    return {call.id: call for call in cluster.anomalies()}
 
 
 def _steps(reader: StreamReader) -> Iterator[TraceStep]:

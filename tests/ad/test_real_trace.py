@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.detection.cluster import Cluster
+from benchmarks.detection.recorded import analyse
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
-from tests.reference.lockstep import LockstepRun
 
 CALLS = 141_202
 MESSAGES = 27_738
@@ -25,8 +26,8 @@ def streams(real_traces: Path) -> list[StreamName]:
 
 
 @pytest.fixture(scope="module")
-def run(streams: list[StreamName]) -> LockstepRun:
-    return LockstepRun(streams, 1, AnalysisConfig())
+def run(streams: list[StreamName]) -> Cluster:
+    return analyse(streams, AnalysisConfig(), agents=1)
 
 
 def test_all_rows_make_calls_that_close_and_messages_of_mpi_calls(streams: list[StreamName]) -> None:
@@ -48,7 +49,7 @@ def test_all_rows_make_calls_that_close_and_messages_of_mpi_calls(streams: list[
     assert messages == MESSAGES
 
 
-def test_rows_and_calls_are_accounted_for(run: LockstepRun) -> None:
+def test_rows_and_calls_are_accounted_for(run: Cluster) -> None:
     health = [stream.analysis.health("ended") for stream in run.streams]
     assert [one.rows for one in health] == [stream.rows for stream in run.streams]
     assert sum(one.calls for one in health) == CALLS
@@ -65,7 +66,7 @@ def delays(folder: Path) -> list[tuple[int, str, int, int]]:
     return [(int(line[0]), line[2], int(line[3]), int(line[4])) for line in lines]
 
 
-def test_most_delays_are_found_with_few_other_flags(run: LockstepRun, real_traces: Path) -> None:
+def test_most_delays_are_found_with_few_other_flags(run: Cluster, real_traces: Path) -> None:
     anomalies = run.anomalies()
     injected = delays(real_traces / "heat4")
     assert len(injected) == 41
@@ -85,9 +86,9 @@ def test_most_delays_are_found_with_few_other_flags(run: LockstepRun, real_trace
 
 @pytest.mark.parametrize("agents", [2, 4])
 def test_flags_do_not_depend_on_the_number_of_agents(
-    run: LockstepRun, streams: list[StreamName], agents: int
+    run: Cluster, streams: list[StreamName], agents: int
 ) -> None:
-    divided = LockstepRun(streams, agents, AnalysisConfig())
+    divided = analyse(streams, AnalysisConfig(), agents)
     assert {record.id for record in divided.anomalies()} == {record.id for record in run.anomalies()}
     assert {record.id for record in divided.records()} == {record.id for record in run.records()}
     one, other = run.server.model(), divided.server.model()
