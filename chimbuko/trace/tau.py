@@ -23,6 +23,9 @@ SST_TIMERS = "#adios2/toolkit/sst#"
 while it writes a step, the network thread wants that mutex for its first timer, and the end of the
 step waits for the network thread, so a reader that joins late would hang the application for ever."""
 
+SELECT_FILE_NAME = "tau-select.txt"
+"""The select file among a run's settings."""
+
 DEFAULT_PERIOD_US = 2_000_000
 """TAU's own."""
 
@@ -168,7 +171,7 @@ def application_settings(
     if user_select := user_environment.get("TAU_ADIOS2_SELECT_FILE"):
         users = TimerFilter.from_file(Path(user_select))
         select = TimerFilter(select.timers | users.timers, select.counters | users.counters)
-    select_path = run_settings_folder.absolute() / "tau-select.txt"
+    select_path = run_settings_folder.absolute() / SELECT_FILE_NAME
     config_path = run_settings_folder.absolute() / "adios2.xml"
     try:
         select_path.write_text(select.text())
