@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,13 +71,13 @@ class RunningMoments:
 
 
 class NaiveAnalysis:
-    """Analyses one stream with one thread."""
+    """Analyses one stream; the rows of its threads are in one order of time."""
 
     def __init__(self, names: StreamNames, alpha: float = 6.0, window_calls: int = 5) -> None:
         self._names = names
         self._alpha = alpha
         self._window_calls = window_calls
-        self._stack: list[Call] = []
+        self._stacks: defaultdict[int, list[Call]] = defaultdict(list)
         self._statistics: dict[str, tuple[RunningMoments, RunningMoments]] = {}
 
     def analyse(self, step: TraceStep) -> dict[str, str]:
@@ -96,20 +97,21 @@ class NaiveAnalysis:
         }
 
     def _rebuild(self, step: TraceStep) -> tuple[list[Call], list[Call]]:
-        stack = self._stack
+        stacks = self._stacks
         entered: list[Call] = []
         completed: list[Call] = []
         comms, counters = step.comms.tolist(), step.counters.tolist()
         next_comm = next_counter = 0
-        for row, (_, _, _, event_type, timer, time) in enumerate(step.events.tolist()):
+        for row, (_, _, thread, event_type, timer, time) in enumerate(step.events.tolist()):
             while next_comm < len(comms) and comms[next_comm][7] < time:
-                if stack:
+                if stack := stacks[comms[next_comm][2]]:
                     stack[-1].messages.append(comms[next_comm])
                 next_comm += 1
             while next_counter < len(counters) and counters[next_counter][5] < time:
-                if stack:
+                if stack := stacks[counters[next_counter][2]]:
                     stack[-1].counters.append(counters[next_counter])
                 next_counter += 1
+            stack = stacks[thread]
             if event_type == EventType.ENTRY:
                 parent = stack[-1] if stack else None
                 call = Call(f"0:0:{step.step}:{row}", self._names.timers[timer], time, parent)
