@@ -22,9 +22,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import measure, recorded, requirements
+from benchmarks.detection import measure, processes, recorded, requirements
 from benchmarks.detection.injections import INJECTIONS
 from benchmarks.detection.measure import Case, Measured
+from benchmarks.detection.processes import LiveResult
 from benchmarks.detection.recorded import RecordedResult
 from benchmarks.detection.requirements import Requirement
 from benchmarks.detection.scenarios import SCENARIOS, make_run
@@ -35,8 +36,8 @@ DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
-STATISTICAL, INJECTED, RECORDED = "statistical", "injected", "recorded"
-PARTS = (STATISTICAL, INJECTED, RECORDED)
+STATISTICAL, INJECTED, RECORDED, REAL = "statistical", "injected", "recorded", "real"
+PARTS = (STATISTICAL, INJECTED, RECORDED, REAL)
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Report:
 
     measured: dict[str, list[Measured]] = field(default_factory=dict)
     recorded: list[RecordedResult] = field(default_factory=list)
+    real: list[LiveResult] = field(default_factory=list)
 
     def required(self) -> list[Requirement]:
         """What the default detector reached of what it has to."""
@@ -53,7 +55,7 @@ class Report:
             if own := [one for one in results if one.detector == DEFAULT.detector]:
                 found += requirements.labelled(own)
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
-        return found + requirements.recorded(own_recorded)
+        return found + requirements.recorded(own_recorded) + requirements.real(self.real)
 
     def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
         """For people."""
@@ -61,6 +63,8 @@ class Report:
             yield measure.table(f"{part.capitalize()} scenarios", results)
         if self.recorded:
             yield recorded.table(self.recorded)
+        if self.real:
+            yield processes.table(self.real)
         if is_explaining:
             for result in self.recorded:
                 yield from recorded.explanation(result)
@@ -70,6 +74,7 @@ class Report:
         """For programs."""
         answer = {part: [one.as_json() for one in results] for part, results in self.measured.items()}
         answer[RECORDED] = [one.as_json() for one in self.recorded]
+        answer[REAL] = [one.as_json() for one in self.real]
         required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
         return json.dumps(answer | {"required": required}, indent=1)
 
@@ -84,6 +89,8 @@ def main() -> int:
         for part in options.parts:
             if part == RECORDED:
                 report.recorded = _recorded(configs, options.traces, pool)
+            elif part == REAL:
+                report.real = _real()
             else:
                 report.measured[part] = list(measure.measure(cases[part], pool))
     if options.json:
@@ -127,6 +134,13 @@ def _recorded(configs: list[AnalysisConfig], archives: Path, pool: Executor) -> 
         return [one.result() for one in pending]
 
 
+def _real() -> list[LiveResult]:
+    with tempfile.TemporaryDirectory(prefix="chimbuko-traces-") as folder:
+        traces = recorded.unpack_traces(recorded.TRACES, Path(folder))
+        replays = [processes.measure_replay(trace) for trace in traces]
+        return [processes.measure(name) for name in processes.PROGRAMS] + replays
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.detection",
@@ -135,10 +149,12 @@ def _options() -> argparse.Namespace:
     )
     names = [*SCENARIOS, *INJECTIONS]
     parser.add_argument("--detectors", nargs="+", default=[DEFAULT.detector], metavar="NAME")
-    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS)
     parser.add_argument("--scenarios", nargs="+", default=names, choices=names, metavar="NAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, metavar="N")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the functions, first seed only")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the functions, first seed only, no real runs"
+    )
     parser.add_argument(
         "--traces", type=Path, default=recorded.TRACES, help="folder with archives of recorded traces"
     )
@@ -146,6 +162,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
+    if options.parts is None:
+        options.parts = [part for part in PARTS if part != REAL or not options.quick]
     if options.quick:
         options.seeds = options.seeds[:1]
     return options

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.detection.measure import Measured
+from benchmarks.detection.processes import LiveResult
 from benchmarks.detection.recorded import RecordedResult
 from benchmarks.detection.scenarios import CLEAN
 from benchmarks.detection.score import f1_of_sets
@@ -91,6 +92,19 @@ def recorded(results: list[RecordedResult]) -> list[Requirement]:
     for result in results:
         found += [required(result) for required in _RECORDED.get(result.trace, [])]
         found.append(least(f"{result.trace}: same flags for 1, 2 and 4 agents", result.is_same_for_all, 1))
+    return found
+
+
+def real(results: list[LiveResult]) -> list[Requirement]:
+    """Of real runs."""
+    found = []
+    for result in results:
+        if result.settled:
+            recall = result.settled_found / result.settled
+            found.append(least(f"{result.scenario}, real: recall of delays", recall, CLEAR_RECALL))
+        else:
+            what = f"{result.scenario}: F1 of live flags with those in lockstep"
+            found.append(least(what, result.lockstep_agreement, LIVE_AGREEMENT))
     return found
 
 
