@@ -28,7 +28,7 @@ from measuring import cpu_seconds, median_ratio, table
 from naive import NaiveAnalysis
 
 from chimbuko.ad.kernels import judge
-from chimbuko.ad.kernels.stack import CALL, POINT
+from chimbuko.ad.kernels.stack import CALL
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import EMPTY
 from chimbuko.tables import PROFILE
@@ -79,7 +79,7 @@ class Kernel:
         self._names = names
         self.stacks = CallStacks(rank=0)
         self.profiles = PROFILE.empty(2 * len(names.timers))
-        self._touched = np.zeros(len(self.profiles), np.uint8)
+        self._extremes = np.tile([np.inf, -np.inf], (len(self.profiles), 1))
         self.completed = 0
 
     def analyse(self, step: TraceStep) -> None:
@@ -87,7 +87,13 @@ class Kernel:
         stacks = self.stacks
         stacks.build(step, self._names)
         self.completed += judge.learn(
-            stacks.calls, stacks.count, stacks.is_named, self.profiles, self._touched
+            stacks.calls,
+            stacks.count,
+            stacks.is_named,
+            False,
+            judge.NO_BUCKETS,
+            self.profiles,
+            self._extremes,
         )
 
 
@@ -102,6 +108,7 @@ class TwinState(ctypes.Structure):
     ]
 
 
+TWIN_POINT = np.dtype([("next", np.int32), ("call", np.int32)])
 TWIN_THREAD = np.dtype(
     [(name, np.uint64) for name in ("last_time", "point_time", "tie_time")]
     + [(name, np.int32) for name in ("top", "message", "value", "tie_call", "tie_mpi")],
@@ -118,8 +125,8 @@ class CTwin:
         calls = len(largest.events) + threads * 100
         self._arrays = {
             "calls": np.zeros(calls, CALL),
-            "messages": np.zeros(len(largest.comms), POINT),
-            "values": np.zeros(len(largest.counters), POINT),
+            "messages": np.zeros(len(largest.comms), TWIN_POINT),
+            "values": np.zeros(len(largest.counters), TWIN_POINT),
             "threads": np.zeros(threads, TWIN_THREAD),
             "profiles": np.tile(EMPTY, (timers, 2)),
             "seen": np.zeros((threads, timers), np.uint8),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -47,6 +48,7 @@ class SlowThread:
 class SlowPoint:
     time: int
     thread: int
+    is_message: bool
     call: SlowCall | None = None
     is_usable: bool = True
     is_attached: bool = False
@@ -64,6 +66,7 @@ class SlowStacks:
         self.gap_steps = 0
         self.messages: list[SlowPoint] = []
         self.counters: list[SlowPoint] = []
+        self._merged: list[SlowPoint] = []
         self._expected = 0
         self._names = StreamNames()
 
@@ -78,18 +81,21 @@ class SlowStacks:
         self._expected = step.step + 1
         for thread in self.threads.values():
             thread.tie_time = 0
-        self.messages = self._points(step.comms.tolist(), 7)
-        self.counters = self._points(step.counters.tolist(), 5)
+        self.messages = self._points(step.comms.tolist(), 7, True)
+        self.counters = self._points(step.counters.tolist(), 5, False)
+        # From the last to the first: where arrays are not in order of time it matters.
+        backwards = heapq.merge(self.messages[::-1], self.counters[::-1], key=lambda point: -point.time)
+        self._merged = list(backwards)[::-1]
         events = step.events.tolist()
         for row in range(len(events)):
             self._row(step.step, events, row)
         for number in self.threads:
             self._attach(number, MAX_TIME_US)
 
-    def _points(self, rows: list[list[int]], time_column: int) -> list[SlowPoint]:
+    def _points(self, rows: list[list[int]], time_column: int, is_message: bool) -> list[SlowPoint]:
         points = []
         for row in rows:
-            point = SlowPoint(row[time_column], row[2], is_usable=False)
+            point = SlowPoint(row[time_column], row[2], is_message, is_usable=False)
             if row[0] != 0 or row[1] != self.rank:
                 self.losses[stack.BAD_ORIGIN] += 1
             elif point.time == 0 or point.time >= MAX_TIME_US:
@@ -102,23 +108,22 @@ class SlowStacks:
             points.append(point)
         return points
 
-    def _waiting(self, points: list[SlowPoint], number: int) -> list[SlowPoint]:
-        return [p for p in points if p.is_usable and not p.is_attached and p.thread == number]
+    def _waiting(self, number: int) -> list[SlowPoint]:
+        return [p for p in self._merged if p.is_usable and not p.is_attached and p.thread == number]
 
     def _attach(self, number: int, before: int) -> None:
         """Attach waiting points in order, up to the first that is not older than ``before``."""
         thread = self.threads[number]
-        for points, is_message in ((self.messages, True), (self.counters, False)):
-            for point in self._waiting(points, number):
-                if point.time >= before:
-                    break
-                point.is_attached = True
-                point.call = self._call_of(thread, point.time, is_message)
-                if point.call is None:
-                    kind = stack.MESSAGE_OUTSIDE_CALLS if is_message else stack.COUNTER_OUTSIDE_CALLS
-                    self.losses[kind] += 1
-                elif is_message:
-                    point.call.messages += 1
+        for point in self._waiting(number):
+            if point.time >= before:
+                break
+            point.is_attached = True
+            point.call = self._call_of(thread, point.time, point.is_message)
+            if point.call is None:
+                kind = stack.MESSAGE_OUTSIDE_CALLS if point.is_message else stack.COUNTER_OUTSIDE_CALLS
+                self.losses[kind] += 1
+            elif point.is_message:
+                point.call.messages += 1
 
     def _call_of(self, thread: SlowThread, time: int, is_message: bool) -> SlowCall | None:
         if time != thread.tie_time:
@@ -147,10 +152,8 @@ class SlowStacks:
         if timer not in self._names.timers:
             self.losses[stack.UNNAMED_TIMER] += 1
         self._attach(number, time)
-        is_tied = any(
-            self._waiting(points, number)[:1] and self._waiting(points, number)[0].time == time
-            for points in (self.messages, self.counters)
-        )
+        waiting = self._waiting(number)
+        is_tied = bool(waiting) and waiting[0].time == time
         if is_tied and thread.tie_time != time:
             thread.tie_time = time
             thread.tie_first = thread.top if is_exit else None
