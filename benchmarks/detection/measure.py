@@ -19,6 +19,8 @@ from chimbuko.config import AnalysisConfig
 AGENTS = (1, 2, 4)
 SHOWN_AGENTS = (1, 4)
 LIVE_SEED = 1
+IDEAL = "1e-5 quantile"
+"""Stands in the place of a detector's name: a limit for which the function's law has to be known."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Measured:
     """With 4 agents, nobody waiting."""
     live_flags_in_common: int
     """With those in lockstep."""
+    ideal: Score
+    """Of a limit at each function's clean 1e-5 quantile."""
 
     @property
     def score(self) -> Score:
@@ -59,7 +63,10 @@ class Measured:
 
     def as_json(self) -> dict[str, Any]:
         """Counts and what follows from them."""
-        shown = {f"{agents} agents": self.by_agents[agents] for agents in AGENTS} | {"live": self.live}
+        shown = {f"{agents} agents": self.by_agents[agents] for agents in AGENTS} | {
+            "live": self.live,
+            IDEAL: self.ideal,
+        }
         return {
             "scenario": self.scenario,
             "variant": self.variant,
@@ -89,6 +96,7 @@ def measure(cases: Iterable[Case], pool: Executor) -> Iterator[Measured]:
             all(one.is_same_for_all for one in group),
             pooled(one.live for one in group),
             sum(one.live_flags_in_common for one in group),
+            pooled(one.ideal for one in group),
         )
 
 
@@ -106,16 +114,21 @@ def _measure_case(case: Case) -> Measured:
         all(np.array_equal(first, marks) for marks in flags.values()),
         score(run, live),
         int(np.count_nonzero(first & live)),
+        score(run, run.truth.runtime_us > run.truth.quantile_us),
     )
 
 
 def table(title: str, results: Iterable[Measured]) -> ResultTable:
     """Precision, recall and F1 per scenario, detector and number of agents."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
+    shown_ideals = set()
     for result in results:
+        if (result.scenario, result.variant) not in shown_ideals:
+            shown_ideals.add((result.scenario, result.variant))
+            rows.append(_row(result, "-", result.ideal, IDEAL))
         shown = {str(agents): result.by_agents[agents] for agents in SHOWN_AGENTS} | {"4 live": result.live}
         for agents, one in shown.items():
-            rows.append(_row(result, agents, one))
+            rows.append(_row(result, agents, one, result.detector))
     columns = (
         "scenario",
         "delays",
@@ -135,12 +148,12 @@ def table(title: str, results: Iterable[Measured]) -> ResultTable:
     return ResultTable(title, columns, rows)
 
 
-def _row(result: Measured, agents: str, one: Score) -> tuple[str, ...]:
+def _row(result: Measured, agents: str, one: Score, detector: str) -> tuple[str, ...]:
     is_clean = result.variant == CLEAN
     return (
         result.scenario,
         result.variant,
-        result.detector,
+        detector,
         agents,
         "-" if is_clean else number(one.precision),
         number(one.recall),
