@@ -16,6 +16,7 @@ from chimbuko.ad.link import BrokerLink
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
+from chimbuko.ad.watch import Watch
 from chimbuko.broker import broker_from_environment, program_number
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ChimbukoError, ServiceError
@@ -65,9 +66,10 @@ class Agent:
         self._found: set[Path] = set()
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
-        self._link = BrokerLink(
-            broker, statistics, self._streams, spec.config.period_us / 1e6, spec.config.lockstep
-        )
+        reports = Path(spec.scratch) / "reports"
+        self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
+        period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
+        self._link = BrokerLink(broker, statistics, self._streams, self._watch.delivery, period_s, lockstep)
         self._forks = ForkServer()
         self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
         self._is_closing = threading.Event()
@@ -79,6 +81,8 @@ class Agent:
         stop_seen_at = 0.0
         while True:
             self._supervisor.tick()
+            if self._is_live:
+                self._watch.tick()
             is_over = all(stream.is_over for stream in self._streams)
             if is_over and (should_stop() or not self._is_live):
                 break
@@ -87,6 +91,8 @@ class Agent:
                 if time.monotonic() - stop_seen_at > END_TIMEOUT_S or not self._is_live:
                     self._give_up_open_streams()
             time.sleep(TICK_S)
+        if not self._is_live:
+            self._watch.look_back()
         self._forks.close()
         self._is_closing.set()
         self._await_delivery(link)

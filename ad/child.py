@@ -14,6 +14,8 @@ import msgspec
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.flightrecorder import FlightRecorder
+from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
@@ -23,7 +25,7 @@ from chimbuko.packed import PackedRecords
 from chimbuko.processes import log
 from chimbuko.records import Metadata, StepCount
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
@@ -43,6 +45,8 @@ class ChildSpec(msgspec.Struct, frozen=True):
     box: str
     spool: str
     names: str
+    open_calls: str
+    recorder: str
     config: AnalysisConfig
     first_rank: int = 0
     """Rank in the run of what the stream's rows call rank 0."""
@@ -91,6 +95,9 @@ class StreamChild:
         self._box[Cell.PHASE] = Phase.OPENING
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names_file = NamesFile(Path(spec.names))
+        self._open_calls = OpenCallsFile(Path(spec.open_calls))
+        self._open_calls.forget()
+        self._recorder = FlightRecorder(Path(spec.recorder), spec.config.recorder_bytes, spec.rank)
         self._analysis = StreamAnalysis(
             StreamIdentity(spec.program, spec.rank, spec.node),
             spec.config,
@@ -129,8 +136,12 @@ class StreamChild:
             self._box[Cell.NAMES_VERSION] += 1
         if self._spec.config.lockstep:
             self._enter_epoch(step)
+        # Before the analysis: the recorder shall also hold the step that kills this process.
+        self._recorder.append(step, self._open_calls.entries(names.event_type_id(EventType.ENTRY)))
+        self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, names)
         self._append([result.count], result.records, names)
+        self._open_calls.tell(self._analysis.stacks, result.count)
         if not self._spec.config.lockstep:
             self._box.exchange(self._analysis)
 

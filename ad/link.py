@@ -11,8 +11,8 @@ import time
 import msgspec
 import redis
 
+from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.merging import AgentStatistics
-from chimbuko.ad.spool import remove_acknowledged
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import read_stream
 from chimbuko.messages import (
@@ -25,7 +25,7 @@ from chimbuko.messages import (
     Delta,
     ModelUpdate,
 )
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.records import SILENT, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
@@ -59,6 +59,8 @@ class BrokerLink:
     ----------
     streams
         Grows as the supervisor finds streams.
+    reports
+        The agent's own spool.
     period_s
         Time between two deltas; not used in lockstep, where each closed epoch makes one.
     """
@@ -68,12 +70,14 @@ class BrokerLink:
         broker: redis.Redis,
         statistics: AgentStatistics,
         streams: list[AgentStream],
+        reports: SpoolDelivery,
         period_s: float,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
         self._streams = streams
+        self._reports = reports
         self._period_s = period_s
         self._is_lockstep = is_lockstep
         self._outstanding: Delta | None = None
@@ -88,15 +92,15 @@ class BrokerLink:
         self._receive_models()
         self._receive_acknowledgements()
         self._ship()
+        self._tell_silence()
         self._send_delta()
         time.sleep(LOCKSTEP_ROUND_S if self._is_lockstep else ROUND_S)
 
     def broker_was_away(self) -> None:
         """Whatever was under way may be lost: send it again."""
         self._outstanding_since = 0.0
-        for stream in self._streams:
-            stream.in_flight.clear()
-            stream.spool.rewind(stream.acknowledged)
+        for delivery in self._deliveries:
+            delivery.send_again()
 
     @property
     def is_settled(self) -> bool:
@@ -106,12 +110,16 @@ class BrokerLink:
     @property
     def is_delivered(self) -> bool:
         """All findings are in the store."""
-        return all(not stream.in_flight and stream.spool.is_drained for stream in self._streams)
+        return all(delivery.is_delivered for delivery in self._deliveries)
 
     @property
     def delivered(self) -> int:
         """How many frames of all spools are in the store: it rises as long as delivery goes on."""
-        return sum(stream.acknowledged for stream in self._streams)
+        return sum(delivery.acknowledged for delivery in self._deliveries)
+
+    @property
+    def _deliveries(self) -> list[SpoolDelivery]:
+        return [self._reports, *(stream.delivery for stream in self._streams)]
 
     def flush(self) -> None:
         """From now on send a delta as soon as there is something to send: all streams have ended."""
@@ -146,13 +154,13 @@ class BrokerLink:
 
     def _give_model(self, stream: AgentStream) -> None:
         statistics = self._statistics
-        stream.refresh_timers()
+        stream.learn_names()
         if stream.model_version == statistics.version or stream.is_over:
             return
         for sequence, generation in stream.generations:
             if sequence <= statistics.merged_sequence:
                 stream.merged_generation = generation
-        table = statistics.model_for(stream.program, stream.timers)
+        table = statistics.model_for(stream.program, stream.names.timers)
         if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
             stream.model_version = statistics.version
             stream.generations = [
@@ -162,36 +170,31 @@ class BrokerLink:
             ]
 
     def _receive_acknowledgements(self) -> None:
-        waiting = [stream for stream in self._streams if stream.in_flight]
+        waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]
         if not waiting:
             return
-        answers = self._broker.hmget(RECORD_ACKS, [stream.key for stream in waiting])
-        for stream, answer in zip(waiting, answers, strict=True):
-            if answer is None or int(answer) <= stream.acknowledged:
-                continue
-            stream.acknowledged = int(answer)
-            stream.in_flight = {
-                sequence: size_bytes
-                for sequence, size_bytes in stream.in_flight.items()
-                if sequence > stream.acknowledged
-            }
-            remove_acknowledged(stream.spool_folder, stream.acknowledged)
+        answers = self._broker.hmget(RECORD_ACKS, [delivery.key for delivery in waiting])
+        for delivery, answer in zip(waiting, answers, strict=True):
+            if answer is not None:
+                delivery.arrived(int(answer))
 
     def _ship(self) -> None:
-        room = MOST_IN_FLIGHT_BYTES - sum(sum(stream.in_flight.values()) for stream in self._streams)
+        room = MOST_IN_FLIGHT_BYTES - sum(delivery.in_flight_bytes for delivery in self._deliveries)
         for stream in self._streams:
-            if room <= 0:
-                return
-            frames = stream.spool.read(room)
-            if not frames:
-                continue
-            with self._broker.pipeline(transaction=False) as pipeline:
-                for sequence, frame in frames:
-                    pipeline.xadd(RECORDS, {PAYLOAD: frame})
-                    stream.in_flight[sequence] = len(frame)
-                    room -= len(frame)
-                pipeline.execute()
+            frames = self._send(stream.delivery, room)
+            room -= sum(len(frame) for _, frame in frames)
             self._count(stream, frames)
+        self._send(self._reports, room)
+
+    def _send(self, delivery: SpoolDelivery, room: int) -> list[tuple[int, bytes]]:
+        """Send frames until they exceed ``room`` bytes."""
+        frames = delivery.take(room) if room > 0 else []
+        if frames:
+            with self._broker.pipeline(transaction=False) as pipeline:
+                for _, frame in frames:
+                    pipeline.xadd(RECORDS, {PAYLOAD: frame})
+                pipeline.execute()
+        return frames
 
     def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
         """Step counts of frames sent for the first time go into the next delta."""
@@ -199,7 +202,19 @@ class BrokerLink:
             if sequence > self._counted.get(stream.key, 0):
                 self._counted[stream.key] = sequence
                 head = _heads.decode(frame)
+                stream.health = head.health
                 self._statistics.gather_counts(head.steps, head.health)
+
+    def _tell_silence(self) -> None:
+        """Health of streams that fell silent, or no longer are: their processes cannot tell."""
+        for stream in self._streams:
+            silence = stream.silence
+            if silence is stream.told_silence or stream.health is None:
+                continue
+            stream.told_silence = silence
+            state = stream.health.state if silence is None else SILENT
+            health = msgspec.structs.replace(stream.health, state=state, silence=silence)
+            self._statistics.gather_counts([], health)
 
     def _send_delta(self) -> None:
         now = time.monotonic()
@@ -243,9 +258,9 @@ class BrokerLink:
             return
         generation, learned = taken
         stream.generations.append((self._statistics.next_sequence, generation))
-        stream.refresh_timers()
+        stream.learn_names()
         for part in (*stream.leftovers, learned):
-            self._statistics.gather(stream.program, stream.timers, part)
+            self._statistics.gather(stream.program, stream.names.timers, part)
         stream.leftovers.clear()
 
     def _send_outstanding(self) -> None:

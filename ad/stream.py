@@ -6,14 +6,21 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chimbuko.ad.analysis import Learned
 from chimbuko.ad.child import ChildSpec, read_names
+from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
-from chimbuko.ad.spool import SpoolReader
+from chimbuko.ad.opencalls import OpenCallsFile
+from chimbuko.ad.silence import Rhythm
+from chimbuko.ad.statistics import Learned
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS
+from chimbuko.records import Silence, StreamHealth
 from chimbuko.tables import TableSchema
 from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.schema import StreamNames
+
+TAU_MARK = "TAU Version"
+"""Metadata that only TAU writes."""
 
 
 @dataclass
@@ -33,10 +40,6 @@ class AgentStream:
     """No process will read it again."""
     heartbeat: int = 0
     quiet_ticks: int = 0
-    acknowledged: int = 0
-    """Last frame of the spool that is in the store."""
-    in_flight: dict[int, int] = field(default_factory=dict)
-    """Frame to its size, for frames sent and not yet acknowledged."""
     generations: list[tuple[int, int]] = field(default_factory=list)
     """(delta sequence, generation of the outbox that it carried), oldest first."""
     merged_generation: int = -1
@@ -46,23 +49,26 @@ class AgentStream:
     """What ended processes learned and nobody took."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while the box is used or replaced: the supervisor and the link are two threads."""
-    timers: dict[int, str] = field(default_factory=dict)
+    names: StreamNames = field(default_factory=StreamNames)
+    health: StreamHealth | None = None
+    """Totals as last told by its process."""
+    silence: Silence | None = None
+    """Set while it is silent."""
+    told_silence: Silence | None = None
+    """As last told to the server."""
     _names_version: int = 0
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.spool = SpoolReader(self.spool_folder)
+        self.delivery = SpoolDelivery(self.key, self.folder / "spool")
         self.box = self._new_box()
+        self.open_calls = OpenCallsFile(self._open_calls_path)
+        self.rhythm = Rhythm(self.config.period_us / 1e6)
 
     @property
     def key(self) -> str:
         """``program:rank``."""
         return f"{self.program}:{self.name.rank}"
-
-    @property
-    def spool_folder(self) -> Path:
-        """Where its findings queue."""
-        return self.folder / "spool"
 
     @property
     def closed_epoch(self) -> int:
@@ -95,19 +101,27 @@ class AgentStream:
             rank=self.name.rank,
             node=self.node,
             box=str(self._box_path),
-            spool=str(self.spool_folder),
+            spool=str(self.delivery.folder),
             names=str(self._names_path),
+            open_calls=str(self._open_calls_path),
+            recorder=str(self.recorder_path),
             config=self.config,
             first_rank=self.name.first_rank,
         )
 
-    def refresh_timers(self) -> None:
+    def learn_names(self) -> None:
         """Learn the names that the stream's process has saved since the last time."""
-        version = self.box[Cell.NAMES_VERSION]
-        if version != self._names_version:
-            self.timers = read_names(self._names_path).timers
-            self._names_version = version
-            self.model_version = 0
+        with self.lock:
+            version = self.box[Cell.NAMES_VERSION]
+            if version != self._names_version:
+                self.names = read_names(self._names_path)
+                self._names_version = version
+                self.model_version = 0
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether its steps tell of every event within a period, and not only when its main thread allows."""
+        return not any(key == TAU_MARK for _, _, key in self.names.metadata)
 
     def _empty_box(self) -> None:
         taken = self.box.take()
@@ -118,6 +132,15 @@ class AgentStream:
     @property
     def _box_path(self) -> Path:
         return self.folder / f"exchange.{self.attempts}"
+
+    @property
+    def recorder_path(self) -> Path:
+        """Its flight recorder."""
+        return self.folder / "recorder"
+
+    @property
+    def _open_calls_path(self) -> Path:
+        return self.folder / "open-calls"
 
     @property
     def _names_path(self) -> Path:

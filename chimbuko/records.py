@@ -146,6 +146,20 @@ class StepCount(msgspec.Struct, frozen=True, array_like=True):
     severity_us: float
 
 
+SILENT = "silent"
+
+
+class Silence(msgspec.Struct, frozen=True, array_like=True):
+    """Since when a stream gives no step, and what its rank is in."""
+
+    since_us: int
+    """Time of its newest event."""
+    function: str
+    """Innermost open call of its main thread, as far as is known; empty where none is."""
+    entry_us: int
+    """When that was entered."""
+
+
 class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     """Running totals of one stream: what was read, and what was lost, by kind."""
 
@@ -153,7 +167,7 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     node: str
     state: str
-    """``reading``, ``ended``, ``broken`` or ``lost``."""
+    """``reading``, ``silent``, ``ended`` or ``broken``."""
     steps: int
     rows: int
     size_bytes: int
@@ -162,6 +176,8 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     gap_steps: int
     losses: dict[str, int]
     """Rows or calls not used, by kind; only kinds that occurred."""
+    silence: Silence | None = None
+    """While the state is ``silent``."""
 
     def after(self, before: StreamHealth) -> StreamHealth:
         """Totals of a stream of which another process had read a part before."""

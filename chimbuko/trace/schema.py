@@ -93,6 +93,10 @@ class StreamNames:
     metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
     """(rank, thread, key) to value."""
 
+    def timer_name(self, number: int) -> str:
+        """Name of a timer, or what stands for one whose name never came."""
+        return self.timers.get(number) or f"timer {number} (name not received)"
+
     def event_type_id(self, kind: EventType) -> int:
         """Id that this stream uses for ``kind``; TAU's usual one until the stream has said."""
         for number, name in self.event_types.items():

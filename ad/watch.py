@@ -1,0 +1,162 @@
+"""The agent's watch over ranks that hang: it reports overdue calls, and says which streams are silent.
+
+A hung rank completes no call and its stream gives no step, so none of this can come from the process
+that reads the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from chimbuko.ad.delivery import SpoolDelivery
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.exchange import Cell, Phase
+from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.opencalls import OpenCalls
+from chimbuko.ad.overdue import LEAST_US, History, elapsed_us, find_overdue
+from chimbuko.ad.report import pack_report, report_of
+from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.stream import AgentStream
+from chimbuko.config import AnalysisConfig
+from chimbuko.moments import Float64Array
+from chimbuko.records import Silence, StreamHealth
+from chimbuko.tables import PROFILE
+from chimbuko.trace.schema import StreamNames
+
+LOOK_EVERY_S = 0.5
+LONGEST_TICK_S = 0.2
+"""An agent that was itself stopped does not know what its streams could have given meanwhile."""
+MOST_REPORTED = 16
+"""Of one stream at a time: a pool of idle threads must not fill the store."""
+REPEAT_AT = 2.0
+"""A call is reported again each time that it has been open so many times as long."""
+MAIN_THREAD = 0
+
+
+class Watch:
+    """Looks at all streams of one agent. It has a spool of its own for what it finds.
+
+    Parameters
+    ----------
+    agent
+        Names the spool.
+    folder
+        Of the spool.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        streams: list[AgentStream],
+        statistics: AgentStatistics,
+        config: AnalysisConfig,
+    ) -> None:
+        self._streams = streams
+        self._statistics = statistics
+        self._config = config
+        self._detector = make_detector(config)
+        self._spool = SpoolWriter(folder, agent, config.spool_limit_bytes)
+        self.delivery = SpoolDelivery(agent, folder)
+        self._reported: dict[str, dict[tuple[int, int], float]] = {}
+        """By stream, the calls that were reported, by step and row, with their time up to then."""
+        self._ticked_at = time.monotonic()
+        self._looked_at = 0.0
+
+    def tick(self) -> None:
+        """For live streams, a few times a second."""
+        now = time.monotonic()
+        seconds, self._ticked_at = min(now - self._ticked_at, LONGEST_TICK_S), now
+        for stream in self._streams:
+            stream.rhythm.note(stream.open_calls.steps, seconds if _is_waited_for(stream) else 0.0)
+            if stream.is_over or not stream.rhythm.is_silent:
+                stream.silence = None
+        if now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            for stream in self._streams:
+                self._look(stream)
+
+    def look_back(self) -> None:
+        """For recorded streams, at their end: what was open where they broke off, as of the newest event."""
+        left = {stream.key: stream.open_calls.read() for stream in self._streams}
+        newest_us = max((opened.newest_us for opened in left.values() if opened), default=0)
+        for stream in self._streams:
+            opened = left[stream.key]
+            if opened is not None and stream.phase is Phase.BROKEN:
+                self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
+
+    def _look(self, stream: AgentStream) -> None:
+        drained = stream.box[Cell.HEARTBEAT]
+        opened = stream.open_calls.read()
+        if opened is None or not _is_waited_for(stream):
+            return
+        if stream.rhythm.is_silent and stream.silence is None:
+            stream.learn_names()
+            stream.silence = _silence(opened, stream.names)
+        self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
+
+    def _report(self, stream: AgentStream, opened: OpenCalls, silence_us: float, drained: int) -> None:
+        """Report the calls that have become overdue, and again those that have become so much more."""
+        before = self._reported.pop(stream.key, {})
+        first_us = int(opened.calls.entry_us.min(initial=opened.newest_us))
+        if opened.newest_us - first_us + silence_us < LEAST_US:
+            return
+        stream.learn_names()
+        known = self._known(stream, opened)
+        history = _history(known)
+        elapsed = elapsed_us(opened, history, silence_us, self._config.period_us, stream.is_prompt)
+        overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
+        scores = self._detector.judge(known[overdue], elapsed[overdue]).score
+        reported = self._reported[stream.key] = {}
+        for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):
+            place = int(opened.calls.step[call]), int(opened.calls.row[call])
+            reported[place] = before.get(place, 0.0)
+            if elapsed[call] >= REPEAT_AT * reported[place]:
+                # Word to the stream's process first: if that has not gone on by then it will hear of it
+                # before the call can end, and so record the end.
+                report = report_of(opened, call, history, score)
+                stream.open_calls.report(report)
+                if stream.box[Cell.HEARTBEAT] != drained:
+                    return
+                version = self._statistics.version
+                record = pack_report(opened, call, report, elapsed, version, stream.names)
+                self._spool.append(record, [], [], _origin(stream))
+                reported[place] = float(elapsed[call])
+
+    def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
+        """What is known over all ranks of the functions of the open calls, f8[calls, width]."""
+        functions, which = np.unique(opened.calls.function, return_inverse=True)
+        names = {at: stream.names.timers.get(number, "") for at, number in enumerate(functions.tolist())}
+        return self._statistics.model_for(stream.program, names)[which]
+
+
+def _history(known: Float64Array) -> History:
+    """Inclusive runtimes from rows f8[n, width] of a detector's table, which begin with ``PROFILE``."""
+    moments = known[:, PROFILE.slices["inclusive_us"]]
+    n, mean_us, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
+    spread_us = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
+    return History(n, mean_us, spread_us, longest_us=moments[:, 6])
+
+
+def _origin(stream: AgentStream) -> StreamHealth:
+    """Whose the records of a batch are; the totals of a stream are told by its process alone."""
+    return StreamHealth(stream.program, stream.name.rank, stream.node, "reading", 0, 0, 0, 0, 0, 0, {})
+
+
+def _is_waited_for(stream: AgentStream) -> bool:
+    """Whether its process waits for its next step, and does nothing else."""
+    return stream.pid != 0 and stream.phase is Phase.IDLE
+
+
+def _silence(opened: OpenCalls, names: StreamNames) -> Silence:
+    """What the rank was in when it fell silent: on its main thread, where that has an open call."""
+    calls = opened.calls
+    on_main = np.flatnonzero(calls.thread == MAIN_THREAD)
+    if not len(calls):
+        return Silence(opened.newest_us, "", 0)
+    innermost = int(on_main[-1]) if len(on_main) else len(calls) - 1
+    name = names.timer_name(int(calls.function[innermost]))
+    return Silence(opened.newest_us, name, int(calls.entry_us[innermost]))
