@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test check install web clean benchmark chromium
+.PHONY: demo test check install web clean benchmark detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ benchmark: install ## Events per CPU-second of an agent, cost of the tracer, spe
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/tracer.py
 	$(BIN)/python benchmarks/store.py
+
+detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
+	$(BIN)/python -m benchmarks.detection
 
 install: $(VENV)/installed ## The package with its web page, in a virtual environment of its own.
 
