@@ -14,6 +14,7 @@ import redis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.link import BrokerLink
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.recorderservice import RecorderService
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
 from chimbuko.ad.watch import Watch
@@ -70,6 +71,7 @@ class Agent:
         self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._link = BrokerLink(broker, statistics, self._streams, self._watch.delivery, period_s, lockstep)
+        self._recorders = RecorderService(broker, self._streams)
         self._forks = ForkServer()
         self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
         self._is_closing = threading.Event()
@@ -151,6 +153,7 @@ class Agent:
                 if self._is_closing.is_set():
                     self._link.flush()
                 self._link.exchange_once()
+                self._recorders.serve()
                 if self._link.is_settled:
                     return
             except redis.RedisError as error:

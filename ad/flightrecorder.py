@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from chimbuko.ad.kernels import recording
 from chimbuko.processes import log
-from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep, UInt64Array
+from chimbuko.recording import COLUMNS, RecordedStep
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep, UInt64Array
 
 _HEADER_BYTES = 4096
 _HEAD = np.dtype(
@@ -35,8 +35,6 @@ _HEAD = np.dtype(
     ]
 )
 """Head of a record; as many rows of each kind follow, in this order."""
-_COLUMNS = {"open": 2, "events": 2, "messages": 5, "counters": 3}
-"""Numbers per packed row."""
 _PACK = {
     "events": recording.pack_events,
     "messages": recording.pack_messages,
@@ -52,59 +50,6 @@ class _Cell(IntEnum):
     """Position of the oldest record."""
     HEAD = 1
     """Position behind the newest."""
-
-
-class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
-    """What the recorder holds of one step. Rows are packed, see ``chimbuko.ad.kernels.recording``."""
-
-    step: int
-    start_us: int
-    end_us: int
-    open: bytes
-    """ENTRY rows, with their own times, of the calls open at ``start_us``; outer calls of a thread first."""
-    events: bytes
-    messages: bytes
-    counters: bytes
-
-    def packed(self, part: str) -> UInt64Array:
-        """Rows of one part, u8[n, columns]."""
-        return np.frombuffer(getattr(self, part), np.uint64).reshape(-1, _COLUMNS[part])
-
-    @property
-    def rows(self) -> int:
-        """Number of rows that the step itself has."""
-        return sum(len(self.packed(part)) for part in _PACK)
-
-    def trace_step(self, rank: int, with_open: bool) -> TraceStep:
-        """The step in TAU's layout; with the ENTRY rows of the calls that were open, if wanted."""
-        events = _events(self.packed("events"), rank)
-        if with_open:
-            events = np.concatenate((_events(self.packed("open"), rank), events))
-            events = events[np.argsort(events[:, EventColumn.THREAD], kind="stable")]
-        time, partner, size_bytes, tag, code = self.packed("messages").T
-        messages = _rows(rank, code >> 32 & 0xFFFF, code >> 48, tag, partner, size_bytes, time)
-        time, value, code = self.packed("counters").T
-        counters = _rows(rank, code >> 32, code & 0xFFFFFFFF, value, time)
-        return TraceStep(self.step, events, messages, counters)
-
-    def within(self, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
-        """Its rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
-        opened, events = self.packed("open"), self.packed("events")
-        if start_us > self.start_us:
-            still = np.empty((len(opened) + len(events), 2), np.uint64)
-            entry, leave = (
-                np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT)
-            )
-            opened = still[: recording.open_at(opened, events, np.uint64(start_us), entry, leave, still)]
-        return RecordedStep(
-            step=self.step,
-            start_us=max(start_us, self.start_us),
-            end_us=min(end_us, self.end_us),
-            open=opened.tobytes(),
-            events=_between(events, start_us, end_us),
-            messages=_between(self.packed("messages"), start_us, end_us),
-            counters=_between(self.packed("counters"), start_us, end_us),
-        )
 
 
 class FlightRecorder:
@@ -148,7 +93,7 @@ class FlightRecorder:
         """
         parts = {"events": step.events, "messages": step.comms, "counters": step.counters}
         needed = _HEAD.itemsize + opened.nbytes
-        needed += 8 * sum(_COLUMNS[part] * len(rows) for part, rows in parts.items())
+        needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
         if needed <= self._size:
             self._write(step.step, parts, opened, 0, self._make_room(needed))
         elif self._size > _HEAD.itemsize:
@@ -180,7 +125,7 @@ class FlightRecorder:
         times = np.array([_LATEST_US, 0], np.uint64)
         counts = [len(opened)]
         for part, rows in parts.items():
-            columns = _COLUMNS[part]
+            columns = COLUMNS[part]
             most = min((len(room) - used) // columns, len(rows))
             free = room[used : used + most * columns].reshape(most, columns)
             count = _PACK[part](rows, self._rank, np.uint64(since_us), free, times)
@@ -198,18 +143,20 @@ class FlightRecorder:
         return self._ring[start : start + _HEAD.itemsize].view(_HEAD)
 
 
-def read_interval(path: Path, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
-    """All recorded rows from ``start_us`` to ``end_us``, inclusive, step by step; from any process.
+def steps_between(
+    held: list[RecordedStep], start_us: int, end_us: int, names: StreamNames
+) -> list[RecordedStep]:
+    """All rows from ``start_us`` to ``end_us``, inclusive, of the steps that a recorder holds.
 
     The first step says which calls were open then; where there are no rows, it is a step without any.
     """
-    steps = [step for step in read_steps(path) if step.start_us <= end_us]
+    steps = [step for step in held if step.start_us <= end_us]
     over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
-    return [step.within(start_us, end_us, names) for step in over]
+    return [_within(step, start_us, end_us, names) for step in over]
 
 
 def read_steps(path: Path) -> list[RecordedStep]:
-    """All that is recorded, oldest first; nothing where there is no recorder."""
+    """All that a recorder holds, oldest first, from any process; nothing where there is none."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -242,7 +189,7 @@ def _records(
             continue
         at = start + _HEAD.itemsize
         parts = []
-        for columns, count in zip(_COLUMNS.values(), counts, strict=True):
+        for columns, count in zip(COLUMNS.values(), counts, strict=True):
             parts.append(ring[at : at + 8 * columns * count].tobytes())
             at += 8 * columns * count
         yield RecordedStep(step, start_us, end_us, *parts)
@@ -257,19 +204,23 @@ def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) 
     return position + int(ring[start : start + _HEAD.itemsize].view(_HEAD)["size_bytes"][0])
 
 
+def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
+    """The step's rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
+    opened, events = step.packed("open"), step.packed("events")
+    if start_us > step.start_us:
+        still = np.empty((len(opened) + len(events), 2), np.uint64)
+        entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
+        opened = still[: recording.open_at(opened, events, np.uint64(start_us), entry, leave, still)]
+    return RecordedStep(
+        step=step.step,
+        start_us=max(start_us, step.start_us),
+        end_us=min(end_us, step.end_us),
+        open=opened.tobytes(),
+        events=_between(events, start_us, end_us),
+        messages=_between(step.packed("messages"), start_us, end_us),
+        counters=_between(step.packed("counters"), start_us, end_us),
+    )
+
+
 def _between(rows: UInt64Array, start_us: int, end_us: int) -> bytes:
     return rows[(rows[:, 0] >= start_us) & (rows[:, 0] <= end_us)].tobytes()
-
-
-def _events(packed: UInt64Array, rank: int) -> UInt64Array:
-    time, code = packed.T
-    return _rows(rank, code >> 32 & 0xFFFF, code >> 48, code & 0xFFFFFFFF, time)
-
-
-def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
-    """Rows in TAU's layout: program 0, the rank, and the columns."""
-    table = np.empty((len(columns[0]), 2 + len(columns)), np.uint64)
-    table[:, 0], table[:, 1] = 0, rank
-    for number, column in enumerate(columns, 2):
-        table[:, number] = column
-    return table

@@ -8,7 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.packed import PackedRecords
+from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.trace.schema import StreamNames
 
 DELTAS = "chimbuko:deltas"
 """Stream of ``Delta``, agents to server."""
@@ -24,11 +26,15 @@ FRAMES = "chimbuko:frames"
 """Stream of ``Frame``, server to dashboards."""
 PROGRAMS = "chimbuko:programs"
 """Hash: program name to program index."""
+RECALL_REQUESTS = "chimbuko:recorder-requests"
+"""Stream of ``RecallRequest``, anybody to agents."""
+RECALL_ANSWERS = "chimbuko:recorder-answers"
+"""Begins the key of a list of ``RecallAnswer`` that ends in the request's id, and of a count of its bytes."""
 
 RUN = "chimbuko:run"
 """Key with the id of the run that uses the broker's database."""
 
-ALL_KEYS = (DELTAS, MODEL_UPDATES, MODEL, RECORDS, RECORD_ACKS, FRAMES, PROGRAMS, RUN)
+ALL_KEYS = (DELTAS, MODEL_UPDATES, MODEL, RECORDS, RECORD_ACKS, FRAMES, PROGRAMS, RECALL_REQUESTS, RUN)
 
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
@@ -148,3 +154,26 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     """The run has ended."""
     models: list[FunctionModel] = []
     """Of functions that have learned much since they were last here, and of all at the end."""
+
+
+class RecallRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Asks the flight recorders of some streams for an interval."""
+
+    id: str
+    start_us: int
+    end_us: int
+    streams: list[str]
+    """As ``program:rank``."""
+
+
+class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """What the flight recorder of one stream holds of the interval."""
+
+    stream: str
+    rank: int
+    names: StreamNames
+    since_us: int
+    """How far back the recorder goes; 0 where it holds nothing."""
+    steps: list[RecordedStep]
+    is_left_out: bool
+    """The answers to the request were too large already."""

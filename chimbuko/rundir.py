@@ -72,6 +72,11 @@ class RunDirectory:
         return self.path / "trace"
 
     @property
+    def broker_path(self) -> Path:
+        """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
+        return self.path / "broker"
+
+    @property
     def settings(self) -> Path:
         """Files made for the application: ADIOS2 settings, TAU's select file."""
         return self.path / "settings"

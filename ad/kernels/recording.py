@@ -1,4 +1,4 @@
-"""Packing raw rows for the flight recorder, compiled: a third of the bytes of TAU's layout."""
+"""Packing raw rows for the flight recorder, compiled; ``chimbuko.recording`` describes packed rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def pack_events(
 ) -> int:
     """Pack the rows u8[n, 6] of ``rank`` from ``since_us`` on into ``room`` u8[m, 2].
 
-    A packed row is its time, and kind, thread and timer in 16, 16 and 32 bits; rows that do not fit into
-    them are damaged, and left out. ``times`` u8[2] is widened to their earliest and latest time.
+    Rows whose numbers do not fit are damaged, and left out. ``times`` u8[2] is widened to the earliest and
+    latest time of the others.
 
     Returns how many were packed, or ``FULL`` where there was no room for one.
     """
@@ -58,7 +58,7 @@ def pack_messages(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """As ``pack_events``, for u8[n, 8] into u8[m, 5]: time, partner, bytes, tag, and kind and thread."""
+    """As ``pack_events``, for u8[n, 8] into u8[m, 5]."""
     count = 0
     for i in range(len(rows)):
         thread, kind, time = rows[i, 2], rows[i, 3], rows[i, 7]
@@ -87,7 +87,7 @@ def pack_counters(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """As ``pack_events``, for u8[n, 6] into u8[m, 3]: time, value, and thread and counter."""
+    """As ``pack_events``, for u8[n, 6] into u8[m, 3]."""
     count = 0
     for i in range(len(rows)):
         thread, counter, time = rows[i, 2], rows[i, 3], rows[i, 5]

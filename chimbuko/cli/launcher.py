@@ -6,6 +6,7 @@ then does the broker go.
 
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 import shutil
@@ -207,6 +208,7 @@ class Launcher:
         self.client = connect(self._broker_url)
         """A connection to the run's broker."""
         self._claim_broker()
+        self._note_broker()
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
         lockstep = ["--lockstep-streams", str(self.options.lockstep_streams)]
@@ -244,7 +246,15 @@ class Launcher:
         # What a run that died has left.
         self.client.delete(*(key for key in ALL_KEYS if key != RUN))
 
+    def _note_broker(self) -> None:
+        """Leave the broker's URL to verbs that look into the run while it goes on."""
+        self.run.broker_path.unlink(missing_ok=True)
+        file = os.open(self.run.broker_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(file, "w") as text:
+            text.write(self._broker_url)
+
     def _leave_broker(self) -> None:
+        self.run.broker_path.unlink(missing_ok=True)
         if self._private_broker is not None:
             self._private_broker.stop()
             self._private_broker = None

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.flightrecorder import FlightRecorder, RecordedStep, read_interval, read_steps
+from chimbuko.ad.flightrecorder import FlightRecorder, read_steps, steps_between
 from chimbuko.ad.kernels import recording
+from chimbuko.recording import RecordedStep
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep, UInt64Array
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 
@@ -101,7 +102,7 @@ def test_keeps_the_newest_steps_in_bounds_and_gives_exactly_their_rows(
     assert numbers == list(range(len(steps) - len(numbers), len(steps))) or set(numbers) - set(whole)
 
     end_us = start_us + length_us
-    given_back = read_interval(path, start_us, end_us, NAMES)
+    given_back = steps_between(read_steps(path), start_us, end_us, NAMES)
     wanted = [
         (step.step, between(rows_of(step), start_us, end_us))
         for step in kept
@@ -176,7 +177,7 @@ def test_what_is_given_is_a_trace_with_every_exit_after_its_entry(
         last_us = max(last_us, *(int(time) for time in step.events[:, 5]), 1)
     start_us = data.draw(st.integers(1, last_us + 10))
     depth: dict[int, list[int]] = {}
-    for number, step in enumerate(read_interval(path, start_us, MAX_TIME_US, made_names())):
+    for number, step in enumerate(steps_between(read_steps(path), start_us, MAX_TIME_US, made_names())):
         for _, _, thread, kind, timer, _ in step.trace_step(RANK, with_open=number == 0).events.tolist():
             if kind == 0:
                 depth.setdefault(thread, []).append(timer)
@@ -190,7 +191,7 @@ def test_moment_at_which_nothing_happened_tells_what_was_open(tmp_path: Path) ->
         TraceStep(0, array([(0, RANK, 0, 0, 4, 10), (0, RANK, 0, 0, 5, 20)], 6), array([], 8), array([], 6)),
         NOTHING_OPEN,
     )
-    (step,) = read_interval(tmp_path / "recorder", 1000, 2000, NAMES)
+    (step,) = steps_between(read_steps(tmp_path / "recorder"), 1000, 2000, NAMES)
     assert step.rows == 0
     assert step.trace_step(RANK, with_open=True).events[:, 4:].tolist() == [[4, 10], [5, 20]]
 

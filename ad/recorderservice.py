@@ -1,0 +1,83 @@
+"""Answers requests for what the flight recorders of an agent's streams hold."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import msgspec
+import redis
+
+from chimbuko.ad.flightrecorder import read_steps, steps_between
+from chimbuko.ad.stream import AgentStream
+from chimbuko.broker import read_stream
+from chimbuko.messages import RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+
+POLL_S = 0.5
+READ_COUNT = 10
+ANSWERS_LIVE_S = 60
+"""An answer that nobody fetches is gone after this time."""
+MOST_ANSWER_BYTES = 256 << 20
+"""Of all answers to one request: the broker holds them in memory."""
+
+_requests = msgspec.msgpack.Decoder(RecallRequest)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class RecorderService:
+    """Serves one agent's streams.
+
+    Parameters
+    ----------
+    streams
+        Grows as streams are found.
+    """
+
+    def __init__(self, broker: redis.Redis, streams: list[AgentStream]) -> None:
+        self._broker = broker
+        self._streams = streams
+        self._read_to = b"0"
+        self._polled_at = 0.0
+        self._due: deque[tuple[RecallRequest, AgentStream]] = deque()
+
+    def serve(self) -> None:
+        """Answer for one stream at most, so that the agent's other messages are not held up.
+
+        Raises ``redis.RedisError`` where the broker is away.
+        """
+        now = time.monotonic()
+        if now - self._polled_at >= POLL_S:
+            self._polled_at = now
+            self._receive()
+        if self._due:
+            request, stream = self._due.popleft()
+            self._answer(request, stream)
+
+    def _receive(self) -> None:
+        for entry, payload in read_stream(self._broker, RECALL_REQUESTS, self._read_to, READ_COUNT):
+            self._read_to = entry
+            request = _requests.decode(payload)
+            wanted = set(request.streams)
+            self._due += [(request, stream) for stream in self._streams if stream.key in wanted]
+
+    def _answer(self, request: RecallRequest, stream: AgentStream) -> None:
+        stream.learn_names()
+        held = read_steps(stream.recorder_path)
+        steps = steps_between(held, request.start_us, request.end_us, stream.names)
+        key = f"{RECALL_ANSWERS}:{request.id}"
+        size_bytes = sum(step.size_bytes for step in steps)
+        sent_bytes = self._broker.incrby(f"{key}:bytes", size_bytes)
+        is_left_out = sent_bytes > MOST_ANSWER_BYTES
+        answer = RecallAnswer(
+            stream=stream.key,
+            rank=stream.name.rank,
+            names=stream.names,
+            since_us=held[0].start_us if held else 0,
+            steps=[] if is_left_out else steps,
+            is_left_out=is_left_out,
+        )
+        with self._broker.pipeline(transaction=False) as pipeline:
+            pipeline.rpush(key, _encoder.encode(answer))
+            pipeline.expire(key, ANSWERS_LIVE_S)
+            pipeline.expire(f"{key}:bytes", ANSWERS_LIVE_S)
+            pipeline.execute()
