@@ -57,6 +57,8 @@ class LaunchOptions:
     has_dashboard: bool = True
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse; empty for a live run."""
+    unreadable: list[str] = field(default_factory=list)
+    """One line for each recorded stream that is left out."""
 
 
 class Launcher:
@@ -72,7 +74,7 @@ class Launcher:
         self.run = run
         self.options = options
         self.dashboard_url = ""
-        self.problems: list[str] = []
+        self.problems = list(options.unreadable)
         """One line each, for what did not end as it should."""
         self._scratch = Path(tempfile.mkdtemp(prefix="chimbuko-"))
         self._info = run.read_info()
@@ -211,8 +213,9 @@ class Launcher:
         self._note_broker()
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
-        lockstep = ["--lockstep-streams", str(self.options.lockstep_streams)]
-        self._server = Service("pserver", "chimbuko.pserver.service", lockstep, secret, logs)
+        learning = ["--lockstep-streams", str(self.options.lockstep_streams)]
+        learning += ["--detector", self.options.config.detector]
+        self._server = Service("pserver", "chimbuko.pserver.service", learning, secret, logs)
         self._writer = Service(
             "provenance",
             "chimbuko.provenance.service",

@@ -19,6 +19,7 @@ from threading import BrokenBarrierError
 import click
 
 from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
+from chimbuko.trace.apart import apart
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
 
@@ -78,8 +79,17 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
     for stream in streams:
         if (folder / stream.file_name).resolve() == stream.path.resolve():
             raise ConfigError(f"{folder}: holds the recorded streams themselves; choose another with --to")
-    starts = [start for stream in streams if (start := start_of(stream.path)) is not None]
-    results = _replay_all(streams, folder, engine, Pace(factor, min(starts, default=0)))
+    starts = dict(zip(streams, apart(start_of, [stream.path for stream in streams]), strict=True))
+    damaged = {stream: start for stream, start in starts.items() if isinstance(start, TraceFormatError)}
+    usable = [stream for stream in streams if stream not in damaged]
+    if not usable:
+        raise next(iter(damaged.values()))
+    earliest_us = min((start for start in starts.values() if isinstance(start, int)), default=0)
+    results = _replay_all(usable, folder, engine, Pace(factor, earliest_us))
+    results += [
+        Replayed(stream.path.name, 0, 0, str(error).removeprefix(f"{stream.path}: "))
+        for stream, error in damaged.items()
+    ]
     if as_json:
         click.echo(json.dumps([asdict(result) for result in results], indent=2))
         return
@@ -87,7 +97,7 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
         if result.complaint:
             print(f"chimbuko: {result.stream}: {result.complaint}", file=sys.stderr)
     steps, rows = sum(result.steps for result in results), sum(result.rows for result in results)
-    click.echo(f"replayed {len(results)} streams, {steps} steps, {rows} rows")
+    click.echo(f"replayed {len(usable)} streams, {steps} steps, {rows} rows")
 
 
 def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace) -> list[Replayed]:
@@ -128,7 +138,7 @@ def _result(stream: StreamName, answer: Connection) -> Replayed:
     try:
         result: Replayed | str = answer.recv()
     except EOFError:
-        raise TraceFormatError(f"{stream.path}: its replay ended unexpectedly") from None
+        return Replayed(stream.path.name, 0, 0, "its replay ended unexpectedly")
     finally:
         answer.close()
     if isinstance(result, str):

@@ -12,11 +12,11 @@ import click
 from chimbuko.ad.detectors import make_detector
 from chimbuko.cli.conductor import Conductor
 from chimbuko.cli.launcher import LaunchOptions, check_agents
-from chimbuko.config import METRICS, AnalysisConfig
+from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.trace.apart import readable
 from chimbuko.trace.discovery import find_recorded
-from chimbuko.trace.reader import check_recorded
 from chimbuko.trace.tau import application_settings
 
 
@@ -39,7 +39,8 @@ from chimbuko.trace.tau import application_settings
 @click.option("--store", metavar="URL", help="Provenance in PostgreSQL; default SQLite in the run's folder.")
 @click.option("--broker", metavar="URL", help="Redis or Valkey by URL; default a private one.")
 @click.option("--agents", default=1, show_default=True, help="Agents that share the ranks of this node.")
-@click.option("--alpha", default=6.0, show_default=True, help="Flag calls outside mean ± ALPHA · σ.")
+@click.option("--detector", type=click.Choice(DETECTORS), default=DETECTORS[0], show_default=True)
+@click.option("--threshold", type=float, help="Flag calls so many σ from ordinary; default 4.5 or 6.")
 @click.option("--metric", type=click.Choice(METRICS), default="exclusive", show_default=True)
 @click.option("--window", default=5, show_default=True, help="Calls kept before and after each anomaly.")
 @click.option("--period", default=1.0, show_default=True, help="Seconds between two steps of the trace.")
@@ -57,7 +58,8 @@ def command(
     store: str | None,
     broker: str | None,
     agents: int,
-    alpha: float,
+    detector: str,
+    threshold: float | None,
     metric: str,
     window: int,
     period: float,
@@ -85,12 +87,11 @@ def command(
         raise ConfigError("--period must be positive and --window must not be negative")
     if lockstep and not replay:
         raise ConfigError("--lockstep goes with --replay: how many streams a live program has is not known")
-    recorded = find_recorded(trace + replay) if trace or replay else []
-    for stream in recorded:
-        check_recorded(stream.path)
+    recorded, unreadable = readable(find_recorded(trace + replay)) if trace or replay else ([], [])
     check_agents(agents, recorded)
     config = AnalysisConfig(
-        alpha=alpha,
+        detector=detector,
+        threshold=threshold,
         metric=metric,
         window_calls=window,
         period_us=round(period * 1e6),
@@ -105,6 +106,7 @@ def command(
         port=port,
         has_dashboard=keep or (not trace if dashboard is None else dashboard),
         recorded=recorded if trace else [],
+        unreadable=unreadable,
     )
     source = "trace" if trace else "replay"
     words = list(command_line) or [f"--{source}", *trace, *replay]

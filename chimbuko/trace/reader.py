@@ -234,20 +234,6 @@ class StreamReader:
             names.program = names.program or _text(described)
 
 
-def check_recorded(path: Path) -> None:
-    """Refuse what is not a recorded stream.
-
-    Raises
-    ------
-    TraceFormatError
-        It cannot be opened as a BP file.
-    """
-    try:
-        StreamReader(path, "BPFile", open_timeout_s=1.0).close()
-    except TraceFormatError as error:
-        raise TraceFormatError(f"{error}; leave it out of the pattern to analyse the others") from error
-
-
 def _is_number(text: str) -> bool:
     """Whether it can be an id: tables have a row for each id up to the highest, so none may be absurd."""
     return text.isascii() and text.isdecimal() and int(text) < MAX_NAMES

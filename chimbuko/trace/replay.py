@@ -54,7 +54,7 @@ def start_of(path: Path) -> int | None:
     TraceFormatError
         It cannot be opened.
     """
-    with StreamReader(path, "BPFile") as reader, suppress(TraceFormatError):
+    with StreamReader(path, "BPFile", END_WAIT_S) as reader, suppress(TraceFormatError):
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
             if interval_us := step.interval_us():
                 return interval_us[0]

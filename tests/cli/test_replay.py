@@ -88,6 +88,16 @@ def test_instances_from_two_folders_get_names_of_their_own(tmp_path: Path) -> No
     ]
 
 
+def test_replay_goes_on_without_a_stream_that_cannot_be_opened(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write_stream(tmp_path / f"tau-metrics-app-{rank}.bp", random_stream(1, [(2, 1, 0)]), "BP5")
+    os.truncate(tmp_path / "tau-metrics-app-1.bp" / "md.0", 0)
+    done = run(tmp_path / "*.bp", "--to", tmp_path / "copy", "--engine", "BP5", "--pace", "max")
+    assert done.returncode == 0
+    assert done.stdout == "replayed 1 streams, 1 steps, 3 rows\n"
+    assert "tau-metrics-app-1.bp: not a readable BPFile trace stream" in done.stderr
+
+
 def test_truncated_stream_is_said_in_one_line(tmp_path: Path) -> None:
     source = tmp_path / "tau-metrics-app-0.bp"
     write_stream(source, random_stream(2, [(400, 0, 0)] * 4), "BP5")

@@ -62,6 +62,20 @@ def test_stream_without_its_metadata(start: Start, heat4: Path, tmp_path: Path) 
     assert "tau-metrics-heat2d-2.bp" in complaint(run)
 
 
+def test_run_goes_on_without_streams_that_cannot_be_opened(start: Start, heat4: Path, tmp_path: Path) -> None:
+    for stream in heat4.glob("*-[012].bp"):
+        shutil.copytree(stream, tmp_path / stream.name)
+    no_metadata, crashing = (tmp_path / f"tau-metrics-heat2d-{rank}.bp" for rank in (1, 2))
+    os.truncate(no_metadata / "md.0", 1000)
+    # ADIOS2 reads behind the end of it.
+    os.truncate(crashing / "mmd.0", 900)
+    run = start("--trace", tmp_path / "*.bp")
+    assert run.end() == 0, run.output
+    assert [(stream.rank, stream.state) for stream in run.health] == [(0, "ended")]
+    for stream in (no_metadata, crashing):
+        assert run.wait_for_line(f"Problem: {stream}: ").endswith("; left out")
+
+
 def test_unwritable_output(start: Start, heat4: Path, tmp_path: Path) -> None:
     occupied = tmp_path / "file"
     occupied.write_text("")
