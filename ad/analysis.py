@@ -1,19 +1,15 @@
-"""The analysis of one stream: from steps to records, step counts and what was learned. No I/O.
-
-Learn, then label: the calls of a step enter the stream's own statistics, and are then judged by
-these together with what all streams had merged before.
-"""
+"""The analysis of one stream: from steps to records, step counts and what was learned. No I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from chimbuko.ad.detectors import Judgement, make_detector
-from chimbuko.ad.kernels import judge
+from chimbuko.ad.detection import Detection
+from chimbuko.ad.detectors import Judgement
+from chimbuko.ad.report import ReportedCalls, Reports
+from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
+from chimbuko.ad.statistics import Learned
 from chimbuko.ad.stepview import StepView, StreamIdentity
 from chimbuko.ad.windows import Windows
 from chimbuko.config import AnalysisConfig
@@ -31,22 +27,8 @@ class StepResult:
     count: StepCount
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Statistics of a stream's own calls; rows are its timers."""
-
-    timers: npt.NDArray[np.int64]
-    """i8[n]: timer ids, ascending."""
-    table: Float64Array
-    """f8[n, width] by the detector's schema."""
-
-
 class StreamAnalysis:
     """Analyses one stream.
-
-    Statistics are kept in three parts, whose sum judges a call: the global model as last received;
-    generations of own statistics that were handed out and are not yet in that model; and what was
-    learned since. A part is dropped when the model contains it, so nothing is counted twice.
 
     Parameters
     ----------
@@ -64,16 +46,11 @@ class StreamAnalysis:
         self._before = before
         self._identity = identity
         self._config = config
-        self._detector = make_detector(config)
-        self._schema = self._detector.schema
+        self._detection = Detection(config)
         self._stacks = CallStacks(identity.rank, last_step)
+        self._reported = ReportedCalls()
         self._windows = Windows(identity, config)
-        self._model = self._schema.empty(0)
-        self._handed_out: dict[int, Learned] = {}
-        self._own = self._schema.empty(0)
-        self._touched = np.zeros(0, np.uint8)
-        self._wanted = np.zeros(0, np.uint8)
-        self._flagged = np.empty(0, np.int32)
+        self._model_version = 0
         self._interval_us = 0, 0
         self._steps = 0
         self._rows = 0
@@ -85,15 +62,19 @@ class StreamAnalysis:
         """Analyse the next step of the stream."""
         stacks = self._stacks
         stacks.build(step, names)
-        self._reserve(stacks.timers)
-        completed = judge.learn(stacks.calls, stacks.count, stacks.is_named, self._own, self._touched)
-        selected, anomalies = self._select()
+        completed, selection = self._detection.step(stacks, names)
+        selection = self._reported.complete(selection, stacks)
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = step.interval_us() or (end_us, end_us)
+        anomalies = set(selection.rows[selection.is_anomaly].tolist())
+        selected = {
+            row: (Label.ANOMALY if row in anomalies else Label.NORMAL, _judgement(selection, at))
+            for at, row in enumerate(selection.rows.tolist())
+        }
         view = StepView(step, names, stacks, anomalies, self._interval_us, self._identity, self._config)
         records = pack(self._windows.step(view, selected))
-        severity_us = sum(selected[row][1].severity_us for row in anomalies)
+        severity_us = float(selection.severity_us[selection.is_anomaly].sum())
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes
@@ -111,32 +92,27 @@ class StreamAnalysis:
         )
         return StepResult(records, count)
 
+    @property
+    def stacks(self) -> CallStacks:
+        """The calls of the last step."""
+        return self._stacks
+
+    def expect(self, reports: Reports) -> None:
+        """Record the end of these calls, which were reported as overdue, whatever the detector says of it."""
+        self._reported.add(reports)
+
     def finish(self) -> PackedRecords:
         """Final revisions of records whose window did not fill; for the end of the stream."""
         return pack(self._windows.finish())
 
     def hand_out(self, generation: int) -> Learned:
-        """What was learned since the last time, to be merged into the global model by others."""
-        timers = np.flatnonzero(self._touched)
-        learned = Learned(timers, self._own[timers].copy())
-        self._own[timers] = self._schema.empty(len(timers))
-        self._touched[:] = 0
-        held = self._handed_out.get(generation)
-        self._handed_out[generation] = learned if held is None else self._merged(held, learned)
-        return learned
+        """What was learned since the last time; see ``StreamStatistics``."""
+        return self._detection.statistics.hand_out(generation)
 
-    def take_model(self, model: Float64Array, generation: int) -> None:
-        """Judge by a global model from now on.
-
-        Parameters
-        ----------
-        model
-            f8[timers, width], rows by the stream's own timer ids.
-        generation
-            The last generation of own statistics that the model contains.
-        """
-        self._model = model
-        self._handed_out = {held: kept for held, kept in self._handed_out.items() if held > generation}
+    def take_model(self, model: Float64Array, generation: int, version: int) -> None:
+        """Judge by a newer global model from now on; see ``StreamStatistics``."""
+        self._model_version = version
+        self._detection.statistics.take_model(model, generation)
 
     def health(self, state: str) -> StreamHealth:
         """Running totals, of earlier processes of the stream too."""
@@ -155,66 +131,12 @@ class StreamAnalysis:
         )
         return own if self._before is None else own.after(self._before)
 
-    def _select(self) -> tuple[dict[int, tuple[Label, Judgement]], set[int]]:
-        """Calls to record, by row of the call table, and which of them are anomalies."""
-        stacks = self._stacks
-        calls, count = stacks.calls, stacks.count
-        use_inclusive = self._config.metric == "inclusive"
-        table = self._known()
-        lower, upper = self._detector.limits(table)
-        if len(self._flagged) < count:
-            self._flagged = np.empty(len(calls), np.int32)
-        found = judge.flag(calls, count, stacks.is_named, use_inclusive, lower, upper, self._flagged)
-        selected: dict[int, tuple[Label, Judgement]] = {}
-        for row in self._flagged[:found].tolist():
-            timer, judgement = self._judged(row, table)
-            selected[row] = (Label.ANOMALY, judgement)
-            self._own[timer, self._schema.slices["anomalies"]] += 1
-            self._own[timer, self._schema.slices["severity_us"]] += judgement.severity_us
-            self._wanted[timer] = 1
-        anomalies = set(selected)
-        if self._wanted.any():
-            best = np.empty(len(self._wanted), np.int32)
-            judge.most_typical(calls, count, use_inclusive, lower, upper, self._wanted, best)
-            for row in best[best >= 0].tolist():
-                timer, judgement = self._judged(row, table)
-                selected[row] = (Label.NORMAL, judgement)
-                self._wanted[timer] = 0
-        return selected, anomalies
 
-    def _judged(self, row: int, table: Float64Array) -> tuple[int, Judgement]:
-        """The call's timer and judgement."""
-        call = self._stacks.call(row)
-        runtime_us = call.exit - call.entry
-        if self._config.metric == "exclusive":
-            runtime_us -= call.child_us
-        return call.function, self._detector.judge(table[call.function], float(runtime_us))
-
-    def _known(self) -> Float64Array:
-        """All that is known, f8[timers, width]; only the rows touched since the last hand-out are right."""
-        touched = np.flatnonzero(self._touched)
-        table = self._schema.empty(self._stacks.timers)
-        known = touched[touched < len(self._model)]
-        table[known] = self._model[known]
-        for learned in self._handed_out.values():
-            self._schema.merge(table, learned.timers, learned.table)
-        self._schema.merge(table, touched, self._own[touched])
-        return table
-
-    def _merged(self, first: Learned, second: Learned) -> Learned:
-        timers = np.union1d(first.timers, second.timers)
-        table = self._schema.empty(len(timers))
-        for part in (first, second):
-            self._schema.merge(table, np.searchsorted(timers, part.timers), part.table)
-        return Learned(timers, table)
-
-    def _reserve(self, timers: int) -> None:
-        if timers <= len(self._own):
-            return
-        self._own = self._schema.grown(self._own, timers)
-        self._touched = _grown(self._touched, len(self._own))
-        self._wanted = _grown(self._wanted, len(self._own))
-
-
-def _grown(marks: npt.NDArray[np.uint8], length: int) -> npt.NDArray[np.uint8]:
-    return np.concatenate([marks, np.zeros(length - len(marks), np.uint8)])
+def _judgement(selection: Selection, at: int) -> Judgement:
+    return Judgement(
+        score=float(selection.score[at]),
+        severity_us=float(selection.severity_us[at]),
+        expected_us=float(selection.expected_us[at]),
+        spread_us=float(selection.spread_us[at]),
+        seen=int(selection.seen[at]),
+    )

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis import Learned, StreamAnalysis
+from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.ad.statistics import Learned
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
 from chimbuko.tables import TableSchema
@@ -115,7 +116,8 @@ class ExchangeBox:
         self[Cell.IS_WRITING] = 0
         if self[Cell.MODEL_VERSION] != self._seen_version:
             self._seen_version = self[Cell.MODEL_VERSION]
-            analysis.take_model(self._inbox[: self[Cell.MODEL_ROWS]].copy(), self[Cell.MODEL_GENERATION])
+            model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
+            analysis.take_model(model, self[Cell.MODEL_GENERATION], self._seen_version)
         self._unlock()
         return True
 

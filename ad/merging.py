@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.analysis import Learned
+from chimbuko.ad.statistics import Learned
 from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
 from chimbuko.moments import Float64Array
 from chimbuko.records import StepCount, StreamHealth
@@ -65,7 +65,7 @@ class AgentStatistics:
             closed_epochs=closed_epochs,
             names=self._unsent_names,
             rows=np.array(rows, np.int64).tobytes(),
-            table=self._gathered[rows].tobytes(),
+            table=self._schema.pack(self._gathered[rows]),
             steps=self._steps,
             health=list(self._health.values()),
         )
@@ -82,7 +82,7 @@ class AgentStatistics:
         for name in update.names:
             self._global_names[name.number] = (name.program, name.name)
         rows = np.frombuffer(update.rows, np.int64)
-        table = np.frombuffer(update.table, np.float64).reshape(len(rows), self._schema.width)
+        table = self._schema.unpack(update.table)
         for number, row in zip(rows.tolist(), table, strict=True):
             # A copy, or each row would keep the whole update that brought it.
             self._model[self._global_names[number]] = row.copy()

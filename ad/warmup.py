@@ -17,7 +17,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
     for number in range(2):
         analysis.analyse(_small_step(number), names)
         learned = analysis.hand_out(number)
-        analysis.take_model(learned.table, number)
+        analysis.take_model(learned.table, number, number)
     analysis.finish()
 
 

@@ -5,16 +5,32 @@ from __future__ import annotations
 import msgspec
 
 METRICS = ("exclusive", "inclusive")
+DETECTORS = ("robust", "sstd")
+"""Names to choose from; the first is the default."""
 
 
 class AnalysisConfig(msgspec.Struct, frozen=True):
     """How calls are judged and what is kept of the abnormal ones."""
 
-    detector: str = "sstd"
-    alpha: float = 6.0
-    """Calls beyond mean ± alpha · σ are flagged (the paper's 6)."""
+    detector: str = DETECTORS[0]
+    threshold: float | None = None
+    """How far from ordinary a call has to be, in the detector's own measure; None for its usual one."""
+    thresholds: tuple[tuple[str, float], ...] = ()
+    """(name or pattern, threshold) of single functions; the first that matches counts."""
+    ignore: tuple[str, ...] = ()
+    """Names or patterns of functions that are never flagged."""
     metric: str = "exclusive"
     """Runtime that is judged: ``exclusive`` or ``inclusive``."""
+    fast_side: bool = False
+    """Calls that are abnormally short are flagged too."""
+    min_anomaly_us: int = 1000
+    """Calls that differ less from what was expected of their function are not flagged: 0.1 % of a trace
+    period, and about what an operating system takes for itself now and then."""
+    record_from_step: int = 0
+    record_to_step: int | None = None
+    """Records are made of these steps only, the last one included; statistics are kept of all."""
+    is_frozen: bool = False
+    """Calls are judged by a model that was loaded, and by nothing learned since."""
     window_calls: int = 5
     """Calls kept before and after an abnormal one, in order of entry on its thread (the paper's k)."""
     period_us: int = 1_000_000
@@ -29,3 +45,5 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """A record whose window has not filled by then is final as it is."""
     spool_limit_bytes: int = 64 << 20
     """Per stream: beyond this the spool keeps the highest severities and counts the rest."""
+    recorder_bytes: int = 4 << 20
+    """Per stream: size of the flight recorder, which holds the newest raw rows; 0 for none."""

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.kernels import merge
+from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.moments import EMPTY, Float64Array
 
 Int64Array = npt.NDArray[np.int64]
@@ -33,15 +35,30 @@ _IDENTITY = {Rule.ADD: 0.0, Rule.MIN: np.inf, Rule.MAX: -np.inf}
 
 @dataclass(frozen=True)
 class Column:
-    """A named column and its merge rule; moments are seven numbers wide, the others one."""
+    """A named column, its merge rule, and how many values it holds; moments are seven numbers each."""
 
     name: str
     rule: Rule
+    values: int = 1
+    is_forgotten: bool = False
+    """Whether the server judges by its newer part only, so that slow drift is followed."""
 
     @property
     def width(self) -> int:
         """Numbers per row."""
-        return merge.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else 1
+        return merge.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
+
+
+class PackedTable(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a table as they are sent."""
+
+    rows: int
+    narrow: bytes
+    """f8[rows, ...]: columns of one value and moments."""
+    cells: bytes
+    """u4[n]: which numbers of the other columns are not 0, counted row by row."""
+    values: bytes
+    """f8[n]"""
 
 
 @dataclass(frozen=True)
@@ -56,10 +73,14 @@ class TableSchema:
         return sum(column.width for column in self.columns)
 
     @cached_property
+    def widths(self) -> Int64Array:
+        """Numbers per row of each column, i8[columns]."""
+        return np.array([column.width for column in self.columns], np.int64)
+
+    @cached_property
     def starts(self) -> Int64Array:
         """Where each column begins, i8[columns]."""
-        widths = [column.width for column in self.columns]
-        return np.concatenate(([0], np.cumsum(widths)[:-1])).astype(np.int64)
+        return np.concatenate(([0], np.cumsum(self.widths)[:-1])).astype(np.int64)
 
     @cached_property
     def rules(self) -> Int64Array:
@@ -91,9 +112,35 @@ class TableSchema:
         larger[: len(table)] = table
         return larger
 
+    def pack(self, table: Float64Array) -> PackedTable:
+        """For sending: of columns of many values most are 0."""
+        wide = table[:, self._narrow :]
+        cells = np.flatnonzero(wide)
+        return PackedTable(
+            len(table),
+            np.ascontiguousarray(table[:, : self._narrow]).tobytes(),
+            cells.astype(np.uint32).tobytes(),
+            wide.reshape(-1)[cells].tobytes(),
+        )
+
+    def unpack(self, packed: PackedTable) -> Float64Array:
+        """What was sent, f8[rows, width]."""
+        table = np.zeros((packed.rows, self.width))
+        narrow = np.frombuffer(packed.narrow)
+        table[:, : self._narrow] = narrow.reshape(packed.rows, self._narrow)
+        wide = np.zeros(packed.rows * (self.width - self._narrow))
+        wide[np.frombuffer(packed.cells, np.uint32)] = np.frombuffer(packed.values)
+        table[:, self._narrow :] = wide.reshape(packed.rows, self.width - self._narrow)
+        return table
+
+    @cached_property
+    def _narrow(self) -> int:
+        """Numbers per row of the columns before those of many values, which add up and stand last."""
+        return sum(column.width for column in self.columns if column.values == 1)
+
     def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
         """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
-        merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.rules)
+        merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)
 
 
 PROFILE = TableSchema(
@@ -105,3 +152,15 @@ PROFILE = TableSchema(
     )
 )
 """What is known of each function in every run: its runtimes, in µs, and its anomalies."""
+
+BUCKETED_PROFILE = TableSchema(
+    (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
+)
+"""... and how many calls had the judged runtime in each bucket of ``chimbuko.kernels.buckets``."""
+
+_SCHEMAS = {"sstd": PROFILE}
+
+
+def schema_of(detector: str) -> TableSchema:
+    """The table that a detector learns."""
+    return _SCHEMAS.get(detector, BUCKETED_PROFILE)

@@ -10,15 +10,17 @@ import msgspec
 import redis
 
 from chimbuko.broker import broker_from_environment, read_stream
+from chimbuko.config import DETECTORS
 from chimbuko.errors import ChimbukoError
 from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, Delta
 from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.pserver.state import ServerState
+from chimbuko.tables import schema_of
 
 FRAME_PERIOD_S = 0.25
 READ_BLOCK_MS = 20
 READ_COUNT = 1000
-KEPT_UPDATES = 1000
+KEPT_UPDATES = 200
 """Model updates kept for agents that lag; who lags further takes the whole model."""
 KEPT_FRAMES = 1000
 RETRY_S = 0.2
@@ -84,9 +86,11 @@ def main() -> None:
     """Run the server until SIGTERM."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--lockstep-streams", type=int, default=0)
+    parser.add_argument("--detector", choices=DETECTORS, default=DETECTORS[0])
     options = parser.parse_args()
     try:
-        server = Server(broker_from_environment(), ServerState(options.lockstep_streams))
+        state = ServerState(options.lockstep_streams, schema_of(options.detector))
+        server = Server(broker_from_environment(), state)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

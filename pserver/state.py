@@ -14,17 +14,23 @@ from chimbuko.messages import (
     NO_EPOCH,
     Delta,
     Frame,
+    FunctionModel,
     FunctionName,
     FunctionStatistics,
     ModelUpdate,
     RankStatistics,
 )
-from chimbuko.moments import Moments
+from chimbuko.moments import Float64Array, Moments
+from chimbuko.pserver.eras import Eras
 from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import PROFILE, TableSchema
+from chimbuko.tables import PROFILE, Int64Array, TableSchema
 
 RankKey = tuple[int, int]
 """Program and rank."""
+
+MODEL_GROWTH = 1.1
+"""A function's model is told again when its calls have grown by so much: so seldom that all versions of
+a function called a million times are 145."""
 
 
 @dataclass
@@ -82,6 +88,11 @@ class ServerState:
         self._health: dict[RankKey, StreamHealth] = {}
         self._changes = _Changes()
         self._tick = 0
+        self._eras = Eras()
+        forgotten = [column.name for column in schema.columns if column.is_forgotten]
+        self._forgotten = schema.slices[forgotten[0]] if forgotten else None
+        self._forgot_epoch = NO_EPOCH
+        self._told_calls: dict[int, float] = {}
 
     def apply(self, delta: Delta) -> bool:
         """Merge one delta; False if it was merged before."""
@@ -113,6 +124,7 @@ class ServerState:
         if not self._merged_now:
             return None
         self._version += 1
+        self._end_epoch()
         update = self._model(sorted(self._changed), self._named_now, self._merged_now)
         self._changed.clear()
         self._merged_now.clear()
@@ -136,6 +148,7 @@ class ServerState:
             steps=changes.steps,
             functions=[self._function_statistics(number) for number in sorted(changes.functions)],
             health=[self._health[key] for key in sorted(changes.health)],
+            models=self._new_models(changes.functions, is_last),
             is_last=is_last,
         )
 
@@ -145,11 +158,39 @@ class ServerState:
             closed_epoch=self._closed_epoch(),
             names=list(names),
             rows=np.array(numbers, np.int64).tobytes(),
-            table=self._table[numbers].tobytes(),
+            table=self._schema.pack(self._judged_by(np.array(numbers, np.int64))),
             merged={
                 name: (self._agents[name].incarnation, self._agents[name].sequence) for name in sorted(agents)
             },
         )
+
+    def _judged_by(self, numbers: Int64Array) -> Float64Array:
+        """The rows by which agents judge: without what is forgotten."""
+        table = self._table[numbers]
+        if self._forgotten is not None:
+            table[:, self._forgotten] = self._eras.remembered(numbers)
+        return table
+
+    def _end_epoch(self) -> None:
+        """Forget, once per epoch: in lockstep when all streams have closed it."""
+        closed = self._closed_epoch()
+        if self._forgotten is None or (self._lockstep_streams and closed <= self._forgot_epoch):
+            return
+        self._forgot_epoch = closed
+        self._changed.update(self._eras.end_epoch().tolist())
+
+    def _new_models(self, functions: set[int], is_last: bool) -> list[FunctionModel]:
+        """Models of those functions whose calls have grown by a tenth since the last time."""
+        models = []
+        for number in sorted(functions if not is_last else range(len(self._names))):
+            calls = self._table[number, self._schema.slices["exclusive_us"].start]
+            if calls < MODEL_GROWTH * self._told_calls.get(number, 1) and not is_last:
+                continue
+            self._told_calls[number] = calls
+            name = self._names[number]
+            row = self._judged_by(np.array([number]))[0]
+            models.append(FunctionModel(self._version, name.program, name.name, row.tobytes()))
+        return models
 
     def _closed_epoch(self) -> int:
         if len(self._closed) < self._lockstep_streams:
@@ -171,8 +212,10 @@ class ServerState:
     def _merge_table(self, agent: _Agent, delta: Delta) -> None:
         own: npt.NDArray[np.int64] = np.frombuffer(delta.rows, np.int64)
         rows = [agent.numbers[number] for number in own.tolist()]
-        table = np.frombuffer(delta.table, np.float64).reshape(len(own), self._schema.width)
+        table = self._schema.unpack(delta.table)
         self._schema.merge(self._table, rows, table)
+        if self._forgotten is not None:
+            self._eras.add(np.array(rows, np.int64), table[:, self._forgotten])
         self._changed.update(rows)
         self._changes.functions.update(rows)
 

@@ -8,7 +8,7 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.calls import CallFilter, Sort
+from chimbuko.provenance.calls import CallFilter, Sort, as_object
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import StepCount
 from chimbuko.viz import arguments as read
@@ -19,15 +19,6 @@ from chimbuko.viz.tally import RankKey, Statistic
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us")
 STEPS_AT_ONCE = 50_000
 """Steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
-
-
-def as_object(value: Any) -> Any:
-    """Structs that travel as arrays between our processes, as JSON objects with named fields."""
-    if isinstance(value, msgspec.Struct):
-        return {name: as_object(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, list):
-        return [as_object(item) for item in value]
-    return value
 
 
 def rank_text(key: RankKey) -> str:
@@ -60,7 +51,7 @@ def make_api(provenance: Provenance, feed: Feed) -> Blueprint:
             host=info.host,
             programs={str(number): name for number, name in provenance.programs().items()},
             detector=info.config.detector,
-            alpha=info.config.alpha,
+            threshold=info.config.threshold,
             metric=info.config.metric,
             live=feed.is_live,
             status=as_object(feed.status()),

@@ -1,11 +1,12 @@
-"""Detectors: what is normal for a function, by name.
+"""Detectors: what is ordinary for a function, by name.
 
-A detector's state is a statistics table whose first columns are those of ``PROFILE``; it turns rows
-of that table into limits, and a runtime into a judgement. It keeps nothing itself.
+A detector turns rows of a statistics table, whose first columns are those of ``PROFILE``, into limits,
+and runtimes into judgements. It keeps nothing itself: what is known is in the table, which merges.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,12 +17,34 @@ from chimbuko.tables import TableSchema
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What is ordinary for each of some functions."""
+
+    edges_us: Float64Array
+    """f8[functions, edges], ascending, filled up with infinity. A runtime is ordinary where an odd number
+    of edges lie at or below it: with two edges, from the first up to but without the second."""
+    expected_us: Float64Array
+    """f8[functions]: what calls are compared with."""
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What a detector says of calls; arrays f8[calls]."""
+
+    score: Float64Array
+    """How far from ordinary, comparable across functions."""
+    expected_us: Float64Array
+    spread_us: Float64Array
+    seen: Float64Array
+    """Calls of the function that were known."""
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What a detector says of one call."""
 
     score: float
     severity_us: float
-    """Time lost against what was expected."""
     expected_us: float
     spread_us: float
     seen: int
@@ -32,13 +55,17 @@ class Detector(Protocol):
 
     name: str
     schema: TableSchema
+    default_threshold: float
+    recheck_growth: float
+    """Limits hold until the calls of a function have grown by this share, as long as none comes near them;
+    0 where they are worked out anew for each step."""
 
-    def limits(self, table: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Lower and upper limit, f8[rows], in µs, for each row of ``table``; infinite where none is known."""
+    def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
+        """Limits by rows f8[functions, width] of the table and the threshold of each function."""
         ...
 
-    def judge(self, row: Float64Array, runtime_us: float) -> Judgement:
-        """Judge one runtime by the function's row."""
+    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Judge calls, each by its row f8[calls, width] of the table."""
         ...
 
 
@@ -48,12 +75,18 @@ def make_detector(config: AnalysisConfig) -> Detector:
     Raises
     ------
     ConfigError
-        Unknown detector or metric, or an alpha that is not positive.
+        Unknown detector or metric, or a threshold that is not positive.
     """
+    # Loaded here because each loads kernels, and most of the command line needs none.
+    from chimbuko.ad.detectors.robust import Robust
     from chimbuko.ad.detectors.sstd import Sstd
 
+    makers: dict[str, Callable[[AnalysisConfig], Detector]] = {"robust": Robust, "sstd": Sstd}
     if config.metric not in METRICS:
         raise ConfigError(f"metric {config.metric!r} is unknown; choose one of {', '.join(METRICS)}")
-    if config.detector != Sstd.name:
-        raise ConfigError(f"detector {config.detector!r} is unknown; choose {Sstd.name}")
-    return Sstd(config.alpha, config.metric)
+    if config.detector not in makers:
+        raise ConfigError(f"detector {config.detector!r} is unknown; choose one of {', '.join(makers)}")
+    for threshold in (config.threshold, *(threshold for _, threshold in config.thresholds)):
+        if threshold is not None and not threshold > 0:
+            raise ConfigError(f"threshold {threshold} is not possible; it must be positive")
+    return makers[config.detector](config)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from chimbuko.ad.detectors import Judgement
-from chimbuko.errors import ConfigError
-from chimbuko.moments import Float64Array, Moments
+from chimbuko.ad.detectors import Judgements, Limits
+from chimbuko.config import AnalysisConfig
+from chimbuko.moments import Float64Array
 from chimbuko.tables import PROFILE
 
 
 class Sstd:
-    """Flags runtimes beyond ``alpha`` sample standard deviations from the mean.
+    """Flags runtimes more than ``threshold`` sample standard deviations from the mean.
 
     Source: Chimbuko, ISAV'20, section III-B. A value that is itself in the statistics lies at most
     (n - 1)/sqrt(n) standard deviations from the mean, so at 6σ nothing is flagged before the 38th call.
@@ -21,31 +19,31 @@ class Sstd:
 
     name = "sstd"
     schema = PROFILE
+    default_threshold = 6.0
+    recheck_growth = 0.0
 
-    def __init__(self, alpha: float, metric: str) -> None:
-        if not alpha > 0:
-            raise ConfigError(f"alpha is {alpha}; it must be positive")
-        self._alpha = alpha
-        self._columns = PROFILE.slices[f"{metric}_us"]
+    def __init__(self, config: AnalysisConfig) -> None:
+        self._columns = PROFILE.slices[f"{config.metric}_us"]
 
-    def limits(self, table: Float64Array) -> tuple[Float64Array, Float64Array]:
+    def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
         """μ ± ασ; infinite for functions seen less than twice."""
+        _, mean, spread_us = self._mean_and_spread(table)
+        reach_us = thresholds * spread_us
+        # The upper limit itself is still ordinary.
+        edges_us = np.stack([mean - reach_us, np.nextafter(mean + reach_us, np.inf)], axis=1)
+        return Limits(edges_us, mean)
+
+    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Score is the distance from the mean in standard deviations."""
+        n, mean, spread_us = self._mean_and_spread(table)
+        is_spread = (spread_us > 0) & np.isfinite(spread_us)
+        distance_us = np.abs(runtimes_us - mean)
+        score = np.divide(distance_us, spread_us, out=np.zeros(len(table)), where=is_spread)
+        return Judgements(score, mean, np.where(is_spread, spread_us, 0.0), n)
+
+    def _mean_and_spread(self, table: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
         moments = table[:, self._columns]
         n, mean, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
-        reach = np.full(len(table), math.inf)
-        known = n > 1
-        reach[known] = self._alpha * np.sqrt(np.maximum(m2[known], 0.0) / (n[known] - 1))
-        return mean - reach, mean + reach
-
-    def judge(self, row: Float64Array, runtime_us: float) -> Judgement:
-        """Score is the distance from the mean in standard deviations."""
-        moments = Moments.from_row(row[self._columns])
-        spread_us = moments.stddev
-        deviation_us = runtime_us - moments.mean
-        return Judgement(
-            score=abs(deviation_us) / spread_us if spread_us > 0 else 0.0,
-            severity_us=max(deviation_us, 0.0),
-            expected_us=moments.mean,
-            spread_us=spread_us,
-            seen=int(moments.n),
-        )
+        variance = np.full(len(table), np.inf)
+        np.divide(np.maximum(m2, 0.0), n - 1, out=variance, where=n > 1)
+        return n, mean, np.sqrt(variance)

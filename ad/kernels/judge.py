@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.buckets import bucket_of
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
+
+NO_BUCKETS = -1
 
 
 @njit(cache=True, nogil=True)
@@ -15,13 +20,23 @@ def learn(
     calls: Table,
     count: int,
     is_named: npt.NDArray[np.uint8],
+    use_inclusive: bool,
+    buckets_at: int,
     table: npt.NDArray[np.float64],
-    touched: npt.NDArray[np.uint8],
+    extremes: npt.NDArray[np.float64],
 ) -> int:
     """Add the completed calls among the first ``count`` to ``table``; returns how many calls were completed.
 
-    ``table`` f8[timers, width]: exclusive moments, then inclusive moments, then other columns.
-    ``touched`` u1[timers] marks the rows that changed.
+    Parameters
+    ----------
+    use_inclusive
+        The runtime that is judged: inclusive, or else exclusive.
+    buckets_at
+        Column of ``table`` where counts of judged runtimes by bucket begin, or ``NO_BUCKETS``.
+    table
+        f8[timers, width]: exclusive moments, then inclusive moments, then other columns.
+    extremes
+        f8[timers, 2]: shortest and longest judged runtime of each function, narrowed down to them.
     """
     completed = 0
     for call in range(count):
@@ -33,40 +48,55 @@ def learn(
         if calls[call].doubts != 0 or is_named[function] == 0:
             continue
         inclusive = time - calls[call].entry
-        add_value(table[function, 0:MOMENTS_WIDTH], np.float64(inclusive - calls[call].child_us))
+        exclusive = inclusive - calls[call].child_us
+        add_value(table[function, 0:MOMENTS_WIDTH], np.float64(exclusive))
         add_value(table[function, MOMENTS_WIDTH : 2 * MOMENTS_WIDTH], np.float64(inclusive))
-        touched[function] = 1
+        runtime_us = np.float64(inclusive if use_inclusive else exclusive)
+        if buckets_at != NO_BUCKETS:
+            table[function, buckets_at + bucket_of(runtime_us)] += 1.0
+        if runtime_us < extremes[function, 0]:
+            extremes[function, 0] = runtime_us
+        if runtime_us > extremes[function, 1]:
+            extremes[function, 1] = runtime_us
     return completed
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _judged_us(call: Any, use_inclusive: bool) -> float:
+    inclusive = call.exit - call.entry
+    return np.float64(inclusive if use_inclusive else inclusive - call.child_us)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_ordinary(edges_us: npt.NDArray[np.float64], runtime_us: float) -> bool:
+    below = 0
+    for edge_us in edges_us:
+        if edge_us <= runtime_us:
+            below += 1
+    return below % 2 == 1
 
 
 @njit(cache=True, nogil=True)
 def flag(
     calls: Table,
     count: int,
-    is_named: npt.NDArray[np.uint8],
+    is_judged: npt.NDArray[np.uint8],
     use_inclusive: bool,
-    lower: npt.NDArray[np.float64],
-    upper: npt.NDArray[np.float64],
+    edges_us: npt.NDArray[np.float64],
     flagged: npt.NDArray[np.int32],
 ) -> int:
-    """Write into ``flagged`` i4[count] which completed calls lie outside their function's limits.
+    """Write into ``flagged`` i4[count] which completed calls are not ordinary for their function.
 
-    ``lower``, ``upper`` f8[timers], in µs. Returns how many there are.
+    ``is_judged`` u1[timers]: functions whose calls may be flagged. ``edges_us`` f8[timers, edges]: a
+    runtime is ordinary where an odd number of edges lie at or below it. Returns how many are flagged.
     """
     found = 0
-    for call in range(count):
-        time = calls[call].exit
-        if time == 0 or calls[call].doubts != 0:
+    for row in range(count):
+        call = calls[row]
+        if call.exit == 0 or call.doubts != 0 or is_judged[call.function] == 0:
             continue
-        function = calls[call].function
-        if is_named[function] == 0:
-            continue
-        runtime_us = time - calls[call].entry
-        if not use_inclusive:
-            runtime_us -= calls[call].child_us
-        value = np.float64(runtime_us)
-        if value > upper[function] or value < lower[function]:
-            flagged[found] = call
+        if not _is_ordinary(edges_us[call.function], _judged_us(call, use_inclusive)):
+            flagged[found] = row
             found += 1
     return found
 
@@ -76,32 +106,26 @@ def most_typical(
     calls: Table,
     count: int,
     use_inclusive: bool,
-    lower: npt.NDArray[np.float64],
-    upper: npt.NDArray[np.float64],
+    edges_us: npt.NDArray[np.float64],
+    expected_us: npt.NDArray[np.float64],
     wanted: npt.NDArray[np.uint8],
     best: npt.NDArray[np.int32],
 ) -> None:
-    """Write into ``best`` i4[timers] the normal call nearest to the middle of the limits, or -1.
+    """Write into ``best`` i4[timers] the ordinary call nearest to what is expected, or -1.
 
     Only for functions that ``wanted`` u1[timers] marks.
     """
     nearest = np.full(len(best), np.inf)
     best[:] = -1
-    for call in range(count):
-        function = calls[call].function
-        time = calls[call].exit
-        if wanted[function] == 0 or time == 0 or calls[call].doubts != 0:
+    for row in range(count):
+        call = calls[row]
+        if wanted[call.function] == 0 or call.exit == 0 or call.doubts != 0:
             continue
-        runtime_us = time - calls[call].entry
-        if not use_inclusive:
-            runtime_us -= calls[call].child_us
-        value = np.float64(runtime_us)
-        if value > upper[function] or value < lower[function]:
-            continue
-        distance = abs(value - 0.5 * (lower[function] + upper[function]))
-        if distance < nearest[function]:
-            nearest[function] = distance
-            best[function] = call
+        runtime_us = _judged_us(call, use_inclusive)
+        distance_us = abs(runtime_us - expected_us[call.function])
+        if distance_us < nearest[call.function] and _is_ordinary(edges_us[call.function], runtime_us):
+            nearest[call.function] = distance_us
+            best[call.function] = row
 
 
 @njit(cache=True, nogil=True)

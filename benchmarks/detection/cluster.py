@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis import Learned, StreamAnalysis
+from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.statistics import Learned
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, Delta, ModelUpdate
@@ -48,7 +49,7 @@ class ClusterStream:
         """Of the next step."""
         self.generation = 0
         self.outbox: list[Learned] = []
-        self.inbox: tuple[Float64Array, int] | None = None
+        self.inbox: tuple[Float64Array, int, int] | None = None
         self._config = config
         self._next: TraceStep | None = None
         self._fetch()
@@ -132,7 +133,7 @@ class ClusterAgent:
         for stream in self.streams:
             contained = [g for sequence, g in self.generations.get(stream.key, []) if sequence <= merged]
             model = self.statistics.model_for(stream.source.program, stream.source.names.timers)
-            stream.inbox = model, max(contained, default=-1)
+            stream.inbox = model, max(contained, default=-1), update.version
 
 
 class Cluster:

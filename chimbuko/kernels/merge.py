@@ -79,12 +79,13 @@ def merge_rows(
     rows: npt.NDArray[np.int64],
     other: npt.NDArray[np.float64],
     starts: npt.NDArray[np.int64],
+    widths: npt.NDArray[np.int64],
     rules: npt.NDArray[np.int64],
 ) -> None:
     """Merge ``other[i]`` into ``into[rows[i]]`` for all i, column by column.
 
     ``into`` f8[rows, width], ``rows`` i8[n], ``other`` f8[n, width];
-    ``starts`` and ``rules`` i8[columns]: where each column begins and how it merges.
+    ``starts``, ``widths`` and ``rules`` i8[columns]: where each column begins, its numbers, how it merges.
     """
     for i in range(len(rows)):
         target = into[rows[i]]
@@ -95,8 +96,11 @@ def merge_rows(
             if rule == RULE_MOMENTS:
                 merge_moments(target[at : at + MOMENTS_WIDTH], source[at : at + MOMENTS_WIDTH])
             elif rule == RULE_ADD:
-                target[at] += source[at]
+                for cell in range(at, at + widths[c]):
+                    target[cell] += source[cell]
             elif rule == RULE_MIN:
-                target[at] = min(target[at], source[at])
+                for cell in range(at, at + widths[c]):
+                    target[cell] = min(target[cell], source[cell])
             else:
-                target[at] = max(target[at], source[at])
+                for cell in range(at, at + widths[c]):
+                    target[cell] = max(target[cell], source[cell])

@@ -20,6 +20,7 @@ from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
 
 RANK = 1
 ALPHA = 1.7123
+SSTD = {"detector": "sstd", "threshold": ALPHA, "fast_side": True, "min_anomaly_us": 0}
 """Low, and no ratio that small whole numbers make: many flags and none exactly at the limit."""
 START_US = 1_000_000
 NAMES = StreamNames(timers={0: "main", 1: "solve", 2: "MPI_Send()", 3: "inner"})
@@ -31,7 +32,7 @@ Call = tuple[int, int]
 
 
 def make_analysis(**changes: object) -> StreamAnalysis:
-    config = AnalysisConfig(**{"alpha": ALPHA, **changes})  # type: ignore[arg-type]
+    config = AnalysisConfig(**{**SSTD, **changes})  # type: ignore[arg-type]
     return StreamAnalysis(StreamIdentity(0, RANK, "node1"), config)
 
 
@@ -139,7 +140,7 @@ def test_calls_of_a_function_without_a_name_teach_nothing() -> None:
 @pytest.mark.parametrize(("metric", "function"), [("exclusive", "inner"), ("inclusive", "solve")])
 def test_the_metric_decides_which_call_is_abnormal(metric: str, function: str) -> None:
     """Exclusively the inner call is slow alone; inclusively the outer one shares its delay."""
-    analysis = make_analysis(metric=metric, alpha=5.0)
+    analysis = make_analysis(metric=metric, threshold=5.0)
     rows: list[list[int]] = []
     for call in range(60):
         start, inner_us = START_US + 10_000 * call, 4000 if call == 50 else 20 + call % 3
@@ -157,7 +158,7 @@ def test_the_metric_decides_which_call_is_abnormal(metric: str, function: str) -
 
 def test_one_typical_normal_call_is_recorded_beside_the_anomalies() -> None:
     """The normal call nearest to the middle, once, and not again until the function is flagged again."""
-    analysis = make_analysis(alpha=6.0)
+    analysis = make_analysis(threshold=6.0)
     calls = [(1, 100 + row % 5) for row in range(100)]
     slow_twice = [*calls, (1, 5000), (1, 6000)]
     records = analysis.analyse(flat_step(0, slow_twice), NAMES).records
@@ -169,7 +170,7 @@ def test_one_typical_normal_call_is_recorded_beside_the_anomalies() -> None:
 
 
 def test_a_wanted_normal_call_is_taken_from_a_later_step() -> None:
-    analysis = make_analysis(alpha=6.0)
+    analysis = make_analysis(threshold=6.0)
     analysis.analyse(flat_step(0, [(1, 100 + row % 5) for row in range(100)]), NAMES)
     alone = analysis.analyse(flat_step(1, [(1, 5000)]), NAMES).records
     assert len(anomalies(alone)) == 1 and normals(alone) == []
@@ -225,7 +226,7 @@ def test_no_call_is_counted_twice_or_lost(sequence: list[tuple[str, list[Call] |
             outbox = [part for part in outbox if part[0] == generation]
             merged_generation = generation - 1
         else:
-            analysis.take_model(model.copy(), merged_generation)
+            analysis.take_model(model.copy(), merged_generation, 1)
     hand_out()
     for _, table in outbox:
         PROFILE.merge(model, range(len(model)), table)
@@ -237,16 +238,16 @@ def test_no_call_is_counted_twice_or_lost(sequence: list[tuple[str, list[Call] |
 
 def test_a_global_model_alone_is_enough_to_flag() -> None:
     """What other ranks know flags a call that this one meets for the second time."""
-    analysis = make_analysis(alpha=6.0)
+    analysis = make_analysis(threshold=6.0)
     model = PROFILE.empty(4)
     model[1, PROFILE.slices["exclusive_us"]] = Moments.of([10, 11] * 500).row()
-    analysis.take_model(model, -1)
+    analysis.take_model(model, -1, 1)
     found = anomalies(analysis.analyse(flat_step(0, [(1, 10), (1, 10_000)]), NAMES).records)
     assert [(record.exclusive_us, record.seen) for record in found] == [(10_000, 1001)]
 
 
 def test_anomalies_and_severity_are_handed_out_with_the_runtimes() -> None:
-    analysis = make_analysis(alpha=6.0)
+    analysis = make_analysis(threshold=6.0)
     result = analysis.analyse(flat_step(0, [*[(1, 10)] * 60, (1, 5000)]), NAMES)
     learned = analysis.hand_out(0)
     assert learned.table[:, PROFILE.slices["anomalies"]].tolist() == [[1.0]]

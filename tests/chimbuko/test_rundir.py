@@ -15,7 +15,7 @@ COMMAND = ["mpirun", "-n", "4", "./heat"]
 
 
 def test_a_new_run_says_what_it_is(tmp_path: Path) -> None:
-    config = AnalysisConfig(alpha=8.0, watched_counters=("power",))
+    config = AnalysisConfig(threshold=8.0, watched_counters=("power",))
     run = new_run(tmp_path / "heat", COMMAND, config, None)
     info = run.read_info()
     assert (info.name, info.command, info.state, info.config) == ("heat", COMMAND, "running", config)

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis import Learned
+from chimbuko.ad.statistics import Learned
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH, Delta, ModelUpdate
 from chimbuko.moments import Moments
@@ -55,7 +55,7 @@ def delta_of(agent: AgentStatistics, closed: dict[str, int] | None = None) -> De
 def model_of(update: ModelUpdate) -> dict[str, Moments]:
     names = {name.number: name.name for name in update.names}
     rows = np.frombuffer(update.rows, np.int64).tolist()
-    table = np.frombuffer(update.table).reshape(len(rows), PROFILE.width)
+    table = PROFILE.unpack(update.table)
     return {names[number]: Moments.from_row(row[EXCLUSIVE]) for number, row in zip(rows, table, strict=True)}
 
 

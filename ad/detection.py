@@ -1,0 +1,113 @@
+"""Choosing the calls of a step to record: the abnormal ones, and ordinary ones to compare them with."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.kernels import judge
+from chimbuko.ad.limits import FunctionLimits
+from chimbuko.ad.selection import Selection
+from chimbuko.ad.stacks import CallStacks
+from chimbuko.ad.statistics import StreamStatistics
+from chimbuko.config import AnalysisConfig
+from chimbuko.moments import Float64Array
+from chimbuko.packed import Rows
+from chimbuko.trace.schema import StreamNames
+
+
+class Detection:
+    """Learns from the calls of one stream and judges them, step by step.
+
+    Learn, then label: the calls of a step enter the stream's own statistics, and are then judged by
+    these together with what all streams had merged before.
+    """
+
+    def __init__(self, config: AnalysisConfig) -> None:
+        self._detector = make_detector(config)
+        self._use_inclusive = config.metric == "inclusive"
+        self.statistics = StreamStatistics(self._detector.schema, self._use_inclusive, config.is_frozen)
+        self.limits = FunctionLimits(self._detector, config)
+        self._named = 0
+        self._is_wanted = np.zeros(0, np.uint8)
+        self._flagged = np.empty(0, np.int32)
+
+    def step(self, stacks: CallStacks, names: StreamNames) -> tuple[int, Selection]:
+        """Learn from and judge the calls that ended in a step; returns how many, and those to record."""
+        self._note_names(stacks.timers, names)
+        completed, timers = self.statistics.learn(stacks)
+        seen = self.statistics.seen(timers)
+        is_due = self.limits.due(timers, seen, self.statistics.extremes[timers])
+        due = timers[is_due]
+        if len(due):
+            self.limits.update(due, seen[is_due], self.statistics.known(due))
+        return completed, self._select(stacks)
+
+    def _select(self, stacks: CallStacks) -> Selection:
+        if len(self._flagged) < stacks.count:
+            self._flagged = np.empty(len(stacks.calls), np.int32)
+        limits = self.limits
+        found = judge.flag(
+            stacks.calls,
+            stacks.count,
+            limits.is_judged,
+            self._use_inclusive,
+            limits.edges_us,
+            self._flagged,
+        )
+        abnormal = self._flagged[:found]
+        self._is_wanted[stacks.calls.function[abnormal]] = 1
+        rows = np.concatenate([abnormal, self._ordinary(stacks)])
+        order = np.argsort(rows)
+        is_anomaly = (np.arange(len(rows)) < found)[order]
+        return self._judged(stacks, rows[order], is_anomaly)
+
+    def _ordinary(self, stacks: CallStacks) -> npt.NDArray[np.int32]:
+        """The most typical call of the step for each function that has none yet beside an anomaly."""
+        if not self._is_wanted.any():
+            return np.empty(0, np.int32)
+        limits = self.limits
+        best = np.empty(len(self._is_wanted), np.int32)
+        judge.most_typical(
+            stacks.calls,
+            stacks.count,
+            self._use_inclusive,
+            limits.edges_us,
+            limits.expected_us,
+            self._is_wanted,
+            best,
+        )
+        self._is_wanted[best >= 0] = 0
+        return best[best >= 0]
+
+    def _judged(
+        self, stacks: CallStacks, rows: npt.NDArray[np.int32], is_anomaly: npt.NDArray[np.bool_]
+    ) -> Selection:
+        calls = stacks.calls[rows]
+        of = calls["function"].astype(np.int64)
+        functions = np.unique(of)
+        table = self.statistics.known(functions)[np.searchsorted(functions, of)]
+        runtimes_us = self._runtimes_us(calls)
+        judged = self._detector.judge(table, runtimes_us)
+        severity_us = np.maximum(runtimes_us - judged.expected_us, 0.0)
+        self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly])
+        return Selection(
+            rows, is_anomaly, judged.score, severity_us, judged.expected_us, judged.spread_us, judged.seen
+        )
+
+    def _runtimes_us(self, calls: Rows) -> Float64Array:
+        inclusive_us = calls["exit"] - calls["entry"]
+        return (inclusive_us if self._use_inclusive else inclusive_us - calls["child_us"]).astype(np.float64)
+
+    def _note_names(self, timers: int, names: StreamNames) -> None:
+        self.limits.reserve(timers)
+        if len(self._is_wanted) < len(self.limits.is_judged):
+            self._is_wanted = np.concatenate(
+                [self._is_wanted, np.zeros(len(self.limits.is_judged) - len(self._is_wanted), np.uint8)]
+            )
+        if len(names.timers) != self._named:
+            self._named = len(names.timers)
+            for timer, name in names.timers.items():
+                if timer < timers:
+                    self.limits.name(timer, name)

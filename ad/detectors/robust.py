@@ -1,0 +1,72 @@
+"""The default detector: a call is abnormal beyond where its function's ordinary runtimes end.
+
+Where they end is extrapolated from how the bulk of the calls is spread, so the abnormal calls, which
+are among the statistics, do not move the limit. docs/detection.md compares it with others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.ad.detectors import Judgements, Limits
+from chimbuko.ad.kernels import tail
+from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.buckets import LN_EDGES
+from chimbuko.moments import Float64Array
+from chimbuko.tables import BUCKETED_PROFILE
+
+_BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
+
+
+class Robust:
+    """Flags what lies beyond the tail of the function's slowest common mode.
+
+    The threshold is in standard deviations of a normal distribution: at 4.5 one in 290,000 ordinary
+    calls may always be flagged; as many more as are expected to be one in twenty of those flagged, where
+    there are many.
+    """
+
+    name = "robust"
+    schema = BUCKETED_PROFILE
+    default_threshold = 4.5
+    recheck_growth = 0.125
+
+    def __init__(self, config: AnalysisConfig) -> None:
+        self._buckets = BUCKETED_PROFILE.slices["buckets"]
+        self._fast_side = config.fast_side
+
+    def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
+        """No lower limit unless short calls are looked for."""
+        counts = np.ascontiguousarray(table[:, self._buckets])
+        shares = np.array([tail.upper_tail(threshold) for threshold in thresholds.tolist()])
+        upper, fits = self._beyond(counts, LN_EDGES, shares)
+        edges_us = np.full((len(table), 2), -np.inf)
+        edges_us[:, 1] = np.exp(upper)
+        if self._fast_side:
+            lower, _ = self._beyond(np.ascontiguousarray(counts[:, ::-1]), _BACKWARDS, shares)
+            edges_us[:, 0] = np.exp(-lower)
+        return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]))
+
+    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Score is the normal quantile that is exceeded as seldom as the runtime; 0 for young functions."""
+        counts = np.ascontiguousarray(table[:, self._buckets])
+        _, fits = self._beyond(counts, LN_EDGES, np.full(len(table), tail.upper_tail(self.default_threshold)))
+        slope, share = fits[:, tail.SLOPE], fits[:, tail.MODE_SHARE]
+        is_known = slope > 0
+        median_us = np.exp(fits[:, tail.MEDIAN])
+        distance = np.log(np.maximum(runtimes_us, 0.5)) - fits[:, tail.CENTRE]
+        z = np.divide(distance, slope, out=np.zeros(len(table)), where=is_known) + fits[:, tail.CENTRE_Z]
+        # A mode that holds few of the calls makes its tail rarer: exp(-z²/2) times its share.
+        rarer = -2.0 * np.log(np.where(is_known, share, 1.0))
+        score = np.where(is_known, np.sqrt(z * z + np.where(z > 0, rarer, 0.0)), 0.0)
+        spread_us = np.where(is_known, median_us * np.expm1(slope), 0.0)
+        return Judgements(score, median_us, spread_us, fits[:, tail.SEEN])
+
+    @staticmethod
+    def _beyond(
+        counts: Float64Array, edges: Float64Array, shares: Float64Array
+    ) -> tuple[Float64Array, Float64Array]:
+        limits = np.empty(len(counts))
+        fits = np.zeros((len(counts), tail.FIT_CELLS))
+        tail.limits_beyond(counts, edges, shares, limits, fits)
+        return limits, fits
