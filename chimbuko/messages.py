@@ -98,6 +98,12 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     counter_statistics: list[CounterStatistics] = []
     """Of counters that have changed; the last one of a counter replaces those before."""
 
+    @property
+    def is_from_stream(self) -> bool:
+        """Whether the stream's own process made it. Of the ``health`` in a batch of an agent, which reports
+        overdue calls, only program, rank and node mean anything."""
+        return self.stream == f"{self.health.program}:{self.health.rank}"
+
 
 class RankStatistics(msgspec.Struct, frozen=True, array_like=True):
     """Anomalies per step of one rank, over all its analysed steps."""

@@ -276,7 +276,7 @@ class _Unpacker:
             rank=self._health.rank,
             node=self._health.node,
             function=self._records.functions[head["function"]],
-            inclusive_us=max(head["exit_us"] - head["entry_us"], 0),
+            inclusive_us=_inclusive_us(head),
             detector=self._detector,
             incident_id="",
             is_gpu=bool(head["is_gpu"]),
@@ -330,6 +330,13 @@ _SAME = set(HEAD.names or ()) & set(CallRecord.__struct_fields__) - {"function",
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
     """Those of the names that are mentioned."""
     return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
+
+
+def _inclusive_us(head: dict[str, Any]) -> int:
+    """Of a call that was reported while it is open: its time so far, what was expected and what it lost."""
+    if head["exit_us"]:
+        return max(head["exit_us"] - head["entry_us"], 0)
+    return round(head["expected_us"] + head["severity_us"])
 
 
 def _place(identity: str) -> tuple[int, int]:

@@ -91,6 +91,7 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
     entry_us: int
     exit_us: int
     inclusive_us: int
+    """While the call is open: its time so far."""
     exclusive_us: int
     step: int
     """Step in which the call ended; the id names the step in which it began."""
