@@ -6,14 +6,18 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from chimbuko.ad.child import ChildSpec, read_names
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.silence import Rhythm
+from chimbuko.ad.spool import SpoolWriter
 from chimbuko.ad.statistics import Learned
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS
+from chimbuko.packed import PackedRecords
 from chimbuko.records import Silence, StreamHealth
 from chimbuko.tables import TableSchema
 from chimbuko.trace.discovery import StreamName
@@ -108,6 +112,15 @@ class AgentStream:
             config=self.config,
             first_rank=self.name.first_rank,
         )
+
+    def give_up(self) -> None:
+        """Nobody reads it any further: say so where its findings queue, on behalf of its dead process."""
+        spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
+        totals = spool.health or StreamHealth(
+            self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {}
+        )
+        spool.append(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost"))
+        self.is_over = True
 
     def learn_names(self) -> None:
         """Learn the names that the stream's process has saved since the last time."""

@@ -22,6 +22,8 @@ STUCK_TICKS = 20
 agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
 OPENING_TICKS = 400
 """SST gives up opening after 10 s by itself."""
+HUNG_TICKS = 2400
+"""Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
 MOST_ATTEMPTS = 20
 
 
@@ -37,7 +39,8 @@ class ForkServer:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input = self._process.stdin
-        self._output = self._process.stdout.fileno()
+        self._stdout = self._process.stdout
+        self._output = self._stdout.fileno()
         self._pending = b""
         self._wait_ready()
         os.set_blocking(self._output, False)
@@ -77,7 +80,7 @@ class ForkServer:
         """End it, and with it all children that are left."""
         self._input.close()
         self._process.wait()
-        os.close(self._output)
+        self._stdout.close()
 
     def _wait_ready(self) -> None:
         while b"\n" not in self._pending:
@@ -123,9 +126,8 @@ class Supervisor:
                 stream.pid = event.pid
             elif event.kind == "ended" and event.pid == stream.pid:
                 self._ended(stream, event.code)
-        if self._is_live:
-            for stream in self._streams:
-                self._watch(stream)
+        for stream in self._streams:
+            self._watch(stream)
 
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
@@ -145,18 +147,20 @@ class Supervisor:
             self._start(stream)
         else:
             log(f"reader of {stream.name.path} ended ({code}); given up")
-            stream.is_over = True
+            stream.give_up()
 
     def _watch(self, stream: AgentStream) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
         heartbeat, phase = stream.box[Cell.HEARTBEAT], stream.phase
-        is_at_rest = phase is Phase.WAITING or (phase is Phase.IDLE and not _is_stopped(stream.pid))
+        awaits_step = self._is_live and phase is Phase.IDLE and not _is_stopped(stream.pid)
+        is_at_rest = phase is Phase.WAITING or awaits_step
         if stream.pid == 0 or heartbeat != stream.heartbeat or is_at_rest:
             stream.heartbeat = heartbeat
             stream.quiet_ticks = 0
             return
         stream.quiet_ticks += 1
-        if stream.quiet_ticks > (OPENING_TICKS if phase is Phase.OPENING else STUCK_TICKS):
+        longest = OPENING_TICKS if phase is Phase.OPENING else STUCK_TICKS
+        if stream.quiet_ticks > (longest if self._is_live else HUNG_TICKS):
             stream.quiet_ticks = 0
             self._forks.ask(Request(kill=stream.key))
 
