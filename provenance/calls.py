@@ -1,21 +1,20 @@
-"""Calls as the store holds them: which ones are wanted, their scalar fields, and their details."""
+"""Lists of calls: which ones are wanted, in what order, and what a list shows of each."""
 
 from __future__ import annotations
 
 import base64
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, bindparam
+from sqlalchemy import ColumnElement, bindparam, or_
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.tables import CALLS, FUNCTIONS
-from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFrame, WindowCall
+from chimbuko.provenance.tables import CALLS
+from chimbuko.records import Label
 
 Sort = Literal["severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step"]
-AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 SORTS: tuple[str, ...] = get_args(Sort)
 
 
@@ -41,13 +40,13 @@ class CallFilter:
         """All but the function, as conditions on the table of calls."""
         columns = CALLS.c
         wanted = (
-            (self.label, columns.label.__eq__),
+            (None if self.label is None else self.label == "anomaly", columns.is_anomaly.__eq__),
             (self.program, columns.program.__eq__),
             (self.rank, columns.rank.__eq__),
             (self.thread, columns.thread.__eq__),
             (self.step_min, columns.step.__ge__),
             (self.step_max, columns.step.__le__),
-            (self.time_min_us, columns.exit_us.__ge__),
+            (self.time_min_us, _goes_on_at),
             (self.time_max_us, columns.entry_us.__le__),
             (self.min_severity_us, columns.severity_us.__ge__),
             (self.min_score, columns.score.__ge__),
@@ -70,10 +69,14 @@ def matching_names(pattern: str, names: set[str]) -> set[str]:
     return {name for name in names if expression.fullmatch(name)}
 
 
+def _goes_on_at(time_us: float) -> ColumnElement[bool]:
+    return or_(CALLS.c.is_open, CALLS.c.entry_us + CALLS.c.inclusive_us >= time_us)
+
+
 def of_functions(numbers: list[int]) -> ColumnElement[bool]:
     """Condition on the table of calls: one of these functions."""
     # Written into the statement: a pattern may match more functions than a database takes parameters.
-    return CALLS.c.function_id.in_(bindparam("functions", numbers, expanding=True, literal_execute=True))
+    return CALLS.c.function.in_(bindparam("functions", numbers, expanding=True, literal_execute=True))
 
 
 class CallSummary(msgspec.Struct, frozen=True):
@@ -107,14 +110,9 @@ class CallSummary(msgspec.Struct, frozen=True):
     children: int
     messages_count: int
     left_out: int
-
-
-_NAMED_OTHERWISE = {"id": CALLS.c.event_id, "function": FUNCTIONS.c.name}
-SUMMARY_COLUMNS = tuple(
-    _NAMED_OTHERWISE[name] if name in _NAMED_OTHERWISE else CALLS.c[name]
-    for name in CallSummary.__struct_fields__
-)
-"""What to select from calls joined with functions, in the order of ``CallSummary``."""
+    is_gpu: bool
+    launch_id: str
+    model_version: int
 
 
 class CallPage(msgspec.Struct, frozen=True):
@@ -123,36 +121,6 @@ class CallPage(msgspec.Struct, frozen=True):
     calls: list[CallSummary]
     next: str | None
     """Cursor of the piece that follows; None at the end."""
-
-
-class CallDetails(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of a ``CallRecord`` that are not in its summary, kept together as one blob."""
-
-    call_stack: list[StackFrame]
-    window: list[WindowCall]
-    messages: list[Message]
-    counters: list[CounterValue]
-    node_state: list[CounterValue]
-    metrics: list[CounterValue]
-    launch_stack: list[StackFrame]
-    is_gpu: bool
-    launch_id: str
-    model_version: int
-
-
-_DETAILS_DECODER = msgspec.msgpack.Decoder(CallDetails)
-
-
-def to_summary(row: AnyRow) -> CallSummary:
-    """From a row of ``SUMMARY_COLUMNS``; more columns may follow."""
-    values = dict(zip(CallSummary.__struct_fields__, row, strict=False))
-    return CallSummary(**values | {"label": Label(values["label"])})
-
-
-def to_record(row: AnyRow) -> CallRecord:
-    """From a row of ``SUMMARY_COLUMNS`` and then the details."""
-    details = _DETAILS_DECODER.decode(row[-1])
-    return CallRecord(**msgspec.structs.asdict(to_summary(row)), **msgspec.structs.asdict(details))
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):

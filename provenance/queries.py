@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Self, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Engine, Select, Table, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Engine, Table, and_, case, func, select, tuple_
 
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.messages import FunctionStatistics, RankStatistics
-from chimbuko.provenance.calls import (
-    SORTS,
-    SUMMARY_COLUMNS,
+from chimbuko.messages import FunctionModel, FunctionStatistics, RankStatistics
+from chimbuko.provenance.calls import SORTS, CallFilter, CallPage, Cursor, Sort, matching_names, of_functions
+from chimbuko.provenance.details import Names
+from chimbuko.provenance.numbering import NumberedNames
+from chimbuko.provenance.reading import (
     AnyRow,
-    CallFilter,
-    CallPage,
-    Cursor,
-    Sort,
-    matching_names,
-    of_functions,
-    to_record,
-    to_summary,
+    AnySelect,
+    CallReader,
+    is_call,
+    select_records,
+    select_summaries,
 )
 from chimbuko.provenance.store import open_for_reading, public_url, store_errors
 from chimbuko.provenance.tables import (
     CALLS,
+    COUNTER_STATISTICS,
     DROPPED,
     FUNCTION_STATISTICS,
     FUNCTIONS,
     METADATA,
+    MODELS,
     PROGRAMS,
     RUNS,
     STEPS,
     STREAM_HEALTH,
+    TEXTS,
 )
-from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from chimbuko.records import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
 
-AnySelect: TypeAlias = Select[*tuple[Any, ...]]
 StructType = TypeVar("StructType", bound=msgspec.Struct)
 
 
@@ -69,6 +70,9 @@ class Provenance:
     def __init__(self, engine: Engine, run_id: str | None = None) -> None:
         self._engine = engine
         self.run_id = run_id if run_id is not None else self._newest_run()
+        self._number: int | None = None
+        self._functions = NumberedNames(lambda first: self._numbered(FUNCTIONS, "name", first))
+        self._texts = NumberedNames(lambda first: self._numbered(TEXTS, "text", first))
 
     def __enter__(self) -> Self:
         return self
@@ -96,7 +100,7 @@ class Provenance:
 
     def programs(self) -> dict[int, str]:
         """Program index to name."""
-        statement = select(PROGRAMS.c.program, PROGRAMS.c.name).where(PROGRAMS.c.run_id == self.run_id)
+        statement = select(PROGRAMS.c.program, PROGRAMS.c.name).where(PROGRAMS.c.run == self._run)
         return {row.program: row.name for row in self._rows(statement.order_by(PROGRAMS.c.program))}
 
     def calls(
@@ -121,7 +125,9 @@ class Provenance:
             raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
         if limit < 1:
             raise ConfigError(f"limit {limit}: a page holds at least 1 call")
-        statement = _select_calls(CALLS.c[sort], CALLS.c.id).where(*self._conditions(wanted))
+        statement = select_summaries(CALLS.c[sort].label("sorted_by"), CALLS.c.id).where(
+            *self._conditions(wanted)
+        )
         if cursor is not None:
             statement = statement.where(Cursor.decode(cursor, sort, descending).condition())
         order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
@@ -129,7 +135,8 @@ class Provenance:
         shown = rows[:limit]
         more = len(rows) > limit
         following = Cursor(sort, descending, *shown[-1][-2:]).encode() if more else None
-        return CallPage([to_summary(row) for row in shown], following)
+        reader = self._reader() if shown else None
+        return CallPage([reader.summary(row) for row in shown] if reader else [], following)
 
     def count(self, wanted: CallFilter) -> int:
         """How many calls the filter matches."""
@@ -144,30 +151,64 @@ class Provenance:
         ConfigError
             The run has no such call recorded.
         """
-        conditions = (CALLS.c.run_id == self.run_id, CALLS.c.event_id == event_id)
-        rows = self._rows(_select_calls(CALLS.c.details).where(*conditions))
+        is_this = is_call(event_id)
+        rows = (
+            [] if is_this is None else self._rows(select_records().where(CALLS.c.run == self._run, is_this))
+        )
         if not rows:
             raise ConfigError(
                 f"call {event_id!r}: not recorded in this run; 'chimbuko query' lists those that are"
             )
-        return to_record(rows[0])
+        return self._reader().record(rows[0])
+
+    def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
+        """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
+        order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
+        statement = select_records().where(*self._conditions(wanted)).order_by(*order)
+        with store_errors(self._engine), self._engine.connect() as connection:
+            reader: CallReader | None = None
+            for rows in connection.execute(statement).partitions(at_once):
+                reader = reader or self._reader()
+                yield from map(reader.record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
+        is_this = is_call(record.id)
+        assert is_this is not None
         other_rank = case((CALLS.c.rank == record.rank, 0), else_=1)
         rows = self._rows(
-            _select_calls(CALLS.c.details)
+            select_records()
             .where(
-                FUNCTIONS.c.run_id == self.run_id,
-                FUNCTIONS.c.program == record.program,
-                FUNCTIONS.c.name == record.function,
-                CALLS.c.label == Label.NORMAL.value,
-                CALLS.c.event_id != record.id,
+                CALLS.c.run == self._run,
+                CALLS.c.function == self._number_of(record.program, record.function),
+                ~CALLS.c.is_anomaly,
+                ~is_this,
             )
-            .order_by(other_rank, func.abs(CALLS.c.step - record.step), CALLS.c.event_id)
+            .order_by(other_rank, func.abs(CALLS.c.step - record.step), CALLS.c.rank, CALLS.c.id)
             .limit(1)
         )
-        return to_record(rows[0]) if rows else None
+        return self._reader().record(rows[0]) if rows else None
+
+    def model_of(self, program: int, function: str, version: int) -> FunctionModel | None:
+        """What the detector knew of a function in a version of the global model.
+
+        That is the newest that was kept up to then: one is kept each time that a function has learned much.
+        """
+        model = MODELS.c
+        statement = (
+            select(model.version, model.model)
+            .where(
+                model.run == self._run,
+                model.function == self._number_of(program, function),
+                model.version <= version,
+            )
+            .order_by(model.version.desc())
+            .limit(1)
+        )
+        rows = self._rows(statement)
+        if not rows:
+            return None
+        return FunctionModel(rows[0].version, program, function, zlib.decompress(rows[0].model))
 
     def step_counts(
         self,
@@ -197,7 +238,7 @@ class Provenance:
         """Start of the first and end of the last analysed step, in µs; None before there is one."""
         statement = select(func.min(STEPS.c.start_us), func.max(STEPS.c.end_us))
         # A step without events, before there were any, has no time: 0.
-        statement = statement.where(STEPS.c.run_id == self.run_id, STEPS.c.start_us > 0)
+        statement = statement.where(STEPS.c.run == self._run, STEPS.c.start_us > 0)
         start, end = self._rows(statement)[0]
         return None if start is None else (start, end)
 
@@ -208,7 +249,7 @@ class Provenance:
 
         columns = (STEPS.c.program, STEPS.c.rank, STEPS.c.anomalies)
         counted = (func.count(), func.sum(STEPS.c.severity_us), func.max(STEPS.c.step))
-        statement = select(*columns, *counted).where(STEPS.c.run_id == self.run_id)
+        statement = select(*columns, *counted).where(STEPS.c.run == self._run)
         rows = self._rows(statement.group_by(*columns).order_by(*columns))
         return rank_statistics([tuple(row) for row in rows])
 
@@ -218,8 +259,12 @@ class Provenance:
         numbers = [
             FUNCTION_STATISTICS.c[name] for name in FunctionStatistics.__struct_fields__[len(function) :]
         ]
-        statement = select(*function, *numbers).join_from(FUNCTION_STATISTICS, FUNCTIONS)
-        rows = self._rows(statement.where(FUNCTIONS.c.run_id == self.run_id).order_by(*function))
+        of_function = and_(
+            FUNCTIONS.c.run == FUNCTION_STATISTICS.c.run,
+            FUNCTIONS.c.number == FUNCTION_STATISTICS.c.function,
+        )
+        statement = select(*function, *numbers).join_from(FUNCTION_STATISTICS, FUNCTIONS, of_function)
+        rows = self._rows(statement.where(FUNCTIONS.c.run == self._run).order_by(*function))
         return [FunctionStatistics(*row) for row in rows]
 
     def health(self) -> list[StreamHealth]:
@@ -230,9 +275,26 @@ class Provenance:
         """Metadata of all streams, or of one program or rank."""
         columns = METADATA.c
         wanted = ((columns.program, program), (columns.rank, rank))
-        return self._all(
-            Metadata, METADATA, *(column == value for column, value in wanted if value is not None)
+        conditions = (column == value for column, value in wanted if value is not None)
+        statement = select(columns.program, columns.rank, columns.thread, columns.key, columns.value)
+        rows = self._rows(statement.where(columns.run == self._run, *conditions))
+        texts = self._texts
+        return sorted(
+            (
+                Metadata(program, rank, thread, texts[key], texts[value])
+                for program, rank, thread, key, value in rows
+            ),
+            key=lambda item: (item.program, item.rank, item.thread, item.key),
         )
+
+    def counter_statistics(self) -> list[tuple[int, int, CounterStatistics]]:
+        """Program, rank and the running totals of each of their counters."""
+        statement = select(*COUNTER_STATISTICS.columns).where(COUNTER_STATISTICS.c.run == self._run)
+        rows = self._rows(statement.order_by(*COUNTER_STATISTICS.primary_key))
+        return [
+            (program, rank, CounterStatistics(self._texts[counter], *moments))
+            for _, program, rank, counter, *moments in rows
+        ]
 
     def dropped(self) -> list[Dropped]:
         """Anomalies that were found but not kept, because a spool was full."""
@@ -244,13 +306,36 @@ class Provenance:
             raise StoreError(f"{public_url(self._engine.url)}: holds no run yet")
         return str(rows[0][0])
 
+    @property
+    def _run(self) -> int:
+        """The run's number in the store; -1 where it is not there, or not yet."""
+        if self._number is None:
+            rows = self._rows(select(RUNS.c.number).where(RUNS.c.id == self.run_id))
+            self._number = int(rows[0][0]) if rows else None
+        return -1 if self._number is None else self._number
+
+    def _reader(self) -> CallReader:
+        return CallReader(Names(self._functions, self._texts), self.run().config.detector)
+
+    def _numbered(self, table: Table, name: str, first: int) -> list[tuple[int, str]]:
+        columns = table.c
+        statement = select(columns.number, columns[name])
+        rows = self._rows(statement.where(columns.run == self._run, columns.number >= first))
+        return [(number, name) for number, name in rows]
+
+    def _number_of(self, program: int, function: str) -> int:
+        """A function's number; -1 where it has none."""
+        columns = FUNCTIONS.c
+        one = (columns.run == self._run, columns.program == program, columns.name == function)
+        rows = self._rows(select(columns.number).where(*one))
+        return int(rows[0][0]) if rows else -1
+
     def _conditions(self, wanted: CallFilter) -> list[ColumnElement[bool]]:
-        conditions = [CALLS.c.run_id == self.run_id, *wanted.conditions()]
+        conditions = [CALLS.c.run == self._run, *wanted.conditions()]
         if wanted.function is not None:
-            named = select(FUNCTIONS.c.name, FUNCTIONS.c.id).where(FUNCTIONS.c.run_id == self.run_id)
-            functions = self._rows(named)
-            names = matching_names(wanted.function, {row.name for row in functions})
-            conditions.append(of_functions([row.id for row in functions if row.name in names]))
+            self._functions.refresh()
+            names = matching_names(wanted.function, set(self._functions.values()))
+            conditions.append(of_functions([n for n, name in self._functions.items() if name in names]))
         return conditions
 
     def _all(
@@ -258,8 +343,10 @@ class Provenance:
     ) -> list[StructType]:
         """All rows of a table of this run, as structs with the same field names."""
         columns = [table.c[name] for name in kind.__struct_fields__]
-        statement = select(*columns).where(table.c.run_id == self.run_id, *conditions)
-        return [kind(*row) for row in self._rows(statement.order_by(*table.primary_key))]
+        statement = select(*columns).where(table.c.run == self._run, *conditions)
+        return [
+            msgspec.convert(list(row), kind) for row in self._rows(statement.order_by(*table.primary_key))
+        ]
 
     def _rows(self, statement: AnySelect) -> Sequence[AnyRow]:
         with store_errors(self._engine), self._engine.connect() as connection:
@@ -278,7 +365,3 @@ def open_run(run: RunDirectory) -> Provenance:
     # The file in the folder comes first: the folder may have been moved since its URL was noted.
     url = f"sqlite:///{run.store_path}" if run.store_path.exists() else info.store_url
     return Provenance(open_for_reading(url), info.id)
-
-
-def _select_calls(*more: ColumnElement[Any]) -> AnySelect:
-    return select(*SUMMARY_COLUMNS, *more).join_from(CALLS, FUNCTIONS)

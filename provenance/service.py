@@ -18,8 +18,18 @@ from sqlalchemy import Engine
 
 from chimbuko.broker import broker_from_environment, read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, PROGRAMS, RECORD_ACKS, RECORDS, Frame, FunctionStatistics, RecordBatch
+from chimbuko.messages import (
+    FRAMES,
+    PROGRAMS,
+    RECORD_ACKS,
+    RECORDS,
+    Frame,
+    FunctionModel,
+    FunctionStatistics,
+    RecordBatch,
+)
 from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.provenance.packing import warm_kernels
 from chimbuko.provenance.store import StoreBusy, StoreRefused, close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import StreamHealth
@@ -122,9 +132,10 @@ class WriterService:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
     def _store_state(self) -> None:
-        """Store the latest health and statistics of functions that the frames give."""
+        """Store the latest health and statistics of functions that the frames give, and all models."""
         health: dict[tuple[int, int], StreamHealth] = {}
         functions: dict[tuple[int, str], FunctionStatistics] = {}
+        models: list[FunctionModel] = []
         read_to = self._frames_to
         while entries := read_stream(self._broker, FRAMES, read_to, READ_COUNT, block_ms=1):
             read_to = entries[-1][0]
@@ -133,10 +144,12 @@ class WriterService:
                 functions.update(
                     {(function.program, function.name): function for function in frame.functions}
                 )
+                models += frame.models
         for name, number in cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS)).items():
             self._writer.write_program(int(number), name.decode())
         self._writer.write_health(list(health.values()))
         self._writer.write_function_statistics(list(functions.values()))
+        self._writer.write_models(models)
         self._frames_to = read_to
         self._state_at = time.monotonic()
 
@@ -193,6 +206,7 @@ def main() -> None:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         broker = broker_from_environment()
         engine = open_for_writing(options.store)
+        warm_kernels()
         say_ready(service="provenance")
         run_writer(broker, engine, options.run_id, should_stop)
         close(engine)

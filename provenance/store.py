@@ -34,6 +34,10 @@ class StoreRefused(StoreError):
     """What was to be written holds a value that the database cannot store."""
 
 
+class _Outdated(StoreError):
+    """An earlier version wrote the store."""
+
+
 def open_for_writing(url: str) -> Engine:
     """Open a store, and make it or bring it up to date where needed.
 
@@ -57,12 +61,21 @@ def open_for_writing(url: str) -> Engine:
 def open_for_reading(url: str) -> Engine:
     """Open a store that exists, so that nothing can be written; a writer may be at work meanwhile.
 
+    One that an earlier version wrote is brought up to date before.
+
     Raises
     ------
     StoreError
         There is none, or it cannot be read.
     """
-    parsed = _parse(url)
+    try:
+        return _open_for_reading(_parse(url))
+    except _Outdated:
+        close(open_for_writing(url))
+        return _open_for_reading(_parse(url))
+
+
+def _open_for_reading(parsed: URL) -> Engine:
     if _is_sqlite(parsed):
         path = _path(parsed)
         if not path.is_file():
@@ -215,6 +228,8 @@ def _migrate(connection: Connection) -> None:
 
 def _check_version(connection: Connection) -> None:
     found = _version(connection)
+    if found is not None and found < SCHEMA_VERSION:
+        raise _Outdated
     if found != SCHEMA_VERSION:
         raise _unknown_version(connection, found)
 

@@ -1,10 +1,14 @@
 """Tables of the provenance store, the same on SQLite and PostgreSQL.
 
-A store holds any number of runs, so each row says whose it is. All times are µs since the
-Unix epoch on the trace's clock, as in ``chimbuko.records``.
+A store holds any number of runs, so each row says whose it is, by a small number. Functions and texts are
+numbered within their run. All times are µs since the Unix epoch on the trace's clock, as in
+``chimbuko.records``. What follows from another table is not repeated: a call's node is its stream's, the
+interval of its step stands with the step, its detector with the run.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -12,7 +16,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Double,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -22,19 +25,18 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
-SCHEMA = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-    }
-)
+SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
 
 # Only a column declared INTEGER numbers its rows by itself in SQLite.
 RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _small(name: str) -> Column[int]:
+    """A number of 32 bits."""
+    return Column(name, Integer, nullable=False)
 
 
 def _integer(name: str) -> Column[int]:
@@ -49,18 +51,29 @@ def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
 
 
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _blob(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=False)
+
+
 def _key(name: str) -> Column[int]:
-    return Column(name, BigInteger, primary_key=True)
+    # No table but ``calls`` and ``runs`` numbers its own rows.
+    return Column(name, Integer, primary_key=True, autoincrement=False)
 
 
-def _run_key() -> Column[str]:
-    return Column("run_id", Text, primary_key=True)
+def _keyed(name: str, *columns: Column[Any]) -> Table:
+    """A table whose rows stand in the order of their key, and not once more in an index."""
+    return Table(name, SCHEMA, _key("run"), *columns, sqlite_with_rowid=False)
 
 
 RUNS = Table(
     "runs",
     SCHEMA,
-    Column("id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    _text("id"),
     _text("name"),
     Column("command", JSON, nullable=False),
     _text("state"),
@@ -73,71 +86,67 @@ RUNS = Table(
     _text("version"),
     _integer("trace_bytes"),
     _integer("stored_bytes"),
+    UniqueConstraint("id"),
 )
-"""``RunInfo``; the store's URL is kept without its password."""
+"""``RunInfo``; the store's URL is kept without its password. Other tables name a run by ``number``."""
 
-PROGRAMS = Table("programs", SCHEMA, _run_key(), _key("program"), _text("name"))
+PROGRAMS = _keyed("programs", _key("program"), _text("name"))
 
-FUNCTIONS = Table(
-    "functions",
-    SCHEMA,
-    Column("id", RowNumber, primary_key=True),
-    _text("run_id"),
-    _integer("program"),
-    _text("name"),
-    UniqueConstraint("run_id", "program", "name"),
-)
+FUNCTIONS = _keyed("functions", _key("number"), _small("program"), _text("name"))
+"""Functions of a run, numbered from 0; each stands here once."""
+
+TEXTS = _keyed("texts", _key("number"), _text("text"))
+"""Texts that a run repeats, numbered from 0: names of counters, keys and values of metadata."""
 
 CALLS = Table(
     "calls",
     SCHEMA,
     Column("id", RowNumber, primary_key=True),
-    _text("run_id"),
-    _text("event_id"),
-    _integer("version"),
-    _integer("revision"),
-    Column("is_final", Boolean, nullable=False),
-    _text("label"),
-    _integer("program"),
-    _integer("rank"),
-    _integer("thread"),
-    _text("node"),
-    Column("function_id", RowNumber, ForeignKey("functions.id"), nullable=False),
+    _small("run"),
+    _small("program"),
+    _small("rank"),
+    _small("begin_step"),
+    _small("begin_row"),
+    _small("revision"),
+    _flag("is_final"),
+    _flag("is_anomaly"),
+    _flag("is_open"),
+    _flag("is_gpu"),
+    _small("thread"),
+    _small("function"),
     _integer("entry_us"),
-    _integer("exit_us"),
     _integer("inclusive_us"),
     _integer("exclusive_us"),
-    _integer("step"),
-    _integer("step_start_us"),
-    _integer("step_end_us"),
+    _small("step"),
     _real("score"),
     _real("severity_us"),
     _real("expected_us"),
     _real("spread_us"),
     _integer("seen"),
-    _text("detector"),
-    _text("incident_id"),
-    _integer("depth"),
-    _integer("children"),
-    _integer("messages_count"),
-    _integer("left_out"),
-    Column("details", LargeBinary, nullable=False),
-    UniqueConstraint("run_id", "event_id"),
-    # A label halves the rows at most, so it is not part of the sort orders' indexes.
-    Index("ix_calls_label", "run_id", "label"),
-    Index("ix_calls_severity", "run_id", "severity_us"),
-    Index("ix_calls_score", "run_id", "score"),
-    Index("ix_calls_entry", "run_id", "entry_us"),
-    Index("ix_calls_rank_step", "run_id", "rank", "step"),
-    Index("ix_calls_function", "function_id", "label", "severity_us"),
+    _integer("model_version"),
+    _small("depth"),
+    _small("children"),
+    _small("messages_count"),
+    _small("left_out"),
+    _small("launch_step"),
+    _small("launch_row"),
+    Column("incident_id", Text),
+    _blob("details"),
+    UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
+    # Calls are counted by label out of this one alone.
+    Index("ix_calls_rank_step", "run", "rank", "step", "is_anomaly"),
+    Index("ix_calls_severity", "run", "severity_us"),
+    Index("ix_calls_score", "run", "score"),
+    Index("ix_calls_entry", "run", "entry_us"),
+    Index("ix_calls_function", "run", "function", "is_anomaly", "severity_us"),
 )
-"""``CallRecord``: abnormal calls and normal ones for comparison. ``details`` is msgpack of ``CallDetails``:
-it is read for one call at a time, and as rows of its own would halve the speed of writing."""
+"""``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
+``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``details`` is what
+``provenance.details`` reads: stack, window, messages and counters, of one call at a time; as rows of their
+own they would halve the speed of writing."""
 
-STEPS = Table(
+STEPS = _keyed(
     "steps",
-    SCHEMA,
-    _run_key(),
     _key("program"),
     _key("rank"),
     _key("step"),
@@ -146,15 +155,17 @@ STEPS = Table(
     _integer("calls"),
     _integer("anomalies"),
     _real("severity_us"),
-    # The largest table of a wide run, and nearly all key: kept once, not once more as an index.
-    sqlite_with_rowid=False,
 )
 """``StepCount``."""
 
-STREAM_HEALTH = Table(
+NODE_STATES = _keyed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
+"""Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
+
+MODELS = _keyed("models", _key("function"), Column("version", BigInteger, primary_key=True), _blob("model"))
+"""``FunctionModel``: the row of the detector's table, compressed with zlib."""
+
+STREAM_HEALTH = _keyed(
     "stream_health",
-    SCHEMA,
-    _run_key(),
     _key("program"),
     _key("rank"),
     _text("node"),
@@ -166,35 +177,33 @@ STREAM_HEALTH = Table(
     _integer("anomalies"),
     _integer("gap_steps"),
     Column("losses", JSON, nullable=False),
+    Column("silence", JSON(none_as_null=True)),
 )
 """``StreamHealth``, the latest of each stream."""
 
-METADATA = Table(
-    "metadata",
-    SCHEMA,
-    _run_key(),
+COUNTER_STATISTICS = _keyed(
+    "counter_statistics",
     _key("program"),
     _key("rank"),
-    _key("thread"),
-    Column("key", Text, primary_key=True),
-    _text("value"),
+    _key("counter"),
+    *(_real(name) for name in ("n", "mean", "m2", "m3", "m4", "minimum", "maximum")),
 )
-"""``Metadata``."""
+"""``CounterStatistics``, the latest of each counter of a stream; the counter is the number of a text."""
 
-DROPPED = Table(
+METADATA = _keyed("metadata", _key("program"), _key("rank"), _key("thread"), _key("key"), _small("value"))
+"""``Metadata``; key and value are numbers of texts, for most are the same on all ranks."""
+
+DROPPED = _keyed(
     "dropped",
-    SCHEMA,
-    _run_key(),
     Column("stream", Text, primary_key=True),
     Column("function", Text, primary_key=True),
     _integer("anomalies"),
 )
 """Anomalies that a stream's spool had no room for, since the stream began."""
 
-FUNCTION_STATISTICS = Table(
+FUNCTION_STATISTICS = _keyed(
     "function_statistics",
-    SCHEMA,
-    Column("function_id", RowNumber, ForeignKey("functions.id"), primary_key=True, autoincrement=False),
+    _key("function"),
     _integer("calls"),
     _integer("anomalies"),
     _real("severity_us"),

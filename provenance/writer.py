@@ -2,95 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, select
 
-from chimbuko.messages import FunctionStatistics, RecordBatch
-from chimbuko.packed import unpack
-from chimbuko.provenance.calls import CallDetails, CallSummary
+from chimbuko.errors import StoreError
+from chimbuko.messages import FunctionModel, FunctionStatistics, RecordBatch
+from chimbuko.provenance.numbering import Numbering
+from chimbuko.provenance.packing import CALL_COLUMNS, CALL_KEY, call_rows, node_state_rows, store_records
 from chimbuko.provenance.store import public_url, store_errors
 from chimbuko.provenance.tables import (
     CALLS,
+    COUNTER_STATISTICS,
     DROPPED,
     FUNCTION_STATISTICS,
     FUNCTIONS,
     METADATA,
+    MODELS,
+    NODE_STATES,
     PROGRAMS,
     RUNS,
     STEPS,
     STREAM_HEALTH,
+    TEXTS,
 )
-from chimbuko.records import CallRecord, Metadata, StepCount, StreamHealth
+from chimbuko.provenance.upsert import Upsert
+from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunInfo
 
-
-@dataclass(frozen=True)
-class Upsert:
-    """Inserts rows into a table, or replaces those of the same key."""
-
-    table: Table
-    columns: tuple[str, ...]
-    """What a row holds, in order."""
-    key: tuple[str, ...]
-    newer: str | None = None
-    """Column that decides: a row is replaced only by one with a higher value. None: always."""
-
-    def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write all rows in one go."""
-        # Tuples with the driver's own SQL are twice as fast as dicts through SQLAlchemy (10,600 against
-        # 5,600 anomalies/s on SQLite), and both databases take the same statement.
-        if rows:
-            connection.exec_driver_sql(
-                self._sql("?" if connection.dialect.name == "sqlite" else "%s"), list(rows)
-            )
-
-    def _sql(self, placeholder: str) -> str:
-        table = self.table.name
-        values = ", ".join(placeholder for _ in self.columns)
-        insert = (
-            f"INSERT INTO {table} ({_list(self.columns)}) VALUES ({values}) ON CONFLICT ({_list(self.key)})"
-        )
-        changed = [f'"{name}" = excluded."{name}"' for name in self.columns if name not in self.key]
-        if not changed:
-            return f"{insert} DO NOTHING"
-        condition = f' WHERE excluded."{self.newer}" > {table}."{self.newer}"' if self.newer else ""
-        return f"{insert} DO UPDATE SET {', '.join(changed)}{condition}"
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
-def _whole(table: Table, newer: str | None = None) -> Upsert:
-    """Upsert of all columns, by primary key."""
-    return Upsert(table, tuple(table.columns.keys()), tuple(table.primary_key.columns.keys()), newer)
-
-
-_SCALARS = tuple(name for name in CallSummary.__struct_fields__ if name != "function")
-_scalar_values = attrgetter(*(f"{name}.value" if name == "label" else name for name in _SCALARS))
-_details = attrgetter(*CallDetails.__struct_fields__)
-
-_WRITE_CALLS = Upsert(
-    CALLS,
-    ("run_id", "function_id", "details", *("event_id" if name == "id" else name for name in _SCALARS)),
-    ("run_id", "event_id"),
-    "revision",
-)
-_FUNCTION_KEY = ("run_id", "program", "name")
-_WRITE_FUNCTIONS = Upsert(FUNCTIONS, _FUNCTION_KEY, _FUNCTION_KEY)
-_WRITE_STEPS = _whole(STEPS)
-_WRITE_METADATA = _whole(METADATA)
-_WRITE_DROPPED = _whole(DROPPED, newer="anomalies")
-_WRITE_HEALTH = _whole(STREAM_HEALTH)
-_WRITE_STATISTICS = _whole(FUNCTION_STATISTICS)
-_WRITE_PROGRAMS = _whole(PROGRAMS)
-_WRITE_RUNS = _whole(RUNS)
+_WRITE_CALLS = Upsert(CALLS, CALL_COLUMNS, CALL_KEY, newer=("revision", "severity_us"))
+_WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
+_WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
+_WRITE_STEPS = Upsert.of_all(STEPS)
+_WRITE_METADATA = Upsert.of_all(METADATA)
+_WRITE_DROPPED = Upsert.of_all(DROPPED, "anomalies")
+_WRITE_HEALTH = Upsert.of_all(STREAM_HEALTH)
+_WRITE_STATISTICS = Upsert.of_all(FUNCTION_STATISTICS)
+_WRITE_COUNTERS = Upsert.of_all(COUNTER_STATISTICS, "n")
+_WRITE_MODELS = Upsert.of_all(MODELS)
+_WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
 
 
 class Writer:
@@ -104,48 +59,66 @@ class Writer:
     engine
         A store, from ``open_for_writing``.
     run_id
-        The run that everything written belongs to.
+        The run that everything written belongs to; ``write_run`` comes first.
     """
 
     def __init__(self, engine: Engine, run_id: str) -> None:
         self._engine = engine
         self._run_id = run_id
-        self._function_ids: dict[tuple[int, str], int] = {}
-        self._encoder = msgspec.msgpack.Encoder()
+        self._stored: _StoredRun | None = None
 
     def write(self, batches: Sequence[RecordBatch]) -> None:
-        """Write records, steps, metadata, health, and counts of what was dropped.
+        """Write records, steps, metadata, health, counters, and counts of what was dropped.
 
-        Of several revisions of a call the highest is kept, in whatever order they come.
+        Of several revisions of a call the highest is kept, in whatever order they come; of several reports
+        of one that is still open, all revision 0, the one with the highest severity, which is the latest.
         """
-        steps = [step for batch in batches for step in batch.steps]
-        metadata = [attribute for batch in batches for attribute in batch.metadata]
-        dropped = [
-            (self._run_id, batch.stream, function, anomalies)
-            for batch in batches
-            for function, anomalies in batch.dropped.items()
-        ]
         with self._transaction() as connection:
-            self._write_calls(connection, self._latest(connection, batches))
-            _WRITE_STEPS.write(connection, self._rows(steps))
-            _WRITE_METADATA.write(connection, self._rows(metadata))
-            _WRITE_DROPPED.write(connection, dropped)
-            _WRITE_HEALTH.write(connection, self._health_rows(batch.health for batch in batches))
+            run = self._run(connection)
+            functions = run.functions.of(connection, _functions_in(batches))
+            texts = run.texts.of(connection, _texts_in(batches))
+            calls: list[tuple[Any, ...]] = []
+            states: dict[tuple[int, ...], bytes] = {}
+            for batch in (batch for batch in batches if batch.records.count):
+                names, counters = batch.records.functions, batch.records.counter_names
+                stored = store_records(
+                    batch.records,
+                    {number: functions[batch.health.program, name] for number, name in names.items()},
+                    {number: texts[name,] for number, name in counters.items()},
+                )
+                calls += call_rows(run.number, batch.health, stored)
+                states |= node_state_rows(run.number, batch.health, stored)
+            _WRITE_CALLS.write(connection, calls)
+            _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
+            for upsert, rows in _other_rows(run.number, batches, texts):
+                upsert.write(connection, rows)
 
     def write_health(self, health: Sequence[StreamHealth]) -> None:
         """Write the latest running totals of streams."""
         with self._transaction() as connection:
-            _WRITE_HEALTH.write(connection, self._health_rows(health))
+            _WRITE_HEALTH.write(connection, _health_rows(self._run(connection).number, health))
 
     def write_function_statistics(self, statistics: Sequence[FunctionStatistics]) -> None:
         """Write the latest statistics of functions."""
         with self._transaction() as connection:
-            ids = self._functions(connection, {(function.program, function.name) for function in statistics})
+            run = self._run(connection)
+            numbers = run.functions.of(connection, ((row.program, row.name) for row in statistics))
             rows = [
-                (ids[function.program, function.name], *msgspec.structs.astuple(function)[2:])
-                for function in statistics
+                (run.number, numbers[row.program, row.name], *msgspec.structs.astuple(row)[2:])
+                for row in statistics
             ]
             _WRITE_STATISTICS.write(connection, rows)
+
+    def write_models(self, models: Sequence[FunctionModel]) -> None:
+        """Write what the detector knew of functions, each by the version of the global model."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
+            rows = [
+                (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
+                for model in models
+            ]
+            _WRITE_MODELS.write(connection, rows)
 
     def write_run(self, info: RunInfo) -> None:
         """Write what the run is; again when it has ended."""
@@ -161,7 +134,7 @@ class Writer:
     def write_program(self, program: int, name: str) -> None:
         """Write the name of a program."""
         with self._transaction() as connection:
-            _WRITE_PROGRAMS.write(connection, [(self._run_id, program, name)])
+            _WRITE_PROGRAMS.write(connection, [(self._run(connection).number, program, name)])
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -169,55 +142,81 @@ class Writer:
             with store_errors(self._engine), self._engine.begin() as connection:
                 yield connection
         except BaseException:
-            # Functions that were numbered in a transaction that failed are not in the store.
-            self._function_ids.clear()
+            # What was numbered in a transaction that failed is not in the store.
+            self._stored = None
             raise
 
-    def _latest(self, connection: Connection, batches: Sequence[RecordBatch]) -> list[CallRecord]:
-        """The highest revision of each call."""
-        config = connection.execute(select(RUNS.c.config).where(RUNS.c.id == self._run_id)).scalar()
-        detector = config["detector"] if config else ""
-        records: dict[str, CallRecord] = {}
-        for batch in batches:
-            for record in unpack(batch.records, batch.health, detector):
-                held = records.get(record.id)
-                if held is None or record.revision > held.revision:
-                    records[record.id] = record
-        return list(records.values())
+    def _run(self, connection: Connection) -> _StoredRun:
+        if self._stored is None:
+            number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == self._run_id)).scalar()
+            if number is None:
+                raise StoreError(f"{public_url(self._engine.url)}: holds no run {self._run_id!r} to add to")
+            self._stored = _StoredRun(number, Numbering(FUNCTIONS, number), Numbering(TEXTS, number))
+        return self._stored
 
-    def _write_calls(self, connection: Connection, records: Sequence[CallRecord]) -> None:
-        ids = self._functions(connection, {(record.program, record.function) for record in records})
-        encode = self._encoder.encode
-        rows = [
-            (
-                self._run_id,
-                ids[record.program, record.function],
-                encode(_details(record)),
-                *_scalar_values(record),
-            )
-            for record in records
-        ]
-        _WRITE_CALLS.write(connection, rows)
 
-    def _functions(self, connection: Connection, wanted: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
-        """Numbers of functions in the store; those that are new get one."""
-        missing = sorted(wanted - self._function_ids.keys())
-        _WRITE_FUNCTIONS.write(connection, [(self._run_id, program, name) for program, name in missing])
-        columns = FUNCTIONS.c
-        for program, name in missing:
-            one = (columns.run_id == self._run_id, columns.program == program, columns.name == name)
-            self._function_ids[program, name] = connection.execute(
-                select(columns.id).where(*one)
-            ).scalar_one()
-        return self._function_ids
+@dataclass(frozen=True)
+class _StoredRun:
+    """The run's number in the store, and the numbers given in it."""
 
-    def _health_rows(self, health: Iterable[StreamHealth]) -> list[tuple[Any, ...]]:
-        latest = {(stream.program, stream.rank): stream for stream in health}
-        return [(*row[:-1], _json(row[-1])) for row in self._rows(latest.values())]
+    number: int
+    functions: Numbering
+    """Of (program, name)."""
+    texts: Numbering
 
-    def _rows(self, values: Iterable[StepCount | Metadata | StreamHealth]) -> list[tuple[Any, ...]]:
-        """Values whose fields are the columns of their table, after that of the run."""
-        return [(self._run_id, *msgspec.structs.astuple(value)) for value in values]
+
+def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:
+    for batch in batches:
+        for name in batch.records.functions.values():
+            yield batch.health.program, name
+
+
+def _texts_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[str]]:
+    for batch in batches:
+        for name in batch.records.counter_names.values():
+            yield (name,)
+        for attribute in batch.metadata:
+            yield (attribute.key,)
+            yield (attribute.value,)
+        for counter in batch.counter_statistics:
+            yield (counter.name,)
+
+
+def _other_rows(
+    run: int, batches: Sequence[RecordBatch], texts: Mapping[tuple[str], int]
+) -> Iterator[tuple[Upsert, list[tuple[Any, ...]]]]:
+    """What batches hold beside records, and how it is written."""
+    yield _WRITE_STEPS, [(run, *msgspec.structs.astuple(step)) for batch in batches for step in batch.steps]
+    yield _WRITE_HEALTH, _health_rows(run, (batch.health for batch in batches if batch.is_from_stream))
+    yield (
+        _WRITE_METADATA,
+        [
+            (run, item.program, item.rank, item.thread, texts[item.key,], texts[item.value,])
+            for batch in batches
+            for item in batch.metadata
+        ],
+    )
+    yield (
+        _WRITE_DROPPED,
+        [(run, batch.stream, *dropped) for batch in batches for dropped in batch.dropped.items()],
+    )
+    yield (
+        _WRITE_COUNTERS,
+        [
+            (run, batch.health.program, batch.health.rank, texts[name,], *moments)
+            for batch in batches
+            for name, *moments in map(msgspec.structs.astuple, batch.counter_statistics)
+        ],
+    )
+
+
+def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ...]]:
+    latest = {(stream.program, stream.rank): stream for stream in health}
+    rows = []
+    for stream in latest.values():
+        silence = None if stream.silence is None else _json(stream.silence)
+        rows.append((run, *msgspec.structs.astuple(stream)[:-2], _json(stream.losses), silence))
+    return rows
 
 
 def _json(value: object) -> str:

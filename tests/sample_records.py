@@ -14,6 +14,7 @@ from chimbuko.records import (
     Label,
     Message,
     StackFrame,
+    StepCount,
     StreamHealth,
     WindowCall,
     call_id,
@@ -53,7 +54,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "expected_us": 1_000.0,
         "spread_us": 133.25,
         "seen": 412,
-        "detector": "sstd",
+        "detector": AnalysisConfig().detector,
         "incident_id": "",
         "depth": 1,
         "children": 1,
@@ -109,11 +110,14 @@ def make_run(run_id: str = RUN_ID, **changes: Any) -> RunInfo:
 def make_batch(
     sequence: int = 1, stream: str = "0:1", records: Sequence[CallRecord] = (), **parts: Any
 ) -> RecordBatch:
-    """A batch of one stream that holds nothing but its health, unless ``parts`` say otherwise."""
+    """A batch of one stream that holds records, their steps and its health; ``parts`` say what differs."""
     origins = {(record.program, record.rank, record.node) for record in records} or {(0, 1, "node7")}
     (origin,) = origins
+    intervals = {record.step: (record.step_start_us, record.step_end_us) for record in records}
     usual: dict[str, Any] = {
-        "steps": [],
+        "steps": [
+            StepCount(*origin[:2], step, *interval, 50, 0, 0.0) for step, interval in intervals.items()
+        ],
         "metadata": [],
         "health": StreamHealth(*origin, "reading", sequence, 100, 4800, 48, 2, 0, {}),
         "dropped": {},

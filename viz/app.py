@@ -14,9 +14,10 @@ from flask_socketio import SocketIO
 from werkzeug.exceptions import HTTPException
 
 from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.provenance.calls import as_object
 from chimbuko.provenance.queries import Provenance
 from chimbuko.rundir import RunInfo
-from chimbuko.viz.api import as_object, make_api, rank_text, step_row
+from chimbuko.viz.api import make_api, rank_text, step_row
 from chimbuko.viz.door import Door, error_body
 from chimbuko.viz.feed import Feed, Update
 

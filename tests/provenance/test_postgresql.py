@@ -63,7 +63,7 @@ def test_several_processes_may_make_the_tables_at_once(store_url: str) -> None:
 
 def test_readers_cannot_write(reading: Engine) -> None:
     with pytest.raises(StoreError, match="read-only"), store_errors(reading), reading.begin() as connection:
-        connection.execute(PROGRAMS.insert().values(run_id="r", program=0, name="heat"))
+        connection.execute(PROGRAMS.insert().values(run=1, program=0, name="heat"))
 
 
 def test_a_wrong_password_is_not_repeated(store_url: str) -> None:

@@ -14,7 +14,8 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.messages import RecordBatch
 from chimbuko.moments import Moments
-from chimbuko.provenance.calls import CallDetails, CallFilter, CallSummary, Sort
+from chimbuko.provenance.calls import CallFilter, CallSummary, Sort
+from chimbuko.provenance.details import CallDetails
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.tables import CALLS, FUNCTIONS
@@ -66,7 +67,7 @@ def test_a_summary_has_the_scalar_fields_of_the_record(
     store(written)
     [summary] = provenance.calls(CallFilter()).calls
     assert all(getattr(summary, name) == getattr(written, name) for name in CallSummary.__struct_fields__)
-    details = set(CallDetails.__struct_fields__)
+    details = {*CallDetails.__struct_fields__, "node_state"}
     assert set(CallSummary.__struct_fields__) == set(CallRecord.__struct_fields__) - details
 
 
@@ -170,7 +171,7 @@ def test_a_pattern_may_match_more_functions_than_a_statement_takes_parameters(
     store: Callable[..., None], engine: Engine, provenance: Provenance, record: Record
 ) -> None:
     store(record(function="wanted"))
-    others = [{"run_id": provenance.run_id, "program": 0, "name": f"wanted too {n}"} for n in range(70_000)]
+    others = [{"run": 1, "number": n, "program": 0, "name": f"wanted too {n}"} for n in range(100, 70_100)]
     with engine.begin() as connection:
         connection.execute(FUNCTIONS.insert(), others)
     assert rows(provenance, CallFilter(function="wanted*")) == {0}

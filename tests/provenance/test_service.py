@@ -35,6 +35,7 @@ from chimbuko.provenance.service import STORE_VARIABLE, run_writer
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, StreamHealth
+from chimbuko.rundir import RunInfo
 
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]
@@ -253,10 +254,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_delays_records_and_loses_none(
-    small_disk: Path, broker: redis.Redis, record: Record, batch: Batch, capfd: pytest.CaptureFixture[str]
+    small_disk: Path,
+    broker: redis.Redis,
+    record: Record,
+    batch: Batch,
+    run_info: Callable[..., RunInfo],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     url = f"sqlite:///{small_disk / 'provenance.sqlite'}"
     engine = open_for_writing(url)
+    Writer(engine, "r").write_run(run_info("r"))
     said = ""
 
     def is_said(text: str) -> bool:
@@ -288,7 +295,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     good, other = numbered(batch, record, range(1, 3))
-    send(broker, good, batch(2, records=[record(row=99, exit_us=1 << 63)]))
+    send(broker, good, batch(2, records=[record(row=99, entry_us=1 << 63, exit_us=1 << 63)]))
     broker.xadd(RECORDS, {PAYLOAD: b"\xc1 no message"})
     send(broker, msgspec.structs.replace(other, sequence=3))
     with running(broker, engine, provenance.run_id):

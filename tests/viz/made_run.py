@@ -250,7 +250,7 @@ def _record(
         expected_us=expected,
         spread_us=expected / 15,
         seen=200 * (step + 1),
-        detector="sstd",
+        detector=AnalysisConfig().detector,
         incident_id="",
         depth=2,
         children=2,
@@ -267,8 +267,8 @@ def _record(
             CounterValue("Message size sent to all nodes", 8_192, entry + inclusive // 3 + 5, window[6].id)
         ],
         node_state=[
-            CounterValue("monitoring: System load", 12 if is_anomaly else 3, start, ""),
-            CounterValue("monitoring: Page faults (minor)", chance.randint(0, 400), start, ""),
+            CounterValue("monitoring: System load", 3 + (rank + step) % 10, start, ""),
+            CounterValue("monitoring: Page faults (minor)", 100 * rank + step, start, ""),
         ],
         left_out=0,
         metrics=[],

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.calls import CallFilter, as_object
 from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.viz.api import as_object
 from chimbuko.viz.app import create_app
 from chimbuko.viz.arguments import STATISTICS
 from chimbuko.viz.feed import Feed

@@ -1,0 +1,141 @@
+"""Prepares the records of a batch for the store: numbers of the store's own, details as few bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.packed import COUNTER, MEMBER, PARTS, PackedRecords
+from chimbuko.provenance.kernels.pack import COUNTS_BYTES, ROW_BYTES, pack_details, pack_node_states
+from chimbuko.provenance.store import StoreRefused
+from chimbuko.records import StreamHealth
+
+Rows = np.recarray[Any, Any]
+
+
+CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
+_FLAGS = ("is_final", "is_anomaly", "is_gpu")
+_FROM_HEAD = (
+    *(
+        "begin_step",
+        "begin_row",
+        "revision",
+        "thread",
+        "function",
+        "entry_us",
+        "exclusive_us",
+        "step",
+        "score",
+    ),
+    *("severity_us", "expected_us", "spread_us", "seen", "model_version", "depth", "children"),
+    *("messages_count", "left_out", "launch_step", "launch_row"),
+)
+"""Columns that a record's head has as they are."""
+CALL_COLUMNS = ("run", "program", "rank", "details", "inclusive_us", "is_open", *_FLAGS, *_FROM_HEAD)
+"""What ``call_rows`` gives, in order."""
+
+
+@dataclass(frozen=True)
+class StoredRecords:
+    """Records of one stream, as the store holds them."""
+
+    heads: Rows
+    """HEAD[records]; functions are numbers of the store."""
+    details: list[bytes]
+    """What ``provenance.details.read_details`` reads."""
+    node_states: list[bytes]
+    """What ``provenance.details.read_node_state`` reads."""
+
+
+def store_records(
+    records: PackedRecords, functions: Mapping[int, int], counters: Mapping[int, int]
+) -> StoredRecords:
+    """Records with the store's numbers of functions and counters, in place of the stream's.
+
+    Parameters
+    ----------
+    functions, counters
+        The stream's number to the store's.
+
+    Raises
+    ------
+    StoreRefused
+        The arrays do not fit together: a function or counter without a name, or too few or many rows.
+    """
+    try:
+        heads = _renumbered(records.head_rows(), "function", functions)
+        rows = {part: records.rows(part).view(np.recarray) for part in PARTS}
+    except ValueError as error:
+        raise StoreRefused(f"records that are cut short ({error})") from None
+    for part, dtype in PARTS.items():
+        if len(rows[part]) != heads[part].sum() or (heads[part] < 0).any():
+            raise StoreRefused(f"{len(rows[part])} rows of {part} where the records say {heads[part].sum()}")
+        if dtype is MEMBER:
+            rows[part] = _renumbered(rows[part], "function", functions)
+        elif dtype is COUNTER:
+            rows[part] = _renumbered(rows[part], "counter", counters)
+    node_state = rows.pop("node_state")
+    rows_in_all = sum(len(part) for part in rows.values())
+    return StoredRecords(
+        heads,
+        _packed(lambda *into: pack_details(heads, *rows.values(), *into), len(heads), rows_in_all),
+        _packed(lambda *into: pack_node_states(heads, node_state, *into), len(heads), len(node_state)),
+    )
+
+
+def call_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table of calls, with ``CALL_COLUMNS``."""
+    heads = stored.heads
+    is_open = heads.exit_us == 0
+    so_far_us = np.rint(heads.expected_us + heads.severity_us)
+    inclusive_us = np.where(is_open, so_far_us, heads.exit_us - heads.entry_us).astype(np.int64)
+    return zip(
+        repeat(run),
+        repeat(stream.program),
+        repeat(stream.rank),
+        stored.details,
+        inclusive_us.tolist(),
+        is_open.tolist(),
+        *(heads[name].astype(np.bool_).tolist() for name in _FLAGS),
+        *(heads[name].tolist() for name in _FROM_HEAD),
+        strict=False,
+    )
+
+
+def node_state_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> dict[tuple[int, ...], bytes]:
+    """By run, program, rank and step, the state of the node; all records of a step saw the same."""
+    heads = stored.heads
+    steps = zip(heads.step.tolist(), heads.node_state.tolist(), stored.node_states, strict=True)
+    return {(run, stream.program, stream.rank, step): state for step, watched, state in steps if watched}
+
+
+def warm_kernels() -> None:
+    """Compile and load the kernels, off the path of any record."""
+    store_records(PackedRecords(), {}, {})
+
+
+def _renumbered(rows: Rows, field: str, numbers: Mapping[int, int]) -> Rows:
+    known = np.array(sorted(numbers), np.int64)
+    if not np.isin(rows[field], known).all():
+        raise StoreRefused(f"a {field} without a name")
+    renumbered = rows.copy()
+    if len(rows):
+        stored = np.array([numbers[number] for number in known.tolist()], np.int32)
+        renumbered[field] = stored[np.searchsorted(known, rows[field])]
+    return renumbered
+
+
+def _packed(
+    pack: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], None], records: int, rows: int
+) -> list[bytes]:
+    """What a kernel writes for each record."""
+    out = np.empty(COUNTS_BYTES * records + ROW_BYTES * rows, np.uint8)
+    ends = np.zeros(records + 1, np.int64)
+    pack(out, ends[1:])
+    written = out[: ends[-1]].tobytes()
+    return [written[start:end] for start, end in pairwise(ends.tolist())]

@@ -1,0 +1,134 @@
+"""A store that an earlier version wrote holds the same after it was brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, MetaData
+
+from chimbuko.errors import StoreError
+from chimbuko.messages import FunctionStatistics
+from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.queries import Dropped, Provenance
+from chimbuko.provenance.store import open_for_reading, open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from tests.sample_records import RUN_ID, make_batch, make_record, make_run
+
+FIRST_LAYOUT = Path(__file__).parent.parent / "data" / "store_0001.sql"
+"""Two runs of the same content, as Chimbuko 0.1 wrote them."""
+NOT_KEPT_THEN = {"metrics": [], "model_version": 0, "detector": "sstd"}
+BARE = {"call_stack": [], "window": [], "messages": [], "counters": [], "node_state": []}
+
+
+def records() -> list[CallRecord]:
+    return [
+        make_record(row=0, **NOT_KEPT_THEN),
+        make_record(row=1, label=Label.NORMAL, function="MPI_Recv()", **NOT_KEPT_THEN),
+        make_record(
+            row=2, step=4, revision=2, is_final=False, left_out=0, score=6.000000000000001, **NOT_KEPT_THEN
+        ),
+        make_record(row=5, program=1, rank=0, node="node8", function="main", **BARE, **NOT_KEPT_THEN),
+    ]
+
+
+@pytest.fixture
+def first_layout(any_store_url: str, tmp_path: Path) -> str:
+    """A store of the first layout, on each kind of database in turn."""
+    written = tmp_path / "written.sqlite"
+    with sqlite3.connect(written) as connection:
+        connection.executescript(FIRST_LAYOUT.read_text())
+    connection.close()
+    source = sqlalchemy.create_engine(f"sqlite:///{written}")
+    target = sqlalchemy.create_engine(any_store_url)
+    migrate(target, "0001")
+    tables = MetaData()
+    with source.connect() as reading, target.begin() as writing:
+        tables.reflect(reading)
+        for table in tables.sorted_tables:
+            if table.name != "alembic_version":
+                rows = [dict(row._mapping) for row in reading.execute(table.select())]
+                writing.execute(table.insert(), rows)
+    source.dispose()
+    target.dispose()
+    return any_store_url
+
+
+def migrate(engine: Engine, version: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "chimbuko.provenance:migrations")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)
+
+
+def test_a_store_of_the_first_layout_is_brought_up_to_date(first_layout: str) -> None:
+    open_for_writing(first_layout).dispose()
+    for run_id, started_us in (("older", 1_000_000), (RUN_ID, 2_000_000)):
+        with Provenance(open_for_reading(first_layout), run_id) as provenance:
+            check(provenance, started_us)
+
+
+def check(provenance: Provenance, started_us: int) -> None:
+    """All that the first layout held is there."""
+    wanted = {record.id: record for record in records()}
+    found = provenance.calls(CallFilter(label=None)).calls
+    assert {call.id for call in found} == wanted.keys()
+    for event_id, record in wanted.items():
+        assert provenance.call(event_id) == record
+    run = provenance.run()
+    assert (run.started_us, run.config.detector, run.command) == (started_us, "sstd", make_run().command)
+    assert provenance.programs() == {0: "heat"}
+    assert provenance.step_counts() == [
+        StepCount(0, 1, 3, 1_000_000, 2_000_000, 50, 1, 7000.0),
+        StepCount(0, 1, 4, 1_000_000, 2_000_000, 60, 1, 7000.0),
+        StepCount(1, 0, 3, 1_000_000, 2_000_000, 9, 1, 7000.0),
+    ]
+    assert provenance.health() == [
+        StreamHealth(0, 1, "node7", "reading", 1, 100, 4800, 48, 2, 0, {}),
+        StreamHealth(1, 0, "node8", "ended", 1, 10, 480, 9, 1, 0, {"rows": 2}),
+    ]
+    assert provenance.metadata() == [
+        Metadata(0, 1, 0, "CPU Cores", "2"),
+        Metadata(0, 1, 0, "Hostname", "node7"),
+        Metadata(1, 0, 0, "CPU Cores", "2"),
+        Metadata(1, 0, 0, "Hostname", "node8"),
+    ]
+    assert provenance.dropped() == [Dropped("0:1", "MPI_Recv()", 3)]
+    assert provenance.function_statistics() == [
+        FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0),
+        FunctionStatistics(0, "never recorded", 3, 1, 7.5, 1.5, 0.5, 1.0, 2.0, 2.5, 3.0),
+    ]
+
+
+def test_a_run_that_was_brought_up_to_date_can_be_written_on(first_layout: str) -> None:
+    engine = open_for_writing(first_layout)
+    writer = Writer(engine, RUN_ID)
+    later = make_record(row=2, step=4, revision=3, detector="sstd")
+    writer.write([make_batch(2, records=[later, make_record(row=9, detector="sstd")])])
+    with Provenance(open_for_reading(first_layout), RUN_ID) as provenance:
+        assert provenance.call(later.id) == later
+        assert provenance.call("0:1:3:9") == make_record(row=9, detector="sstd")
+        assert provenance.count(CallFilter(label=None)) == len(records()) + 1
+    engine.dispose()
+
+
+def test_a_store_is_brought_up_to_date_when_it_is_read(first_layout: str) -> None:
+    with Provenance(open_for_reading(first_layout), RUN_ID) as provenance:
+        check(provenance, 2_000_000)
+
+
+def test_a_store_that_cannot_be_brought_up_to_date_says_so(
+    first_layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sqlalchemy.create_engine(first_layout)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0000'")
+    engine.dispose()
+    with pytest.raises(StoreError, match="has the layout 0000"):
+        open_for_reading(first_layout)
