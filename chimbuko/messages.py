@@ -10,6 +10,7 @@ import msgspec
 from chimbuko.packed import PackedRecords
 from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.tables import PackedTable
 from chimbuko.trace.schema import StreamNames
 
 DELTAS = "chimbuko:deltas"
@@ -64,8 +65,7 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     """Functions that this delta mentions for the first time."""
     rows: bytes
     """int64 function numbers."""
-    table: bytes
-    """float64 rows of the profile table."""
+    table: PackedTable
     steps: list[StepCount]
     health: list[StreamHealth]
 
@@ -78,7 +78,7 @@ class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
     """Last epoch that every stream has ended; only lockstep needs it."""
     names: list[FunctionName]
     rows: bytes
-    table: bytes
+    table: PackedTable
     merged: dict[str, tuple[int, int]]
     """Agent to the (incarnation, sequence) of its last delta that is in this version."""
 
