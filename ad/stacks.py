@@ -116,7 +116,7 @@ class CallStacks:
         self._note_names(names)
         is_gap = self._note_gap(step.step)
         self.carried = stack.carry_open(
-            self.calls, self.threads, self._progress, stack.UNKNOWN if is_gap else 0
+            self.calls, self.threads, self._progress, self.losses, stack.UNKNOWN if is_gap else 0
         )
         self._reserve_calls(self.carried + len(step.events) + 1)
         messages = len(step.comms)

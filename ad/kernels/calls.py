@@ -20,9 +20,9 @@ from chimbuko.ad.kernels.stack import (
     FIRST,
     LOST,
     LOST_EXIT,
+    MAX_DEPTH,
     MAX_THREAD_ID,
     MAX_UNNAMED_TIMERS,
-    MAX_UNWIND,
     NEED_THREADS,
     NEED_TIMERS,
     NEVER,
@@ -252,7 +252,7 @@ def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArr
     """
     call = top
     looked = 0
-    while call != NONE and calls[call].function != function and looked < MAX_UNWIND:
+    while call != NONE and calls[call].function != function and looked < MAX_DEPTH:
         call = calls[call].parent
         looked += 1
     if call == NONE or calls[call].function != function:

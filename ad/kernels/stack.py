@@ -46,8 +46,9 @@ MAX_TIMERS = 1 << 20
 MAX_UNNAMED_TIMERS = 1 << 16
 """Every table has a row for each timer up to the highest, so an id without a name must not be absurd:
 2^20 rows would cost each step 0.05 s and the process 300 MB."""
-MAX_UNWIND = 1 << 10
-"""How many open calls an unmatched EXIT may look through: bounds the work per damaged row."""
+MAX_DEPTH = 1 << 12
+"""A deeper stack at the end of a step is not real: calls whose EXITs were lost pile up under one that does
+not end. Its inner half is given up. An unmatched EXIT looks through so many open calls."""
 
 DONE = 0
 NEED_THREADS = 1
@@ -127,13 +128,22 @@ def new_thread(
 
 
 @njit(cache=True, nogil=True)
-def carry_open(calls: Table, threads: Table, progress: npt.NDArray[np.int64], doubts: int) -> int:
+def carry_open(
+    calls: Table,
+    threads: Table,
+    progress: npt.NDArray[np.int64],
+    losses: npt.NDArray[np.int64],
+    doubts: int,
+) -> int:
     """Move the open calls to the front of the table, in order, and give them ``doubts``; returns how many."""
     kept = 0
     for number in range(progress[THREADS]):
         # Ties name rows of the table as it was.
         threads[number].tie_time = 0
         call = threads[number].top
+        if call != NONE and calls[call].depth >= MAX_DEPTH:
+            call = _give_up_inner_half(call, calls, losses)
+            threads[number].top = call
         while call != NONE:
             kept += 1
             call = calls[call].parent
@@ -158,3 +168,16 @@ def carry_open(calls: Table, threads: Table, progress: npt.NDArray[np.int64], do
             threads[number].top = np.searchsorted(is_open, threads[number].top)
     progress[CALLS] = kept
     return kept
+
+
+@njit(cache=True, nogil=True)
+def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
+    """Innermost call of what is left of a stack that is too deep; none of that is certain."""
+    call = top
+    while call != NONE:
+        if calls[call].depth >= MAX_DEPTH // 2:
+            losses[LOST_EXIT] += 1
+            top = calls[call].parent
+        calls[call].doubts |= UNCERTAIN
+        call = calls[call].parent
+    return top

@@ -15,6 +15,7 @@ from tests.reference.traces import (
     START_US,
     UNNAMED_TIMER,
     MadeTrace,
+    Rows,
     damaged_traces,
     made_names,
     traces,
@@ -205,6 +206,33 @@ def test_threads_known_from_counters_only_have_room_for_messages() -> None:
     stacks.build(step_of(events, comms=[[0, RANK, 0, 2, 0, 1, 8, START_US]], counters=counters), made_names())
     assert stacks.message_calls.tolist() == [0]
     assert stacks.counter_calls.tolist() == list(range(9))
+
+
+def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
+    """Each step enters ``solve`` again and again, and never leaves it."""
+    lost = 3 * stack.MAX_DEPTH
+    rows = [[0, RANK, 0, 0, 0, START_US], *([0, RANK, 0, 0, 1, START_US + i] for i in range(lost))]
+    rows.append([0, RANK, 0, 1, 0, START_US + lost])
+    steps = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
+    nothing: list[Rows] = [[] for _ in steps]
+    stacks = compare(MadeTrace(steps, nothing, nothing, list(range(len(steps)))))
+    assert stacks.losses[stack.LOST_EXIT] == lost
+    assert stacks.losses[stack.EXIT_WITHOUT_ENTRY] == 0
+    assert stacks.calls.exit[0] == START_US + lost
+    # What is open does not grow with what was lost.
+    assert stacks.carried <= stack.MAX_DEPTH + 1
+
+
+def test_stack_that_is_too_deep_loses_its_inner_half() -> None:
+    chance = np.random.default_rng(4)
+    rows = []
+    for i in range(3 * stack.MAX_DEPTH):
+        is_deepening = i < 1.5 * stack.MAX_DEPTH
+        kind, thread = (0, 0) if is_deepening else (int(chance.integers(2)), int(chance.integers(2)))
+        rows.append([0, RANK, thread, kind, int(chance.choice(4)), START_US + i])
+    middle = len(rows) // 2
+    stacks = compare(MadeTrace([rows[:middle], rows[middle:]], [[], []], [[], []], [0, 1]))
+    assert stacks.losses[stack.LOST_EXIT] > stack.MAX_DEPTH // 2
 
 
 def test_no_more_threads_than_the_limit() -> None:

@@ -72,6 +72,8 @@ class SlowStacks:
 
     def build(self, step: TraceStep, names: StreamNames) -> None:
         self._names = names
+        for thread in self.threads.values():
+            self._make_room(thread)
         self.calls = [call for call in self.calls if not call.is_over]
         self.carried = len(self.calls)
         if step.step != self._expected:
@@ -193,8 +195,18 @@ class SlowStacks:
         thread.stack.append(call)
         self.calls.append(call)
 
+    def _make_room(self, thread: SlowThread) -> None:
+        """A stack that is too deep loses its inner half."""
+        if len(thread.stack) <= stack.MAX_DEPTH:
+            return
+        while len(thread.stack) > stack.MAX_DEPTH // 2:
+            thread.stack.pop().is_over = True
+            self.losses[stack.LOST_EXIT] += 1
+        for call in thread.stack:
+            self._distrust(call)
+
     def _leave(self, thread: SlowThread, function: int, time: int, suspect: bool) -> bool:
-        in_reach = thread.stack[-1 - stack.MAX_UNWIND :]
+        in_reach = thread.stack[-1 - stack.MAX_DEPTH :]
         if function not in [call.function for call in in_reach]:
             self.losses[stack.EXIT_WITHOUT_ENTRY] += 1
             self._distrust(thread.top)
