@@ -87,13 +87,27 @@ def _judge(
             f"The run's broker has not answered for {broker_lost_s:.0f} s. "
             "Shown: what was known then. Is the run's machine up? The page goes on by itself."
         )
+    silent = _silent(tally)
     if silence_s > max(STALE_AFTER_S, STALE_AFTER_PERIODS * run.config.period_us / 1e6):
         last = max((row.last_step for row in tally.ranks.values()), default=None)
         said = "No step yet" if last is None else f"No step for {silence_s:.0f} s (last: {last:,})"
-        return "stale", f"{said}. The application ended, hangs, or its agents are silent: see the run's logs."
+        why = silent or "The application ended, hangs, or its agents are silent: see the run's logs."
+        return "stale", f"{said}. {why}"
     if lag_us is not None and lag_us > BEHIND_AFTER_S * 1e6:
         return "behind", f"Analysis {lag_us / 1e6:.0f} s behind the application."
-    return "live", ""
+    return "live", silent
+
+
+def _silent(tally: Tally) -> str:
+    """Which ranks give no step, and what the first of them is in; empty where there is none."""
+    silences = [(place, held.silence) for place, held in sorted(tally.health.items()) if held.silence]
+    if not silences:
+        return ""
+    (program, rank), silence = silences[0]
+    function = silence.function.partition(" [")[0]
+    doing = f"it is in {function}" if function else "it is in no call that is known"
+    others = f" {len(silences) - 1} more are silent." if silences[1:] else ""
+    return f"Rank {program}:{rank} gives no step, {doing}.{others}"
 
 
 def _end(run: RunInfo) -> str:

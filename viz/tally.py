@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.records import SILENT, StepCount, StreamHealth
 
 RankKey = tuple[int, int]
 Statistic = Literal["mean", "stddev", "maximum", "minimum", "total"]
@@ -82,7 +82,11 @@ class Tally:
                 changed = True
         for stream in health:
             last = self.health.get((stream.program, stream.rank))
-            if last is None or (stream.steps, stream.rows) > (last.steps, last.rows) or _ended(last, stream):
+            if (
+                last is None
+                or (stream.steps, stream.rows) > (last.steps, last.rows)
+                or _went_on(last, stream)
+            ):
                 self.health[stream.program, stream.rank] = stream
                 changed = True
         self.version += changed
@@ -115,6 +119,8 @@ def _value(row: RankStatistics, statistic: Statistic) -> float:
     return value
 
 
-def _ended(old: StreamHealth, new: StreamHealth) -> bool:
-    """Same totals, but the stream has gone on to another state."""
-    return (new.steps, new.rows) == (old.steps, old.rows) and old.state == "reading" != new.state
+def _went_on(old: StreamHealth, new: StreamHealth) -> bool:
+    """Same totals, but the stream has gone on to another state; back to reading it goes with a step only."""
+    states = ("reading", SILENT)
+    is_on = old.state in states and new.state not in states[: states.index(old.state) + 1]
+    return (new.steps, new.rows) == (old.steps, old.rows) and is_on

@@ -11,9 +11,11 @@ import redis
 
 from chimbuko.broker import read_stream
 from chimbuko.messages import FRAMES, Frame
-from chimbuko.records import StreamHealth
+from chimbuko.records import Silence, StreamHealth
 
 WAIT_MS = 100
+
+MOST_NAMED = 3
 
 _frames = msgspec.msgpack.Decoder(Frame)
 
@@ -60,8 +62,15 @@ class Progress:
         calls = sum(stream.calls for stream in streams)
         steps = sum(stream.steps for stream in streams)
         anomalies = sum(stream.anomalies for stream in streams)
-        return f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies"
+        silent = [f"{s.program}:{s.rank} {silence_text(s.silence)}" for s in streams if s.silence]
+        told = f" · {len(silent)} silent: {', '.join(silent[:MOST_NAMED])}" if silent else ""
+        return f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies{told}"
 
     def _clear(self) -> None:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
+
+
+def silence_text(silence: Silence) -> str:
+    """What a silent rank is in, as far as is known."""
+    return f"in {silence.function.partition(' [')[0]}" if silence.function else "outside of all calls"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from chimbuko.records import SILENT, Silence
 from chimbuko.rundir import RunInfo
 from chimbuko.viz.status import Status, status
 from chimbuko.viz.tally import Tally
@@ -91,3 +92,28 @@ def test_unknown_loss_is_not_zero_loss(finished: MadeRun) -> None:
     lossy = judged(finished, steps=30)
     assert lossy.loss == pytest.approx(4 / 150)
     assert lossy.losses == {"rows": 3, "steps": 4}
+
+
+def test_silent_ranks_are_named_with_what_they_are_in(finished: MadeRun) -> None:
+    info = msgspec.structs.replace(finished.directory.read_info(), state="running", started_us=ZERO_US)
+    tally = Tally()
+    for step in range(10):
+        tally.add_frame(finished.frame(step, step))
+    reading = tally.health[0, 1]
+    silence = Silence(ZERO_US, "MPI_Recv() [{solver.c} {12,0}]", ZERO_US)
+    silent = msgspec.structs.replace(reading, state=SILENT, silence=silence)
+    now_us = ZERO_US + 10 * STEP_US
+
+    def shown() -> Status:
+        return status(tally, info, now_us, silence_s=0.1, broker_lost_s=None)
+
+    tally.add_totals([], [], [silent])
+    assert shown().sentence == "Rank 0:1 gives no step, it is in MPI_Recv()."
+    assert shown().ranks_reporting == 4
+    tally.add_totals([], [], [reading])
+    assert shown().sentence, "older news do not wake a rank"
+    tally.add_totals([], [], [msgspec.structs.replace(reading, steps=reading.steps + 1)])
+    assert (shown().sentence, shown().ranks_reporting) == ("", 5)
+    tally.add_totals([], [], [msgspec.structs.replace(silent, steps=reading.steps + 1)])
+    tally.add_totals([], [], [msgspec.structs.replace(reading, steps=reading.steps + 1, state="broken")])
+    assert tally.health[0, 1].state == "broken"
