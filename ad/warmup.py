@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.flightrecorder import FlightRecorder, read_steps, steps_between
+from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 
 def warm_kernels(config: AnalysisConfig | None = None) -> None:
     """Run all kernels once; afterwards no step of a stream compiles anything."""
     analysis = StreamAnalysis(StreamIdentity(0, 0, ""), config or AnalysisConfig())
     names = StreamNames(timers={0: "main", 1: "MPI_Send"}, counters={0: "TIME"})
-    for number in range(2):
-        analysis.analyse(_small_step(number), names)
-        learned = analysis.hand_out(number)
-        analysis.take_model(learned.table, number, number)
+    with TemporaryDirectory() as folder:
+        open_calls = OpenCallsFile(Path(folder) / "open-calls")
+        recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
+        for number in range(2):
+            step = _small_step(number)
+            recorder.append(step, open_calls.entries(EventType.ENTRY))
+            result = analysis.analyse(step, names)
+            open_calls.tell(analysis.stacks, result.count)
+            learned = analysis.hand_out(number)
+            analysis.take_model(learned.table, number, number)
+        steps_between(read_steps(Path(folder) / "recorder"), 2_000_001, 3_000_000, names)
     analysis.finish()
 
 
