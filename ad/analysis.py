@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from chimbuko.ad.additions import CallLaunches, CallMetrics
+from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
-from chimbuko.ad.detectors import Judgement
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.report import ReportedCalls, Reports
-from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.statistics import Learned
-from chimbuko.ad.stepview import StepView, StreamIdentity
-from chimbuko.ad.windows import Windows
+from chimbuko.ad.windows import StepFacts, Windows
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
-from chimbuko.packed import PackedRecords, pack
-from chimbuko.records import Label, StepCount, StreamHealth
+from chimbuko.packed import PackedRecords
+from chimbuko.records import StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -49,7 +51,8 @@ class StreamAnalysis:
         self._detection = Detection(config)
         self._stacks = CallStacks(identity.rank, last_step)
         self._reported = ReportedCalls()
-        self._windows = Windows(identity, config)
+        self._counters = Counters(identity.rank, config.watched_counters)
+        self._windows = Windows(config)
         self._model_version = 0
         self._interval_us = 0, 0
         self._steps = 0
@@ -62,32 +65,36 @@ class StreamAnalysis:
         """Analyse the next step of the stream."""
         stacks = self._stacks
         stacks.build(step, names)
+        self._counters.read(step, names)
         completed, selection = self._detection.step(stacks, names)
         selection = self._reported.complete(selection, stacks)
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = step.interval_us() or (end_us, end_us)
-        anomalies = set(selection.rows[selection.is_anomaly].tolist())
-        selected = {
-            row: (Label.ANOMALY if row in anomalies else Label.NORMAL, _judgement(selection, at))
-            for at, row in enumerate(selection.rows.tolist())
-        }
-        view = StepView(step, names, stacks, anomalies, self._interval_us, self._identity, self._config)
-        records = pack(self._windows.step(view, selected))
+        facts = StepFacts(
+            step.step,
+            self._interval_us,
+            self._model_version,
+            self._counters.node_state,
+            np.zeros(len(stacks.threads), np.uint8),
+        )
+        metrics, launches = CallMetrics.none(len(selection.rows)), CallLaunches.none(len(selection.rows))
+        records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
+        anomalies = int(selection.is_anomaly.sum())
         severity_us = float(selection.severity_us[selection.is_anomaly].sum())
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes
         self._calls += completed
-        self._anomalies += len(anomalies)
+        self._anomalies += anomalies
         count = StepCount(
             program=self._identity.program,
             rank=self._identity.rank,
             step=step.step,
-            start_us=view.start_us,
-            end_us=view.end_us,
+            start_us=self._interval_us[0],
+            end_us=self._interval_us[1],
             calls=completed,
-            anomalies=len(anomalies),
+            anomalies=anomalies,
             severity_us=severity_us,
         )
         return StepResult(records, count)
@@ -103,7 +110,7 @@ class StreamAnalysis:
 
     def finish(self) -> PackedRecords:
         """Final revisions of records whose window did not fill; for the end of the stream."""
-        return pack(self._windows.finish())
+        return self._windows.finish()
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time; see ``StreamStatistics``."""
@@ -130,13 +137,3 @@ class StreamAnalysis:
             losses=self._stacks.lost(),
         )
         return own if self._before is None else own.after(self._before)
-
-
-def _judgement(selection: Selection, at: int) -> Judgement:
-    return Judgement(
-        score=float(selection.score[at]),
-        severity_us=float(selection.severity_us[at]),
-        expected_us=float(selection.expected_us[at]),
-        spread_us=float(selection.spread_us[at]),
-        seen=int(selection.seen[at]),
-    )

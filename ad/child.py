@@ -15,9 +15,9 @@ from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.flightrecorder import FlightRecorder
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.spool import SpoolWriter
-from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH

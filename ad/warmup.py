@@ -9,8 +9,8 @@ import numpy as np
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.flightrecorder import FlightRecorder, read_steps, steps_between
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
-from chimbuko.ad.stepview import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 

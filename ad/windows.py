@@ -7,226 +7,325 @@ neighbours of each call that is still open, and the records whose window has not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from chimbuko.ad.detectors import Judgement
-from chimbuko.ad.stepview import Neighbour, StepView, StreamIdentity
+from chimbuko.ad.additions import CallLaunches, CallMetrics, table
+from chimbuko.ad.kernels import held as held_calls
+from chimbuko.ad.kernels import windows as kernels
+from chimbuko.ad.kernels.held import EMPTY, HELD, MAX_COUNTERS, Here, Marks, Pool
+from chimbuko.ad.kernels.stack import CALL, NONE, THREAD, Table
+from chimbuko.ad.kernels.windows import MAX_FRAMES, WINDOW, About, Chosen, Out, Places
+from chimbuko.ad.selection import Selection
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.config import AnalysisConfig
-from chimbuko.records import RECORD_VERSION, CallRecord, CounterValue, Label, StackFrame, WindowCall
+from chimbuko.packed import COUNTER, HEAD, MEMBER, MESSAGE, PARTS, PackedRecords
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+
+Array = npt.NDArray[Any]
 
 
-@dataclass
-class OpenCall:
-    """An open call and its neighbours, held until it ends and can be judged."""
+@dataclass(frozen=True)
+class StepFacts:
+    """What the records of a step have in common."""
 
-    call: Neighbour
-    thread: int
-    before: list[Neighbour]
-    after: list[Neighbour]
-
-
-@dataclass
-class Pending:
-    """A record that is out already, but whose window has not filled."""
-
-    record: CallRecord
-    thread: int
-    before: list[Neighbour]
-    call: Neighbour
-    after: list[Neighbour]
-    stack: list[Neighbour]
-    last_step: int
-    """Final after this step, filled or not."""
+    step: int
+    interval_us: tuple[int, int]
+    """Start and end of the step."""
+    model_version: int
+    """Version of the global model that judged its calls."""
+    node_state: Table
+    """``COUNTER`` rows: last value of each watched counter."""
+    is_gpu: npt.NDArray[np.uint8]
+    """u1[threads]"""
 
 
 class Windows:
     """Makes the records of one stream's selected calls.
 
-    Call ``step`` once per step, after its calls are built and flagged.
+    Call ``step`` once per step, after its calls are built and selected.
     """
 
-    def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
-        self._identity = identity
+    def __init__(self, config: AnalysisConfig) -> None:
         self._config = config
-        self._open: dict[str, OpenCall] = {}
-        self._recent: dict[int, list[Neighbour]] = {}
-        self._pending: list[Pending] = []
-        self._node_state: dict[str, CounterValue] = {}
+        self._names = StreamNames()
+        self._places = _no_places(config.window_calls)
+        # The kernel reads the one and fills the other, step by step in turn.
+        self._pool, self._later = _empty_pool(), _empty_pool()
+        self._marks = Marks(*(np.empty(0, np.int32) for _ in Marks._fields))
+        self._here = _nowhere()
+        self._out = _no_records()
 
     def step(
         self,
-        view: StepView,
-        selected: dict[int, tuple[Label, Judgement]],
-    ) -> list[CallRecord]:
-        """Records that this step makes or completes.
+        step: TraceStep,
+        names: StreamNames,
+        stacks: CallStacks,
+        facts: StepFacts,
+        selection: Selection,
+        metrics: CallMetrics,
+        launches: CallLaunches,
+    ) -> PackedRecords:
+        """Records that this step makes or completes."""
+        self._names = names
+        self._enter(step, names, stacks)
+        self._make_room(selection.rows, facts, len(metrics.rows), len(launches.frames))
+        kernels.make_records(
+            self._places,
+            self._pool,
+            self._later,
+            self._marks,
+            self._here,
+            _chosen(selection, metrics, launches),
+            self._about(facts),
+            self._out,
+            stacks.message_calls,
+            stacks.counter_calls,
+        )
+        self._pool, self._later = self._later, self._pool
+        return self._packed()
 
-        Parameters
-        ----------
-        selected
-            Row of the call table to label and judgement, for the calls to record.
-        """
-        self._node_state |= {value.counter: value for value in view.watched()}
-        self._update_open(view)
-        records = self._fill_pending(view)
-        view.prepare([*selected, *view.open_rows()])
-        for row in sorted(selected):
-            records.append(self._record(view, row, *selected[row]))
-        self._hold_open(view)
-        self._hold_recent(view)
-        return records
-
-    def finish(self) -> list[CallRecord]:
+    def finish(self) -> PackedRecords:
         """Final revisions of all records whose window did not fill; for the end of the stream."""
-        records = [self._revise(pending) for pending in self._pending]
-        self._pending.clear()
-        return records
+        self._here = _nowhere()
+        facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8))
+        self._make_room(np.empty(0, np.int32), facts, 0, 0)
+        kernels.put_out(self._places, self._pool, self._out, self._about(facts), True)
+        return self._packed()
 
-    def _update_open(self, view: StepView) -> None:
-        """Bring neighbours that were open up to date."""
-        for row in range(view.stacks.carried):
-            held = self._open.get(view.id(row))
-            if held is None:
-                continue
-            view.update(held.call, row)
-            held.after.extend(view.after(held.thread, 0, self._config.window_calls - len(held.after)))
+    @property
+    def held_calls(self) -> int:
+        """Calls that are held for later steps, and for the records of the last one."""
+        return int(self._pool.sizes[held_calls.MEMBERS])
 
-    def _fill_pending(self, view: StepView) -> list[CallRecord]:
-        records = []
-        still: list[Pending] = []
-        for pending in self._pending:
-            missing = self._config.window_calls - len(pending.after)
-            pending.after.extend(view.after(pending.thread, 0, missing))
-            if self._is_full(pending) or view.step.step >= pending.last_step:
-                records.append(self._revise(pending))
-            else:
-                still.append(pending)
-        self._pending = still
-        return records
+    @property
+    def held_records(self) -> int:
+        """Records whose window has not filled."""
+        return int(self._places.sizes[held_calls.RECORDS])
 
-    def _is_full(self, pending: Pending) -> bool:
-        return len(pending.after) == self._config.window_calls and all(
-            neighbour.is_complete for neighbour in pending.after
+    def _enter(self, step: TraceStep, names: StreamNames, stacks: CallStacks) -> None:
+        """Make the step and its call table known to the kernels."""
+        here = self._here
+        count, threads = stacks.count, len(stacks.threads)
+        self._here = here._replace(
+            calls=stacks.calls,
+            carried=stacks.carried,
+            total=count,
+            threads=stacks.threads,
+            thread_count=stacks.thread_count,
+            comms=step.comms,
+            counters=step.counters,
+            send_type=np.uint64(names.event_type_id(EventType.SEND)),
+            first=_with_room(here.first, threads),
+            last=_with_room(here.last, threads),
+            next_message=_with_room(here.next_message, len(step.comms)),
+            messages_left=_with_room(here.messages_left, len(step.comms)),
+            next_counter=_with_room(here.next_counter, len(step.counters)),
+            counters_left=_with_room(here.counters_left, len(step.counters)),
+            is_anomaly=_with_room(here.is_anomaly, count, 0),
+            previous=_with_room(here.previous, count),
+            following=_with_room(here.following, count),
+            first_message=_with_room(here.first_message, count),
+            first_counter=_with_room(here.first_counter, count),
+        )
+        recent = _with_room(self._places.recent, stacks.thread_count, EMPTY)
+        self._places = self._places._replace(recent=recent)
+        self._out = self._out._replace(
+            functions=_with_room(self._out.functions, stacks.timers),
+            is_mentioned=_with_room(self._out.is_mentioned, stacks.timers, 0),
         )
 
-    def _record(self, view: StepView, row: int, label: Label, judgement: Judgement) -> CallRecord:
-        """First revision of a call's record; kept pending unless its window is full already."""
-        call = view.neighbour(row)
-        table_row = view.stacks.call(row)
-        thread = table_row.thread
-        k = self._config.window_calls
-        if row < view.stacks.carried:
-            held = self._open[call.id]
-            before, after = held.before, held.after
-        else:
-            position = view.position(row)
-            before = view.before(thread, position, k, self._recent.get(thread, []))
-            after = view.after(thread, position + 1, k)
-        ancestors = [call, *(view.neighbour(parent) for parent in view.ancestors(row))]
-        inclusive_us = call.exit_us - call.entry_us
-        record = CallRecord(
-            version=RECORD_VERSION,
-            id=call.id,
-            revision=1,
-            is_final=False,
-            label=label,
-            program=self._identity.program,
-            rank=self._identity.rank,
-            thread=view.thread_id(thread),
-            node=self._identity.node,
-            function=call.function,
-            entry_us=call.entry_us,
-            exit_us=call.exit_us,
-            inclusive_us=inclusive_us,
-            exclusive_us=inclusive_us - table_row.child_us,
-            step=view.step.step,
-            step_start_us=view.start_us,
-            step_end_us=view.end_us,
-            score=judgement.score,
-            severity_us=judgement.severity_us,
-            expected_us=judgement.expected_us,
-            spread_us=judgement.spread_us,
-            seen=judgement.seen,
-            detector=self._config.detector,
-            incident_id="",
-            depth=table_row.depth,
-            children=table_row.children,
-            messages_count=table_row.messages,
-            call_stack=[],
-            window=[],
-            messages=[],
-            counters=[],
-            node_state=list(self._node_state.values()),
-            left_out=0,
-            metrics=[],
-            is_gpu=False,
-            launch_id="",
-            launch_stack=[],
-            model_version=0,
+    def _make_room(
+        self, rows: npt.NDArray[np.int32], facts: StepFacts, metrics: int, launch_frames: int
+    ) -> None:
+        """Room for all that the step can bring: memory that is never touched costs nothing."""
+        here, k = self._here, self._config.window_calls
+        sizes, held = self._places.sizes.tolist(), self._pool.sizes.tolist()
+        depths = here.calls["depth"]
+        records = sizes[held_calls.RECORDS] + len(rows)
+        of_records = {
+            "heads": records,
+            "frames": sizes[held_calls.FRAMES] + int(np.minimum(depths[rows] + 1, MAX_FRAMES).sum()),
+            "node_state": sizes[held_calls.NODE_STATE] + len(rows) * len(facts.node_state),
+            "metrics": sizes[held_calls.METRICS] + metrics,
+            "launch_frames": sizes[held_calls.LAUNCH_FRAMES] + launch_frames,
+        }
+        tops = here.threads["top"][: here.thread_count]
+        opened = int((depths[tops[tops != NONE]] + 1).sum())
+        opened = max(opened, sizes[held_calls.OPEN])
+        members = (opened + records) * (2 * k + 1) + of_records["frames"] + here.thread_count * k
+        members = min(members, held[held_calls.MEMBERS] + here.total)
+        messages = held[held_calls.MESSAGES] + len(here.comms)
+        counters = held[held_calls.COUNTERS] + len(here.counters)
+        of_places = {"windows": records, "around": records, "open": opened, "open_around": opened}
+        of_pool = {"members": members, "links": members, "messages": messages, "counters": counters}
+        # A message stands in the windows of all calls around its own.
+        of_out = {
+            "members": records * (2 * k + 1),
+            "calls": records * (2 * k + 1),
+            "callers": of_records["frames"],
+            "messages": min(records * self._config.max_messages, messages * (2 * k + 1)),
+            "counters": min(records * self._config.max_counters, counters * (2 * k + 1)),
+        }
+        self._places = _enlarged(self._places, of_records | of_places)
+        self._later = _enlarged(self._later, of_pool)
+        self._marks = self._marks._replace(
+            of_rows=_with_room(self._marks.of_rows, here.total, NONE),
+            of_held=_with_room(self._marks.of_held, held[held_calls.MEMBERS], NONE),
+            sources=_with_room(self._marks.sources, members, NONE),
         )
-        pending = Pending(
-            record,
-            thread,
-            before,
-            call,
-            list(after),
-            ancestors,
-            view.step.step + self._config.final_after_steps,
-        )
-        is_final = self._is_full(pending)
-        if not is_final:
-            self._pending.append(pending)
-        return self._with_window(pending, revision=1, is_final=is_final)
+        self._out = _enlarged(self._out, of_records | of_out)
 
-    def _revise(self, pending: Pending) -> CallRecord:
-        return self._with_window(pending, revision=2, is_final=True)
-
-    def _with_window(self, pending: Pending, revision: int, is_final: bool) -> CallRecord:
-        members = [*pending.before, pending.call, *pending.after]
-        messages = [message for member in members for message in member.messages]
-        counters = [value for member in members for value in member.counters]
-        most_messages, most_counters = self._config.max_messages, self._config.max_counters
-        left_out = sum(member.left_out for member in members)
-        left_out += max(len(messages) - most_messages, 0) + max(len(counters) - most_counters, 0)
-        return msgspec.structs.replace(
-            pending.record,
-            revision=revision,
-            is_final=is_final,
-            call_stack=[
-                StackFrame(n.id, n.function, n.entry_us, n.exit_us, n.is_anomaly) for n in pending.stack
-            ],
-            window=[
-                WindowCall(
-                    n.id,
-                    n.function,
-                    n.entry_us,
-                    n.exit_us,
-                    n.parent_id,
-                    n.depth,
-                    n.is_anomaly,
-                )
-                for n in members
-            ],
-            messages=messages[:most_messages],
-            counters=counters[:most_counters],
-            left_out=left_out,
+    def _about(self, facts: StepFacts) -> About:
+        config = self._config
+        return About(
+            facts.step,
+            *facts.interval_us,
+            facts.model_version,
+            config.final_after_steps,
+            config.max_messages,
+            config.max_counters,
+            facts.is_gpu,
+            facts.node_state,
         )
 
-    def _hold_open(self, view: StepView) -> None:
-        """Hold the neighbours of the calls that stay open; let go of those that ended."""
-        still: dict[str, OpenCall] = {}
-        for row in view.open_rows():
-            held = self._open.get(view.id(row))
-            if held is None:
-                thread = view.stacks.call(row).thread
-                position = view.position(row)
-                k = self._config.window_calls
-                before = view.before(thread, position, k, self._recent.get(thread, []))
-                held = OpenCall(view.neighbour(row), thread, before, view.after(thread, position + 1, k))
-            still[held.call.id] = held
-        self._open = still
+    def _packed(self) -> PackedRecords:
+        """What was put out."""
+        out = self._out
+        if not out.sizes[held_calls.RECORDS]:
+            return PackedRecords()
+        functions = out.functions[: out.sizes[held_calls.FUNCTIONS]].tolist()
+        counters = out.counter_names[: out.sizes[held_calls.COUNTER_NAMES]].tolist()
+        return PackedRecords(
+            functions=_named(functions, self._names.timers, "timer"),
+            counter_names=_named(counters, self._names.counters | _ABSURD, "counter"),
+            **{part: getattr(out, part)[: out.sizes[cell]].tobytes() for part, cell in _OUT_SIZES.items()},
+        )
 
-    def _hold_recent(self, view: StepView) -> None:
-        k = self._config.window_calls
-        for thread in view.active_threads():
-            self._recent[thread] = view.before(thread, view.entered(thread), k, self._recent.get(thread, []))
+
+_ABSURD = {MAX_COUNTERS: "counter with an absurd number"}
+_OUT_SIZES = {
+    "heads": held_calls.RECORDS,
+    "frames": held_calls.FRAMES,
+    "members": held_calls.MEMBERS,
+    "messages": held_calls.MESSAGES,
+    "counters": held_calls.COUNTERS,
+    "metrics": held_calls.METRICS,
+    "node_state": held_calls.NODE_STATE,
+    "launch_frames": held_calls.LAUNCH_FRAMES,
+}
+"""Which cell tells how many rows of each part of the records there are."""
+
+
+def _no_places(k: int) -> Places:
+    return Places(
+        sizes=np.zeros(held_calls.SIZES, np.int64),
+        recent=np.empty((0, k), np.int32),
+        open=table(WINDOW, 0),
+        open_around=np.empty((0, 2 * k + 1), np.int32),
+        heads=table(HEAD, 0),
+        windows=table(WINDOW, 0),
+        around=np.empty((0, 2 * k + 1), np.int32),
+        frames=np.empty(0, np.int32),
+        node_state=table(COUNTER, 0),
+        metrics=table(COUNTER, 0),
+        launch_frames=table(MEMBER, 0),
+    )
+
+
+def _empty_pool() -> Pool:
+    return Pool(
+        sizes=np.zeros(held_calls.SIZES, np.int64),
+        members=table(MEMBER, 0),
+        links=table(HELD, 0),
+        messages=table(MESSAGE, 0),
+        counters=table(COUNTER, 0),
+    )
+
+
+def _nowhere() -> Here:
+    """A step without anything."""
+    none = np.empty(0, np.int32)
+    return Here(
+        calls=table(CALL, 0),
+        carried=0,
+        total=0,
+        threads=table(THREAD, 0),
+        thread_count=0,
+        comms=np.empty((0, 8), np.uint64),
+        counters=np.empty((0, 6), np.uint64),
+        send_type=np.uint64(0),
+        is_anomaly=np.empty(0, np.uint8),
+        previous=none,
+        following=none,
+        first=none,
+        last=none,
+        first_message=none,
+        next_message=none,
+        messages_left=none,
+        first_counter=none,
+        next_counter=none,
+        counters_left=none,
+    )
+
+
+def _no_records() -> Out:
+    return Out(
+        sizes=np.zeros(held_calls.SIZES, np.int64),
+        calls=np.empty(0, np.int32),
+        callers=np.empty(0, np.int32),
+        functions=np.empty(0, np.int32),
+        is_mentioned=np.zeros(0, np.uint8),
+        counter_names=np.empty(MAX_COUNTERS + 1, np.int32),
+        is_counter_mentioned=np.zeros(MAX_COUNTERS + 1, np.uint8),
+        heads=table(HEAD, 0),
+        **{part: table(dtype, 0) for part, dtype in PARTS.items()},
+    )
+
+
+def _chosen(selection: Selection, metrics: CallMetrics, launches: CallLaunches) -> Chosen:
+    return Chosen(
+        selection.rows,
+        selection.is_anomaly,
+        selection.score,
+        selection.severity_us,
+        selection.expected_us,
+        selection.spread_us,
+        selection.seen,
+        metrics.counts,
+        metrics.rows,
+        launches.steps,
+        launches.rows,
+        launches.counts,
+        launches.frames,
+    )
+
+
+def _named(numbers: list[int], names: dict[int, str], kind: str) -> dict[int, str]:
+    return {number: names.get(number) or f"{kind} {number} (name not received)" for number in numbers}
+
+
+Arrays = TypeVar("Arrays", Places, Pool, Out)
+
+
+def _enlarged(arrays: Arrays, rows: dict[str, int]) -> Arrays:
+    """With room for so many rows in the named arrays."""
+    larger: dict[str, Any] = {
+        name: _with_room(getattr(arrays, name), count)
+        for name, count in rows.items()
+        if len(getattr(arrays, name)) < count
+    }
+    return arrays._replace(**larger) if larger else arrays
+
+
+def _with_room(array: Array, rows: int, fill: int | None = None) -> Array:
+    """The array itself, or a larger one that begins with what it holds and goes on with ``fill``."""
+    if len(array) >= rows:
+        return array
+    larger = np.empty((rows + rows // 4 + 64, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    if fill is not None:
+        larger[len(array) :] = fill
+    return larger.view(type(array))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.ad.kernels.stack import Table
 from chimbuko.kernels.buckets import bucket_of
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
 
@@ -126,54 +126,3 @@ def most_typical(
         if distance_us < nearest[call.function] and _is_ordinary(edges_us[call.function], runtime_us):
             nearest[call.function] = distance_us
             best[call.function] = row
-
-
-@njit(cache=True, nogil=True)
-def group(
-    keys: npt.NDArray[np.int32],
-    order: npt.NDArray[np.int32],
-    starts: npt.NDArray[np.int32],
-) -> None:
-    """Sort the indices of ``keys`` i4[n] by key, keeping their order within a key; leave out negative keys.
-
-    ``order`` i4[n] receives the indices, ``starts`` i4[keys + 1] where each key's begin.
-    """
-    starts[:] = 0
-    for key in keys:
-        if key >= 0:
-            starts[key + 1] += 1
-    for key in range(1, len(starts)):
-        starts[key] += starts[key - 1]
-    position = starts.copy()
-    for i in range(len(keys)):
-        if keys[i] >= 0:
-            order[position[keys[i]]] = i
-            position[keys[i]] += 1
-
-
-@njit(cache=True, nogil=True)
-def mark_surroundings(
-    calls: Table,
-    chosen: npt.NDArray[np.int32],
-    carried: int,
-    order: npt.NDArray[np.int32],
-    starts: npt.NDArray[np.int32],
-    reach: int,
-    wanted: npt.NDArray[np.uint8],
-) -> None:
-    """Mark in ``wanted`` u1[calls] the ``chosen`` rows, their ancestors and their neighbours on the thread.
-
-    ``order``, ``starts`` by ``group`` of the threads of the calls from ``carried`` on; ``reach``: neighbours
-    on each side.
-    """
-    for row in chosen:
-        wanted[row] = 1
-        parent = calls[row].parent
-        while parent != NONE:
-            wanted[parent] = 1
-            parent = calls[parent].parent
-        if row >= carried:
-            start, end = starts[calls[row].thread], starts[calls[row].thread + 1]
-            at = start + np.searchsorted(order[start:end], row - carried)
-            for neighbour in order[max(at - reach, start) : min(at + reach + 1, end)]:
-                wanted[carried + neighbour] = 1

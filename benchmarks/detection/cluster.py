@@ -12,7 +12,7 @@ from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.statistics import Learned
-from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, Delta, ModelUpdate
 from chimbuko.moments import Float64Array
@@ -21,8 +21,8 @@ from chimbuko.pserver.state import ServerState
 from chimbuko.records import CallRecord, Label
 from chimbuko.trace.schema import StreamNames, TraceStep
 
-LATEST_EPOCHS = 3
-"""As if live: how far a stream, a delta or a model may lag behind, in epochs."""
+LATEST_EPOCHS = 1
+"""As if live: how far a stream, a delta and a model may each lag behind, in epochs; together three."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ class Cluster:
     Parameters
     ----------
     live_seed
-        Where given, nobody waits for anybody: each stream, delta and model is late by up to three epochs,
-        at random. Otherwise lockstep.
+        Where given, nobody waits for anybody: what one stream knows of the others is up to three epochs
+        late, at random. Otherwise lockstep.
     """
 
     def __init__(

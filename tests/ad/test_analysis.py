@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Moments
 from chimbuko.packed import PackedRecords, unpack

@@ -17,7 +17,7 @@ import pytest
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.exchange import Cell, ExchangeBox
-from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Moments
@@ -29,7 +29,7 @@ EXCLUSIVE = PROFILE.slices["exclusive_us"]
 
 
 def make_analysis() -> StreamAnalysis:
-    return StreamAnalysis(StreamIdentity(0, 0, ""), AnalysisConfig())
+    return StreamAnalysis(StreamIdentity(0, 0, ""), AnalysisConfig(detector="sstd", min_anomaly_us=0))
 
 
 def analyse(analysis: StreamAnalysis, number: int, calls: int, runtime_us: int = 10) -> None:

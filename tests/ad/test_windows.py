@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.detectors import Judgement
+from chimbuko.ad.additions import CallLaunches, CallMetrics, table
+from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
-from chimbuko.ad.stepview import StepView, StreamIdentity
-from chimbuko.ad.windows import Windows
+from chimbuko.ad.windows import StepFacts, Windows
 from chimbuko.config import AnalysisConfig
-from chimbuko.records import CallRecord, Label
+from chimbuko.packed import COUNTER, PackedRecords, unpack
+from chimbuko.records import CallRecord, StreamHealth
 from chimbuko.trace.schema import TraceStep
 from tests.reference.stacks import SlowCall
 from tests.reference.traces import RANK, START_US, MadeTrace, damaged_traces, made_names, traces
 from tests.reference.windows import PROGRAM, SlowWindows, Summary
 
 EXAMPLES = settings(max_examples=120, deadline=None)
-IDENTITY = StreamIdentity(PROGRAM, RANK, "node1")
-JUDGEMENT = Judgement(score=7.0, severity_us=5.0, expected_us=2.0, spread_us=1.0, seen=50)
+HEALTH = StreamHealth(PROGRAM, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 
 
 def is_chosen(step: int, row: int) -> bool:
@@ -30,26 +31,55 @@ def is_abnormal(step: int, row: int) -> bool:
     return (step + row) % 3 == 0
 
 
+def selection_of(stacks: CallStacks) -> Selection:
+    """Of the calls that have ended, those that are chosen."""
+    table = stacks.calls
+    rows = [
+        row
+        for row in range(stacks.count)
+        if table.exit[row] and is_chosen(int(table.step[row]), int(table.row[row]))
+    ]
+    abnormal = [is_abnormal(int(table.step[row]), int(table.row[row])) for row in rows]
+    ones = np.ones(len(rows))
+    return Selection(
+        np.array(rows, np.int32), np.array(abnormal, np.bool_), 7 * ones, 5 * ones, 2 * ones, ones,
+        50 * ones,
+    )  # fmt: skip
+
+
+class StreamWindows:
+    """Windows of one stream, without what belongs to records beside them."""
+
+    def __init__(self, config: AnalysisConfig) -> None:
+        self.stacks, self.windows = CallStacks(RANK), Windows(config)
+        self._names = made_names()
+
+    def step(self, step: TraceStep) -> list[CallRecord]:
+        stacks = self.stacks
+        stacks.build(step, self._names)
+        no_gpu = np.zeros(len(stacks.threads), np.uint8)
+        facts = StepFacts(step.step, step.interval_us() or (0, 0), 0, table(COUNTER, 0), no_gpu)
+        selection = selection_of(stacks)
+        calls = len(selection.rows)
+        return unpacked(
+            self.windows.step(
+                step, self._names, stacks, facts, selection, CallMetrics.none(calls), CallLaunches.none(calls)
+            )
+        )
+
+    def finish(self) -> list[CallRecord]:
+        return unpacked(self.windows.finish())
+
+
+def unpacked(records: PackedRecords) -> list[CallRecord]:
+    return unpack(records, HEALTH, "sstd")
+
+
 def run_windows(steps: list[TraceStep], config: AnalysisConfig) -> list[tuple[int, CallRecord]]:
     """All records with the position of the step that gave them."""
-    names = made_names()
-    stacks, windows = CallStacks(RANK), Windows(IDENTITY, config)
-    records: list[tuple[int, CallRecord]] = []
-    for position, step in enumerate(steps):
-        stacks.build(step, names)
-        table = stacks.calls
-        ended = [
-            (row, int(table.step[row]), int(table.row[row])) for row in range(stacks.count) if table.exit[row]
-        ]
-        abnormal = {row for row, number, at in ended if is_abnormal(number, at)}
-        selected = {
-            row: (Label.ANOMALY if row in abnormal else Label.NORMAL, JUDGEMENT)
-            for row, number, at in ended
-            if is_chosen(number, at)
-        }
-        view = StepView(step, names, stacks, abnormal, step.interval_us() or (0, 0), IDENTITY, config)
-        records += [(position, record) for record in windows.step(view, selected)]
-    return records + [(len(steps), record) for record in windows.finish()]
+    stream = StreamWindows(config)
+    records = [(position, record) for position, step in enumerate(steps) for record in stream.step(step)]
+    return records + [(len(steps), record) for record in stream.finish()]
 
 
 def summary(position: int, record: CallRecord) -> Summary:
@@ -157,27 +187,13 @@ def test_a_window_that_does_not_fill_is_final_after_the_limit_or_at_the_end(
     ]
 
 
-def test_node_state_is_the_latest_value_of_each_watched_counter() -> None:
-    watched = [[0, RANK, 0, 1, 70, START_US + 1], [0, RANK, 0, 1, 80, START_US + 2]]
-    steps = made(short_calls(0, 1), 0, watched).steps() + made(short_calls(1, 2), 1).steps()
-    first = [record for _, record in run_windows(steps, AnalysisConfig()) if record.revision == 1]
-    for record in first:
-        assert [(value.counter, value.value, value.call_id) for value in record.node_state] == [
-            ("monitoring: memory (MB)", 80, "")
-        ]
-    assert [record.step for record in first] == [0, 1]
-
-
 def test_memory_does_not_grow_with_the_stream() -> None:
     """Nothing but recent and open calls, and windows still filling, is held between steps."""
-    config = AnalysisConfig(window_calls=2)
-    names = made_names()
-    stacks, windows = CallStacks(RANK), Windows(IDENTITY, config)
+    stream = StreamWindows(AnalysisConfig(window_calls=2))
     held = []
     for number in range(40):
         (step,) = made(short_calls(20 * number, 20), number).steps()
-        stacks.build(step, names)
-        view = StepView(step, names, stacks, set(), (1, 2), IDENTITY, config)
-        windows.step(view, dict.fromkeys(range(stacks.carried, stacks.count), (Label.NORMAL, JUDGEMENT)))
-        held.append(sum(len(part) for part in (windows._recent[0], windows._open, windows._pending)))
-    assert max(held) == held[0]
+        stream.step(step)
+        windows = stream.windows
+        held.append((windows.held_calls, windows.held_records))
+    assert max(held[20:]) <= max(held[:20])

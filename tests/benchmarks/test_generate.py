@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.stepview import StreamIdentity
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.packed import unpack
 from chimbuko.records import Label, call_id

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from chimbuko.ad.kernels.held import MAX_COUNTERS
 from chimbuko.config import AnalysisConfig
 from chimbuko.records import CounterValue, Message, call_id
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -158,4 +159,6 @@ class SlowWindows:
 
     def _counter(self, row: list[int], call: SlowCall) -> CounterValue:
         name = self._names.counters.get(row[3], f"counter {row[3]} (name not received)")
+        if row[3] >= MAX_COUNTERS:
+            name = "counter with an absurd number"
         return CounterValue(name, row[4], row[5], self._id(call))

@@ -1,0 +1,89 @@
+"""The counters of one stream: statistics of each, and the state of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from chimbuko.ad.additions import table
+from chimbuko.ad.kernels.counters import EVENT, WATCHED, read_counters
+from chimbuko.ad.kernels.held import MAX_COUNTERS
+from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.moments import EMPTY
+from chimbuko.packed import COUNTER
+from chimbuko.records import CounterStatistics
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+
+class Counters:
+    """What is known of the counters of one stream.
+
+    Parameters
+    ----------
+    rank
+        Rows of any other rank are left out.
+    watched
+        Prefixes of the names of counters that describe the node rather than a call.
+    before
+        Statistics from a process that read the stream before.
+    """
+
+    def __init__(self, rank: int, watched: tuple[str, ...], before: Iterable[CounterStatistics] = ()) -> None:
+        self._rank = np.uint64(rank)
+        self._is_watched = watched
+        self._before = {one.name: np.array(msgspec.structs.astuple(one)[1:]) for one in before}
+        self._names: dict[int, str] = {}
+        self._kinds = np.empty(0, np.uint8)
+        self._moments = np.empty((0, len(EMPTY)))
+        self._node_state = table(COUNTER, 0)
+        self._places = np.empty(0, np.int32)
+        self._watched = 0
+
+    @property
+    def node_state(self) -> Table:
+        """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
+        return self._node_state[: self._watched].view(np.recarray)
+
+    def read(self, step: TraceStep, names: StreamNames) -> None:
+        """Take in the counter values of the next step."""
+        if len(names.counters) != len(self._names):
+            self._note_names(names.counters)
+        self._watched = read_counters(
+            step.counters,
+            self._rank,
+            self._kinds,
+            self._moments,
+            self._node_state,
+            self._places,
+            self._watched,
+        )
+
+    def statistics(self) -> list[CounterStatistics]:
+        """Of all counters that have had values."""
+        return [
+            CounterStatistics(name, *self._moments[number].tolist())
+            for number, name in self._names.items()
+            if number < MAX_COUNTERS and self._moments[number, 0]
+        ]
+
+    def _note_names(self, names: dict[int, str]) -> None:
+        new = {number: name for number, name in names.items() if number not in self._names}
+        self._names |= new
+        new = {number: name for number, name in new.items() if number < MAX_COUNTERS}
+        self._reserve(max(new, default=-1) + 1)
+        for number, name in new.items():
+            self._kinds[number] = WATCHED if name.startswith(self._is_watched) else EVENT
+            self._moments[number] = self._before.pop(name, EMPTY)
+
+    def _reserve(self, count: int) -> None:
+        more = count - len(self._kinds)
+        if more <= 0:
+            return
+        self._kinds = np.concatenate([self._kinds, np.full(more, EVENT, np.uint8)])
+        self._moments = np.concatenate([self._moments, np.tile(EMPTY, (more, 1))])
+        self._places = np.concatenate([self._places, np.full(more, NONE, np.int32)])
+        node_state = table(COUNTER, count)
+        node_state[: self._watched] = self.node_state
+        self._node_state = node_state

@@ -1,0 +1,290 @@
+"""The tables that records are made from, across the steps of a stream, and the calls they hold, compiled.
+
+A *reference* names a call: one that is not negative is a row of the step's call table, another one is
+``~`` the number of a held call, and ``EMPTY`` is none. Between two steps all references are to held
+calls. A held call that is still open is a row of the next step's table, in which carried calls stand
+first, in the order of the open calls here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from chimbuko.ad.kernels.stack import NONE, Table
+
+Int32Array = npt.NDArray[np.int32]
+UInt8Array = npt.NDArray[np.uint8]
+UInt64Array = npt.NDArray[np.uint64]
+Sizes = npt.NDArray[np.int64]
+
+EMPTY = -(1 << 31)
+MAX_COUNTERS = 1 << 16
+"""Counter ids from here on are absurd, and all become this one."""
+
+HELD = np.dtype(
+    [
+        ("row", np.int32),  # of the next step's call table while the call is open, or NONE
+        ("first_message", np.int32),
+        ("messages", np.int32),
+        ("messages_seen", np.int32),  # more than the messages where there were too many
+        ("first_counter", np.int32),
+        ("counters", np.int32),
+        ("counters_seen", np.int32),
+    ],
+    align=True,
+)
+"""Of a held call, what stands not in its ``MEMBER`` row."""
+
+# Cells of the sizes of tables: how many rows are in use.
+MEMBERS = 0
+MESSAGES = 1
+COUNTERS = 2
+OPEN = 3
+RECORDS = 4
+FRAMES = 5
+NODE_STATE = 6
+METRICS = 7
+LAUNCH_FRAMES = 8
+FUNCTIONS = 9
+COUNTER_NAMES = 10
+SIZES = 11
+
+
+class Pool(NamedTuple):
+    """Held calls."""
+
+    sizes: Sizes
+    members: Table
+    """``MEMBER``"""
+    links: Table
+    """``HELD``, of the same calls."""
+    messages: Table
+    """``MESSAGE``"""
+    counters: Table
+    """``COUNTER``"""
+
+
+class Here(NamedTuple):
+    """One step."""
+
+    calls: Table
+    """``CALL``"""
+    carried: int
+    total: int
+    """Rows of the call table that are in use."""
+    threads: Table
+    """``THREAD``"""
+    thread_count: int
+    comms: UInt64Array
+    counters: UInt64Array
+    send_type: np.uint64
+    is_anomaly: UInt8Array
+    """u1[total]"""
+    previous: Int32Array
+    """i4[total]: the call entered before on the same thread in this step, or NONE."""
+    following: Int32Array
+    first: Int32Array
+    """i4[threads]: the first call entered on the thread in this step, or NONE."""
+    last: Int32Array
+    first_message: Int32Array
+    """i4[total]: the call's first message in this step, or NONE."""
+    next_message: Int32Array
+    messages_left: Int32Array
+    """i4[messages]: how many messages of the same call there are from this one on."""
+    first_counter: Int32Array
+    next_counter: Int32Array
+    counters_left: Int32Array
+
+
+class Marks(NamedTuple):
+    """Who is held already, while references are turned into those to held calls."""
+
+    of_rows: Int32Array
+    """i4[total]: number of the held call by row of the call table, or NONE; all NONE between steps."""
+    of_held: Int32Array
+    """i4[held]: the new number by the old one, or NONE."""
+    sources: Int32Array
+    """i4[held]: reference by new number."""
+
+
+@njit(cache=True, nogil=True)
+def link_calls(
+    calls: Table,
+    carried: int,
+    total: int,
+    previous: Int32Array,
+    following: Int32Array,
+    first: Int32Array,
+    last: Int32Array,
+) -> None:
+    """Chain the calls that were entered in the step, thread by thread, in order of entry."""
+    first[:] = NONE
+    last[:] = NONE
+    for row in range(carried, total):
+        thread = calls[row].thread
+        before = last[thread]
+        previous[row] = before
+        following[row] = NONE
+        if before == NONE:
+            first[thread] = row
+        else:
+            following[before] = row
+        last[thread] = row
+
+
+@njit(cache=True, nogil=True)
+def chain_points(
+    owners: Int32Array, total: int, first: Int32Array, after: Int32Array, left: Int32Array
+) -> None:
+    """Chain the messages or counters of each call; ``owners`` i4[points] names the call of each, or NONE."""
+    first[:total] = NONE
+    for point in range(len(owners) - 1, -1, -1):
+        call = owners[point]
+        if call == NONE:
+            continue
+        behind = first[call]
+        after[point] = behind
+        left[point] = left[behind] + 1 if behind != NONE else 1
+        first[call] = point
+
+
+@njit(cache=True, nogil=True)
+def number_references(references: Int32Array, links: Table, marks: Marks, sizes: Sizes) -> None:
+    """Turn references into ``~`` new numbers, of which each call gets one; ``sizes`` are the new ones."""
+    of_rows, of_held, sources = marks.of_rows, marks.of_held, marks.sources
+    count = sizes[MEMBERS]
+    for at in range(len(references)):
+        reference = references[at]
+        if reference == EMPTY:
+            continue
+        if reference < 0 and links[~reference].row != NONE:
+            reference = links[~reference].row
+        number = of_rows[reference] if reference >= 0 else of_held[~reference]
+        if number == NONE:
+            number = count
+            count += 1
+            sources[number] = reference
+            if reference >= 0:
+                of_rows[reference] = number
+            else:
+                of_held[~reference] = number
+        references[at] = ~number
+    sizes[MEMBERS] = count
+
+
+@njit(cache=True, nogil=True)
+def hold_calls(
+    pool: Pool, later: Pool, marks: Marks, here: Here, own: Int32Array, most_messages: int, most_counters: int
+) -> None:
+    """Fill ``later`` with the calls that were numbered, from the step and from ``pool``.
+
+    ``own`` i4[carried] has the references under which the carried calls are held in ``pool``.
+    """
+    calls, is_anomaly, carried = here.calls, here.is_anomaly, here.carried
+    sources, of_rows = marks.sources, marks.of_rows
+    links, members, later_links, later_members = pool.links, pool.members, later.links, later.members
+    for number in range(later.sizes[MEMBERS]):
+        reference = sources[number]
+        link = later_links[number]
+        link.row = NONE
+        link.messages = 0
+        link.messages_seen = 0
+        link.counters = 0
+        link.counters_seen = 0
+        held = ~reference
+        if reference >= 0:
+            of_rows[reference] = NONE
+            held = ~own[reference] if reference < carried else NONE
+            call = calls[reference]
+            member = later_members[number]
+            member.entry_us = call.entry
+            member.exit_us = call.exit
+            member.step = call.step
+            member.row = call.row
+            member.parent_step = NONE
+            member.parent_row = NONE
+            if call.parent != NONE:
+                member.parent_step = calls[call.parent].step
+                member.parent_row = calls[call.parent].row
+            member.function = call.function
+            member.depth = call.depth
+            member.is_anomaly = is_anomaly[reference]
+        else:
+            later_members[number] = members[held]
+        if held != NONE:
+            link.messages_seen = links[held].messages_seen
+            link.counters_seen = links[held].counters_seen
+            link.messages = links[held].messages
+            link.counters = links[held].counters
+            link.first_message = links[held].first_message
+            link.first_counter = links[held].first_counter
+    _hold_messages(pool, later, sources, here, most_messages)
+    _hold_counters(pool, later, sources, here, most_counters)
+
+
+@njit(cache=True, nogil=True)
+def _hold_messages(pool: Pool, later: Pool, sources: Int32Array, here: Here, most: int) -> None:
+    """Copy the messages that are held already, and add those of the step up to ``most`` per call."""
+    calls, comms, send_type = here.calls, here.comms, here.send_type
+    first, after, left = here.first_message, here.next_message, here.messages_left
+    old, new, links = pool.messages, later.messages, later.links
+    count = 0
+    for number in range(later.sizes[MEMBERS]):
+        link = links[number]
+        begin = count
+        for at in range(link.messages):
+            new[count] = old[link.first_message + at]
+            count += 1
+        link.first_message = begin
+        row = sources[number]
+        point = first[row] if row >= 0 else NONE
+        if point != NONE:
+            link.messages_seen += left[point]
+        while point != NONE and count < begin + most:
+            message = new[count]
+            message.time_us = comms[point, 7]
+            message.size_bytes = comms[point, 6]
+            message.partner = comms[point, 5]
+            message.tag = comms[point, 4]
+            message.step = calls[row].step
+            message.row = calls[row].row
+            message.is_send = comms[point, 3] == send_type
+            count += 1
+            point = after[point]
+        link.messages = count - begin
+    later.sizes[MESSAGES] = count
+
+
+@njit(cache=True, nogil=True)
+def _hold_counters(pool: Pool, later: Pool, sources: Int32Array, here: Here, most: int) -> None:
+    """As ``_hold_messages``."""
+    calls, counters = here.calls, here.counters
+    first, after, left = here.first_counter, here.next_counter, here.counters_left
+    old, new, links = pool.counters, later.counters, later.links
+    count = 0
+    for number in range(later.sizes[MEMBERS]):
+        link = links[number]
+        begin = count
+        for at in range(link.counters):
+            new[count] = old[link.first_counter + at]
+            count += 1
+        link.first_counter = begin
+        row = sources[number]
+        point = first[row] if row >= 0 else NONE
+        if point != NONE:
+            link.counters_seen += left[point]
+        while point != NONE and count < begin + most:
+            counter = new[count]
+            counter.time_us = counters[point, 5]
+            counter.value = counters[point, 4]
+            counter.counter = min(counters[point, 3], np.uint64(MAX_COUNTERS))
+            counter.step = calls[row].step
+            counter.row = calls[row].row
+            count += 1
+            point = after[point]
+        link.counters = count - begin
+    later.sizes[COUNTERS] = count
