@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.packed import COUNTER, MEMBER, PARTS, PackedRecords
-from chimbuko.provenance.kernels.pack import COUNTS_BYTES, ROW_BYTES, pack_details, pack_node_states
+from chimbuko.packed import COUNTER, MEMBER, PARTS, PackedRecords, Rows
+from chimbuko.provenance.kernels.pack import (
+    COUNTS_BYTES,
+    ROW_BYTES,
+    pack_details,
+    pack_node_states,
+    renumber,
+)
 from chimbuko.provenance.store import StoreRefused
 from chimbuko.records import StreamHealth
-
-Rows = np.recarray[Any, Any]
-
 
 CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
 _FLAGS = ("is_final", "is_anomaly", "is_gpu")
@@ -68,32 +71,36 @@ def store_records(
         The arrays do not fit together: a function or counter without a name, or too few or many rows.
     """
     try:
-        heads = _renumbered(records.head_rows(), "function", functions)
-        rows = {part: records.rows(part).view(np.recarray) for part in PARTS}
+        heads = records.head_rows().view(np.ndarray)
+        rows = {part: records.rows(part) for part in PARTS}
     except ValueError as error:
         raise StoreRefused(f"records that are cut short ({error})") from None
-    for part, dtype in PARTS.items():
+    for part in PARTS:
         if len(rows[part]) != heads[part].sum() or (heads[part] < 0).any():
             raise StoreRefused(f"{len(rows[part])} rows of {part} where the records say {heads[part].sum()}")
+    of_functions, of_counters = _Numbers(functions), _Numbers(counters)
+    heads = of_functions.put(heads, "function")
+    for part, dtype in PARTS.items():
         if dtype is MEMBER:
-            rows[part] = _renumbered(rows[part], "function", functions)
+            rows[part] = of_functions.put(rows[part], "function")
         elif dtype is COUNTER:
-            rows[part] = _renumbered(rows[part], "counter", counters)
-    node_state = rows.pop("node_state")
+            rows[part] = of_counters.put(rows[part], "counter")
+    node_state = rows.pop("node_state").view(np.recarray)
+    arrays = [array.view(np.recarray) for array in (heads, *rows.values())]
     rows_in_all = sum(len(part) for part in rows.values())
     return StoredRecords(
         heads,
-        _packed(lambda *into: pack_details(heads, *rows.values(), *into), len(heads), rows_in_all),
-        _packed(lambda *into: pack_node_states(heads, node_state, *into), len(heads), len(node_state)),
+        _packed(lambda *into: pack_details(*arrays, *into), len(heads), rows_in_all),
+        _packed(lambda *into: pack_node_states(arrays[0], node_state, *into), len(heads), len(node_state)),
     )
 
 
 def call_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of calls, with ``CALL_COLUMNS``."""
     heads = stored.heads
-    is_open = heads.exit_us == 0
-    so_far_us = np.rint(heads.expected_us + heads.severity_us)
-    inclusive_us = np.where(is_open, so_far_us, heads.exit_us - heads.entry_us).astype(np.int64)
+    is_open = heads["exit_us"] == 0
+    so_far_us = np.rint(heads["expected_us"] + heads["severity_us"])
+    inclusive_us = np.where(is_open, so_far_us, heads["exit_us"] - heads["entry_us"]).astype(np.int64)
     return zip(
         repeat(run),
         repeat(stream.program),
@@ -110,7 +117,7 @@ def call_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> Iterator
 def node_state_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> dict[tuple[int, ...], bytes]:
     """By run, program, rank and step, the state of the node; all records of a step saw the same."""
     heads = stored.heads
-    steps = zip(heads.step.tolist(), heads.node_state.tolist(), stored.node_states, strict=True)
+    steps = zip(heads["step"].tolist(), heads["node_state"].tolist(), stored.node_states, strict=True)
     return {(run, stream.program, stream.rank, step): state for step, watched, state in steps if watched}
 
 
@@ -119,15 +126,19 @@ def warm_kernels() -> None:
     store_records(PackedRecords(), {}, {})
 
 
-def _renumbered(rows: Rows, field: str, numbers: Mapping[int, int]) -> Rows:
-    known = np.array(sorted(numbers), np.int64)
-    if not np.isin(rows[field], known).all():
-        raise StoreRefused(f"a {field} without a name")
-    renumbered = rows.copy()
-    if len(rows):
-        stored = np.array([numbers[number] for number in known.tolist()], np.int32)
-        renumbered[field] = stored[np.searchsorted(known, rows[field])]
-    return renumbered
+class _Numbers:
+    """The store's numbers in place of a stream's."""
+
+    def __init__(self, stored: Mapping[int, int]) -> None:
+        self._known = np.array(sorted(stored), np.int64)
+        self._stored = np.array([stored[number] for number in self._known.tolist()], np.int64)
+
+    def put(self, rows: Rows, field: str) -> Rows:
+        """A copy of ``rows`` with other numbers in a field."""
+        renumbered = rows.copy()
+        if not renumber(renumbered[field], self._known, self._stored):
+            raise StoreRefused(f"a {field} without a name")
+        return renumbered
 
 
 def _packed(

@@ -8,6 +8,7 @@ import time
 import click
 
 from chimbuko.ad.warmup import warm_kernels
+from chimbuko.provenance.packing import warm_kernels as warm_store_kernels
 
 
 @click.command()
@@ -22,4 +23,5 @@ def command() -> None:
     """
     started = time.monotonic()
     warm_kernels()
+    warm_store_kernels()
     print(f"kernels are ready ({time.monotonic() - started:.1f} s)", file=sys.stderr)

@@ -24,6 +24,19 @@ ROW_BYTES = 64
 
 
 @njit(cache=True, nogil=True)
+def renumber(
+    numbers: npt.NDArray[np.int32], known: npt.NDArray[np.int64], stored: npt.NDArray[np.int64]
+) -> bool:
+    """Replace ``known[i]`` by ``stored[i]`` in place, ``known`` ascending; False if a number is not known."""
+    for i in range(len(numbers)):
+        at = np.searchsorted(known, numbers[i])
+        if at == len(known) or known[at] != numbers[i]:
+            return False
+        numbers[i] = stored[at]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def pack_details(
     heads: Rows,
     frames: Rows,

@@ -14,6 +14,7 @@ TESTS = (
     "tests/ad/test_analysis.py",
     "tests/chimbuko/test_moments.py",
     "tests/chimbuko/test_tables.py",
+    "tests/provenance/test_packing.py",
 )
 
 
