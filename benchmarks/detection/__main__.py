@@ -3,8 +3,8 @@
 Run: python -m benchmarks.detection [--detectors NAME ...] [--scenarios NAME ...] [--seeds N ...]
      python -m benchmarks.detection --traces FOLDER --explain --parts recorded
 
-Without options: the default detector in all scenarios, seeds 1 to 5. Exit code 1 if the default
-detector misses one of its requirements.
+Without options: the default detector in all scenarios, seeds 1 to 5, on the recorded trace of the tests,
+and in real runs. Exit code 1 if the default detector misses one of its requirements.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.detection import measure, processes, recorded, requirements
-from benchmarks.detection.injections import INJECTIONS
+from benchmarks.detection.injections import INJECTED, INJECTIONS
 from benchmarks.detection.measure import Case, Measured
 from benchmarks.detection.processes import LiveResult
 from benchmarks.detection.recorded import RecordedResult
 from benchmarks.detection.requirements import Requirement
 from benchmarks.detection.scenarios import SCENARIOS, make_run
 from benchmarks.detection.tables import ResultTable
-from chimbuko.config import AnalysisConfig
+from chimbuko.config import DETECTORS, AnalysisConfig
 
 DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
-STATISTICAL, INJECTED, RECORDED, REAL = "statistical", "injected", "recorded", "real"
+STATISTICAL, RECORDED, REAL = "statistical", "recorded", "real"
+ALL = "all"
 PARTS = (STATISTICAL, INJECTED, RECORDED, REAL)
 
 
@@ -148,7 +149,7 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [*SCENARIOS, *INJECTIONS]
-    parser.add_argument("--detectors", nargs="+", default=[DEFAULT.detector], metavar="NAME")
+    parser.add_argument("--detectors", nargs="+", default=[DEFAULT.detector], choices=[*DETECTORS, ALL])
     parser.add_argument("--parts", nargs="+", choices=PARTS)
     parser.add_argument("--scenarios", nargs="+", default=names, choices=names, metavar="NAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, metavar="N")
@@ -162,6 +163,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
+    if ALL in options.detectors:
+        options.detectors = DETECTORS
     if options.parts is None:
         options.parts = [part for part in PARTS if part != REAL or not options.quick]
     if options.quick:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.statistics import Learned
-from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, Delta, ModelUpdate
 from chimbuko.moments import Float64Array

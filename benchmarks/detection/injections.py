@@ -17,6 +17,8 @@ from benchmarks.detection.labelled import LabelledRun
 from benchmarks.detection.laws import TAIL, Mode, RuntimeLaw
 from benchmarks.detection.timeline import RankTimeline, labelled_run
 
+INJECTED = "injected"
+"""Kind of delays of these scenarios."""
 MS = 1e3
 S = 1e6
 NOISE = 0.02

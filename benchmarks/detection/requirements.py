@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from benchmarks.detection.injections import INJECTED
 from benchmarks.detection.measure import Measured
 from benchmarks.detection.processes import LiveResult
 from benchmarks.detection.recorded import RecordedResult
@@ -68,6 +69,9 @@ def labelled(results: list[Measured]) -> list[Requirement]:
         if one.clear:
             found.append(least(f"{where}: recall of clear delays", one.clear_recall, CLEAR_RECALL))
             found.append(least(f"{where}: precision", one.precision, CLEAR_PRECISION))
+        if result.variant == INJECTED:
+            share = (one.found + one.early_found) / (one.delays + one.early_delays)
+            found.append(least(f"{where}: delays found, from the first call on", share, CLEAR_RECALL))
         if (result.scenario, result.variant) == ("gamma", "2-6x"):
             found.append(least(f"{where}: F1", one.f1, GAMMA_F1))
         if result.variant == CLEAN and result.scenario in QUIET:
