@@ -12,7 +12,7 @@ from chimbuko.moments import Float64Array
 
 TAIL = 1e-5
 """Of ordinary calls so many are longer than the quantile that a delay has to exceed to count as one."""
-MEDIANS_US = (20.0, 20_000.0)
+MEDIANS_US = (1000.0, 100_000.0)
 GAMMA_SHAPES = (4.0, 20.0)
 MODE_SIGMAS = (0.05, 0.2)
 
@@ -84,5 +84,5 @@ def two_modes(random: np.random.Generator, second_weight: float) -> RuntimeLaw:
 
 
 def _median_us(random: np.random.Generator) -> float:
-    """From 20 µs to 20 ms, evenly in the logarithm."""
+    """From 1 to 100 ms, evenly in the logarithm: shorter differences than 1 ms do not count as anomalies."""
     return float(np.exp(random.uniform(*np.log(MEDIANS_US))))
