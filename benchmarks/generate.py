@@ -1,6 +1,6 @@
 """A made-up trace in TAU's layout, with a known set of abnormal calls.
 
-Run: python benchmarks/generate.py PATH [--rows N] [--rows-per-step N] [--engine SST] [--seed N]
+Run: python benchmarks/generate.py PATH [--rows N] [--rows-per-step N] [--engine SST] [--seed N] [--hard]
 
 One rank. Below a root that never ends, calls nest up to five deep, each level with twenty functions of
 its own. Runtimes are log-normal about the function's mean; one call in a thousand takes 5 to 20 times
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from numba import njit
 
 from chimbuko.records import call_id
+from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
 
@@ -188,7 +189,8 @@ def steps_of(trace: SyntheticTrace, count: int) -> Iterator[TraceStep]:
 
 def write_trace(path: Path, trace: SyntheticTrace, steps: int, engine: str = "BP5") -> set[str]:
     """Write the next steps of a trace; returns the ids of its abnormal calls."""
-    with StreamWriter(path, engine) as writer:
+    parameters = LOSSLESS_SST_PARAMETERS if engine == "SST" else {}
+    with StreamWriter(path, engine, parameters) as writer:
         for step in steps_of(trace, steps):
             writer.write_step(step.events, step.comms, step.counters, trace.names)
     return {call_id(0, 0, step, row) for step, row in trace.injected}
@@ -203,9 +205,13 @@ def main() -> None:
     parser.add_argument("--engine", default="BP5", choices=("BP4", "BP5", "SST"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--outliers", type=float, default=OUTLIER_SHARE, help="share of abnormal calls")
+    parser.add_argument(
+        "--hard", action="store_true", help="32 threads, 5,000 functions, depth 60, recursion"
+    )
     options = parser.parse_args()
     steps = max(options.rows // options.rows_per_step, 1)
-    trace = SyntheticTrace(options.rows_per_step, options.seed, options.outliers)
+    shape = HARD if options.hard else SIMPLE
+    trace = SyntheticTrace(options.rows_per_step, options.seed, options.outliers, shape)
     injected = write_trace(options.path, trace, steps, options.engine)
     print(
         f"{steps} steps of {options.rows_per_step:,} rows, {len(injected):,} abnormal calls: {options.path}"

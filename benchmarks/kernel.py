@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from generate import HARD, Shape, SyntheticTrace, steps_of
+from generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of
 from measuring import cpu_seconds, median_ratio, table
 from naive import NaiveAnalysis
 
@@ -47,12 +47,17 @@ class Case:
     """One row of the table."""
 
     rows_per_step: int
-    shape: Shape
+    shape: Shape = SIMPLE
+
+    def __str__(self) -> str:
+        shape = self.shape
+        text = f"{shape.functions:,} / {shape.threads} / {self.rows_per_step:,}"
+        return f"{text}, depth {shape.depth}, recursion" if shape == HARD else text
 
 
 CASES = [
-    Case(100_000, Shape()),
-    Case(1_000_000, Shape()),
+    Case(100_000),
+    Case(1_000_000),
     Case(1_000_000, Shape(threads=32)),
     Case(100_000, Shape(functions=5_000)),
     Case(5_000_000, Shape(functions=5_000, threads=32)),
@@ -197,47 +202,64 @@ def compiled_twin(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
+class Workload:
+    """Steps in memory, and how fast each variant goes through them, in million rows per CPU-second."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._trace = SyntheticTrace(case.rows_per_step, shape=case.shape)
+        self._first, *self._steps = steps_of(self._trace, 1 + max(ROWS // case.rows_per_step, 1))
+        self._into = [np.ones_like(array) for array in arrays_of(self._first)]
+
+    def kernel(self) -> Kernel:
+        """Ours, which has not seen a step."""
+        return Kernel(self._trace.names)
+
+    def c_twin(self, library: ctypes.CDLL) -> CTwin:
+        """The one in C, which has not seen a step."""
+        return CTwin(library, self._trace.names, self._case.shape.threads, self._first)
+
+    def rate(self, analysis: Kernel | CTwin) -> float:
+        """Of an analysis; in the first step, which is not measured, memory is touched for the first time."""
+        analysis.analyse(self._first)
+        return self._rate(cpu_seconds(lambda: [analysis.analyse(step) for step in self._steps]))
+
+    def copy_rate(self) -> float:
+        """Of a plain copy into memory that is reused."""
+
+        def copy() -> None:
+            for step in self._steps:
+                for array, target in zip(arrays_of(step), self._into, strict=True):
+                    np.copyto(target, array)
+
+        return self._rate(cpu_seconds(copy))
+
+    def naive_rate(self) -> float:
+        """Of the analysis in plain Python."""
+        trace = SyntheticTrace(NAIVE_ROWS, shape=self._case.shape)
+        step, analysis = trace.next_step(), NaiveAnalysis(trace.names)
+        return NAIVE_ROWS / cpu_seconds(lambda: analysis.analyse(step)) / 1e6
+
+    def check(self, twin: CTwin, kernel: Kernel) -> None:
+        """Assert that both got the same."""
+        twin.check(kernel, self._steps[-1])
+
+    def _rate(self, cpu_s: float) -> float:
+        return len(self._steps) * self._case.rows_per_step / cpu_s / 1e6
+
+
 def measure(case: Case, rounds: int, library: ctypes.CDLL) -> Result:
     """Measure one case."""
-    trace = SyntheticTrace(case.rows_per_step, shape=case.shape)
-    first, *steps = steps_of(trace, 1 + max(ROWS // case.rows_per_step, 1))
-    into = [np.ones_like(array) for array in arrays_of(first)]
-    rows = len(steps) * case.rows_per_step
-
-    def copy() -> None:
-        for step in steps:
-            for array, target in zip(arrays_of(step), into, strict=True):
-                np.copyto(target, array)
-
-    def rate(analysis: Kernel | CTwin) -> float:
-        # In the first step memory is touched for the first time.
-        analysis.analyse(first)
-        return rows / cpu_seconds(lambda: [analysis.analyse(step) for step in steps]) / 1e6
-
+    work = Workload(case)
     result = Result(case)
     for _ in range(rounds):
-        kernel = Kernel(trace.names)
-        twin = CTwin(library, trace.names, case.shape.threads, first)
-        result.c.append(rate(twin))
-        result.kernel.append(rate(kernel))
-        result.copy.append(rows / cpu_seconds(copy) / 1e6)
-        result.naive.append(naive_rate(case))
-        twin.check(kernel, steps[-1])
+        kernel, twin = work.kernel(), work.c_twin(library)
+        result.c.append(work.rate(twin))
+        result.kernel.append(work.rate(kernel))
+        result.copy.append(work.copy_rate())
+        result.naive.append(work.naive_rate())
+        work.check(twin, kernel)
     return result
-
-
-def naive_rate(case: Case) -> float:
-    """Million rows per CPU-second in plain Python."""
-    trace = SyntheticTrace(NAIVE_ROWS, shape=case.shape)
-    step, analysis = trace.next_step(), NaiveAnalysis(trace.names)
-    return NAIVE_ROWS / cpu_seconds(lambda: analysis.analyse(step)) / 1e6
-
-
-def described(case: Case) -> str:
-    """A case in words."""
-    shape = case.shape
-    text = f"{shape.functions:,} / {shape.threads} / {case.rows_per_step:,}"
-    return text if shape != HARD else f"{text}, depth {shape.depth}, recursion"
 
 
 def as_table(results: list[Result]) -> str:
@@ -245,7 +267,7 @@ def as_table(results: list[Result]) -> str:
     heads = ("functions / threads / rows per step", "kernel", "C", "copy", "naive", "kernel/C", "kernel/copy")
     rows = [
         (
-            described(r.case),
+            str(r.case),
             *(f"{statistics.median(rates):.0f}" for rates in (r.kernel, r.c, r.copy)),
             f"{statistics.median(r.naive):.2f}",
             f"{median_ratio(r.kernel, r.c):.2f}",

@@ -1,11 +1,15 @@
-"""What the benchmarks share: clocks, medians of ratios, tables."""
+"""What the benchmarks share: clocks, medians of ratios, processes, tables."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:
@@ -13,6 +17,24 @@ def cpu_seconds(work: Callable[[], Any]) -> float:
     began = time.process_time()
     work()
     return time.process_time() - began
+
+
+def in_child(work: Callable[[], T]) -> T:
+    """What ``work`` returns in a process of its own, forked like that of a stream."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(work(), pipe)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        result: T = pickle.load(pipe)
+    os.waitpid(child, 0)
+    return result
 
 
 def median_ratio(mine: list[float], its: list[float]) -> float:
