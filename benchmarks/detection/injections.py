@@ -7,8 +7,9 @@ takes twice as long as without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from scipy import stats
@@ -29,6 +30,8 @@ MAIN = ".TAU application"
 LATENCY_US = 10.0
 TRANSFER_US = 1 * MS
 MESSAGE_BYTES = 1 << 20
+KERNEL = "sleep_kernel(unsigned long)"
+KERNEL_US = 7 * MS
 LARGER = 50
 """Times as much data in an outlying message."""
 
@@ -258,31 +261,39 @@ def cupti_multistream(seed: int) -> LabelledRun:
     return _gpu(seed, streams=3, kernels=100, delayed=every(5, 100, first=20))
 
 
-def _gpu(seed: int, streams: int, kernels: int, delayed: Collection[int]) -> LabelledRun:
+def _gpu(
+    seed: int,
+    streams: int,
+    kernels: int,
+    delayed: Collection[int],
+    late_steps: Mapping[int, int] = MappingProxyType({}),
+) -> LabelledRun:
     """Kernels of 7 ms that a host launches; on the first stream some take 100 times as long."""
     random = np.random.default_rng(seed)
-    timeline = RankTimeline(0, 0, "kernels")
+    timeline = RankTimeline(0, 0, "kernels", late_steps)
     timeline.enter(0, MAIN, 0.0)
-    correlation = 0
-    launched_us = 0.0
-    ended_us = 0.0
+    launched_us, ended_us, correlation = 0.0, 0.0, 0
     launch_quantile_us = _law((OWN_US,)).upper_quantile_us(TAIL)
+    kernel_quantile_us = _law((KERNEL_US,)).upper_quantile_us(TAIL)
     for stream in range(streams):
         thread = 1 + stream
         for key, value in (("Device", 0), ("Context", 1), ("Stream", stream)):
             timeline.names.metadata[0, thread, f"CUDA {key}"] = str(value)
-        worker = Worker(timeline, random, thread)
+        free_us = 0.0
         for kernel in range(1, kernels + 1):
             correlation += 1
             start_us = launched_us + OWN_US
             launched_us = start_us + OWN_US * noise(random)
-            timeline.call(0, "cudaLaunchKernel", start_us, launched_us, OWN_US, launch_quantile_us)
+            launch = timeline.call(0, "cudaLaunchKernel", start_us, launched_us, OWN_US, launch_quantile_us)
             timeline.counter(0, "Correlation ID", correlation, launched_us)
-            worker.clock_us = max(worker.clock_us, launched_us)
             is_delayed = stream == 0 and kernel in delayed
-            worker.repeat("sleep_kernel(long)", (7 * MS,), 1, 700 * MS, (1,) if is_delayed else ())
-            timeline.counter(thread, "Correlation ID", correlation, worker.clock_us)
-        ended_us = max(ended_us, worker.clock_us)
+            start_us = max(free_us, launched_us) + OWN_US
+            free_us = start_us + KERNEL_US * noise(random) * (100 if is_delayed else 1)
+            timeline.call(
+                thread, KERNEL, start_us, free_us, KERNEL_US, kernel_quantile_us, is_delayed, launch
+            )
+            timeline.counter(thread, "Correlation ID", correlation, free_us)
+        ended_us = max(ended_us, free_us)
     timeline.leave(0, MAIN, ended_us)
     return labelled_run([timeline])
 

@@ -42,6 +42,8 @@ class Truth:
     """What 1e-5 of the function's ordinary calls exceed at that time."""
     number: Int64Array
     """Which call of its function it is, over all ranks, in order of their ends, from 1."""
+    launched_by: Int64Array
+    """Number of the call, in these arrays, that launched it on a GPU; -1 for none."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def lay_out(work: Workload, names: Sequence[str], ranks: int, random: np.random.
         median_us=work.median_us[order],
         quantile_us=work.quantile_us[order],
         number=numbered(function, exit_us),
+        launched_by=np.full(len(order), -1),
     )
     return LabelledRun(streams, truth, period_us)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.detection.labelled import (
     START_US,
+    Int64Array,
     LabelledRun,
     LabelledStream,
     Truth,
@@ -39,12 +42,22 @@ class _TrueCall(NamedTuple):
     median_us: float
     quantile_us: float
     exit_us: int
+    launched_by: int
+    """Number of the call, of the same rank, that launched it; -1 for none."""
 
 
 class RankTimeline:
-    """What one rank does. Times are µs since the run began; each thread's calls are given in its order."""
+    """What one rank does. Times are µs since the run began; each thread's calls are given in its order.
 
-    def __init__(self, program: int, rank: int, executable: str) -> None:
+    Parameters
+    ----------
+    late_steps
+        By how many steps the rows of a thread come later than those of others; with the last step at latest.
+    """
+
+    def __init__(
+        self, program: int, rank: int, executable: str, late_steps: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
         self.program = program
         self.rank = rank
         self.names = StreamNames(
@@ -53,6 +66,7 @@ class RankTimeline:
             program=executable,
         )
         self.truth: list[_TrueCall] = []
+        self._late_steps = late_steps
         self._timers: dict[str, int] = {}
         self._counters: dict[str, int] = {"TIME": 0}
         self._events: list[tuple[int, ...]] = []
@@ -76,17 +90,25 @@ class RankTimeline:
         median_us: float,
         quantile_us: float,
         is_delayed: bool = False,
-    ) -> None:
-        """A call without children, and its truth."""
+        launched_by: int = -1,
+    ) -> int:
+        """A call without children, and its truth; returns its number."""
         entry = self.enter(thread, function, start_us)
         self.leave(thread, function, end_us)
         start, end = round(start_us), round(end_us)
-        factor = (end - start) / median_us if is_delayed else 0.0
         self.truth.append(
             _TrueCall(
-                entry, (self.program, function), end - start, factor, median_us, quantile_us, START_US + end
+                entry=entry,
+                function=(self.program, function),
+                runtime_us=end - start,
+                factor=(end - start) / median_us if is_delayed else 0.0,
+                median_us=median_us,
+                quantile_us=quantile_us,
+                exit_us=START_US + end,
+                launched_by=launched_by,
             )
         )
+        return len(self.truth) - 1
 
     def send(self, thread: int, partner: int, size_bytes: int, time_us: float) -> None:
         """A message sent."""
@@ -116,20 +138,27 @@ class RankTimeline:
         events = self._array(self._events, len(EventColumn))
         comms = self._array(sorted(self._comms, key=itemgetter(-1)), len(CommColumn))
         values = self._array(sorted(self._values, key=itemgetter(-1)), len(CounterColumn))
+        numbers = [self._step_numbers(rows) for rows in (events, comms, values)]
         # As TAU writes them: step by step, within a step thread by thread.
-        epochs = events[:, EventColumn.TIME] // np.uint64(PERIOD_US)
-        order = np.lexsort((np.arange(len(events)), events[:, EventColumn.THREAD], epochs))
-        events, epochs = events[order], epochs[order]
-        steps = []
-        for number, epoch in enumerate(np.unique(epochs)):
-            ends = (epoch + np.uint64(1)) * np.uint64(PERIOD_US)
-            own_comms = comms[comms[:, CommColumn.TIME] < ends]
-            own_values = values[values[:, CounterColumn.TIME] < ends]
-            comms, values = comms[len(own_comms) :], values[len(own_values) :]
-            steps.append(TraceStep(number, events[epochs == epoch], own_comms, own_values))
+        order = np.lexsort((np.arange(len(events)), events[:, EventColumn.THREAD], numbers[0]))
+        events, numbers[0] = events[order], numbers[0][order]
+        steps = [
+            TraceStep(
+                step,
+                *(rows[own == number] for rows, own in zip((events, comms, values), numbers, strict=True)),
+            )
+            for step, number in enumerate(np.unique(np.concatenate(numbers)))
+        ]
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return LabelledStream(self.program, self.rank, self.names, steps), place.tolist()
+
+    def _step_numbers(self, rows: UInt64Array) -> Int64Array:
+        """With which step each row comes, in seconds since the run began."""
+        numbers = (rows[:, -1].astype(np.int64) - START_US) // PERIOD_US
+        late = [self._late_steps.get(thread, 0) for thread in rows[:, EventColumn.THREAD].tolist()]
+        last = (self._events[-1][-1] - START_US) // PERIOD_US
+        return np.minimum(numbers + np.array(late, np.int64), np.maximum(numbers, last))
 
     def _array(self, rows: list[tuple[int, ...]], columns: int) -> UInt64Array:
         """Rows with program and rank before them."""
@@ -143,22 +172,26 @@ class RankTimeline:
 def labelled_run(timelines: list[RankTimeline]) -> LabelledRun:
     """Ranks of all programs as one run."""
     streams = []
-    rows: list[tuple[int, int, _TrueCall]] = []
+    rows: list[tuple[int, int, int, _TrueCall]] = []
     for number, timeline in enumerate(timelines):
         stream, place = timeline.stream()
         streams.append(stream)
-        rows += [(number, place[call.entry], call) for call in timeline.truth]
+        first = len(rows)
+        for call in timeline.truth:
+            launched_by = first + call.launched_by if call.launched_by >= 0 else -1
+            rows.append((number, place[call.entry], launched_by, call))
     functions: dict[tuple[int, str], int] = defaultdict(lambda: len(functions))
-    calls = [call for _, _, call in rows]
+    calls = [row[-1] for row in rows]
     function = np.array([functions[call.function] for call in calls])
     truth = Truth(
-        stream=np.array([number for number, _, _ in rows]),
-        entry=np.array([entry for _, entry, _ in rows]),
+        stream=np.array([row[0] for row in rows]),
+        entry=np.array([row[1] for row in rows]),
         function=function,
         runtime_us=np.array([call.runtime_us for call in calls]),
         factor=np.array([call.factor for call in calls]),
         median_us=np.array([call.median_us for call in calls]),
         quantile_us=np.array([call.quantile_us for call in calls]),
         number=numbered(function, np.array([call.exit_us for call in calls])),
+        launched_by=np.array([row[2] for row in rows]),
     )
     return LabelledRun(streams, truth, PERIOD_US)
