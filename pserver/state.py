@@ -177,7 +177,7 @@ class ServerState:
         if self._forgotten is None or (self._lockstep_streams and closed <= self._forgot_epoch):
             return
         self._forgot_epoch = closed
-        self._changed.update(self._eras.end_epoch().tolist())
+        self._changed.update(self._eras.end_epoch())
 
     def _new_models(self, functions: set[int], is_last: bool) -> list[FunctionModel]:
         """Models of those functions whose calls have grown by a tenth since the last time."""

@@ -28,17 +28,18 @@ COMMON_CALLS = 16.0
 GAP = 0.2
 """A mode ends downwards where the factor of two below it holds less than this share of its calls."""
 POINTS = 14
-NEAR_POINTS = 7
-"""Points of the fit, each at sqrt(2) times the share of the one before: near the tail, and all."""
+"""Most points of the fit, each at sqrt(2) times the share of calls of the one before."""
+FEWEST_POINTS = 5
+MORE_POINTS = 7
 AGREEMENT = 0.3
-"""All points are used where they give the slope of the near ones within this; else another mode bends it."""
+"""More points are used as long as they give the same slope within this; else another mode bends the line."""
 MOST_SLOPE = 1.2
 """Log-normal runtimes have slope σ; a steeper one is the gap between two modes."""
 PRIOR_SLOPE = 0.3
 PRIOR_WEIGHT = 4.0
 CAUTION = 1.0
 """How many standard errors the slope is enlarged by."""
-FALSE_SHARE = 0.05
+FALSE_SHARE = 0.04
 """Of the calls beyond the limit so many may be expected to be ordinary ones (Benjamini and Hochberg 1995)."""
 FEWEST_FALSE = 0.02
 """... and where no call lies beyond it, so many of all calls of the function."""
@@ -125,12 +126,20 @@ def _fit(
         y[count] = exceeded_by(above, edges, share * mode_calls + left_out)
         share *= math.sqrt(2.0)
         count += 1
-    used = min(NEAR_POINTS, count)
+    used = min(FEWEST_POINTS, count)
     centre_z, centre_y, slope, squares = _line(z, y, used)
-    if count > used:
-        all_z, all_y, all_slope, all_squares = _line(z, y, count)
-        if abs(all_slope - slope) <= AGREEMENT * slope:
-            centre_z, centre_y, slope, squares, used = all_z, all_y, all_slope, all_squares, count
+    for more in (MORE_POINTS, POINTS):
+        if count > used:
+            wider_z, wider_y, wider_slope, wider_squares = _line(z, y, min(more, count))
+            if abs(wider_slope - slope) > AGREEMENT * slope:
+                break
+            centre_z, centre_y, slope, squares, used = (
+                wider_z,
+                wider_y,
+                wider_slope,
+                wider_squares,
+                min(more, count),
+            )
     weight = beyond * squares
     slope = (min(max(slope, 0.0), MOST_SLOPE) * weight + PRIOR_SLOPE * PRIOR_WEIGHT) / (weight + PRIOR_WEIGHT)
     slope *= 1.0 + CAUTION / math.sqrt(beyond * math.sqrt(2.0) ** (used - 1))

@@ -6,8 +6,6 @@ and in any order, whatever the runtimes; bounds that follow the data could not.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -72,10 +70,22 @@ def exceeded_by(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], 
 
 
 @njit(cache=True, nogil=True)
-def medians_us(counts: npt.NDArray[np.float64], medians: npt.NDArray[np.float64]) -> None:
-    """Median of each row of ``counts`` f8[rows, BUCKETS] into ``medians`` f8[rows]; NaN where it is empty."""
-    above = np.empty(BUCKETS + 1)
-    for row in range(len(counts)):
-        medians[row] = np.nan
-        if count_above(counts[row], above) >= 0:
-            medians[row] = math.exp(exceeded_by(above, LN_EDGES, 0.5 * above[0]))
+def scaled(counts: npt.NDArray[np.float64], ln_factor: float, into: npt.NDArray[np.float64]) -> None:
+    """``counts`` f8[BUCKETS] as if every runtime had been longer by a factor, into f8[BUCKETS].
+
+    Calls are taken as spread evenly, in the logarithm, over their bucket; those below 1 µs stay.
+    """
+    into[:] = 0.0
+    into[0] = counts[0]
+    for bucket in range(1, BUCKETS):
+        if counts[bucket] == 0.0:
+            continue
+        low = LN_EDGES[bucket] + ln_factor
+        high = LN_EDGES[bucket + 1] + ln_factor
+        target = min(max(np.searchsorted(LN_EDGES, low, "right") - 1, 0), BUCKETS - 1)
+        begin = low
+        while target < BUCKETS - 1 and LN_EDGES[target + 1] < high:
+            into[target] += counts[bucket] * (LN_EDGES[target + 1] - begin) / (high - low)
+            begin = LN_EDGES[target + 1]
+            target += 1
+        into[target] += counts[bucket] * (high - begin) / (high - low)
