@@ -10,7 +10,8 @@ from chimbuko.ad.additions import CallLaunches, CallMetrics
 from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.identity import StreamIdentity
-from chimbuko.ad.report import ReportedCalls, Reports
+from chimbuko.ad.opencalls import Reports
+from chimbuko.ad.report import ReportedCalls
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.windows import StepFacts, Windows

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class _Cell(IntEnum):
     """Position of the oldest record."""
     HEAD = 1
     """Position behind the newest."""
+    LOST = 2
+    """1 once any row had to be given up."""
 
 
 class FlightRecorder:
@@ -84,19 +87,23 @@ class FlightRecorder:
         self._ring = np.frombuffer(memory, np.uint8, self._size, _HEADER_BYTES)
 
     def append(self, step: TraceStep, opened: UInt64Array) -> None:
-        """Keep a step.
+        """Keep a step that has any rows.
 
         Parameters
         ----------
         opened
             u8[n, 2]: packed ENTRY rows of the calls open when it began; outer calls of a thread first.
         """
+        if not step.rows:
+            return
         parts = {"events": step.events, "messages": step.comms, "counters": step.counters}
         needed = _HEAD.itemsize + opened.nbytes
         needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
         if needed <= self._size:
             self._write(step.step, parts, opened, 0, self._make_room(needed))
-        elif self._size > _HEAD.itemsize:
+            return
+        self._cells[_Cell.LOST] = 1
+        if self._size > _HEAD.itemsize:
             at = self._make_room(self._size)
             since_us, end_us = step.interval_us() or (0, 0)
             while since_us <= end_us and not self._write(step.step, parts, opened[:0], since_us, at):
@@ -109,6 +116,7 @@ class FlightRecorder:
         at = head if needed <= left else head + left
         while tail < head and at + needed - tail > self._size:
             tail = _following(self._ring, tail)
+            self._cells[_Cell.LOST] = 1
         self._cells[_Cell.TAIL] = tail if tail < head else at
         if at > head and left >= _HEAD.itemsize:
             self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0)
@@ -133,6 +141,8 @@ class FlightRecorder:
                 return False
             counts.append(count)
             used += count * columns
+        if sum(counts[1:]) == 0:
+            return True
         size_bytes = _HEAD.itemsize + 8 * used
         self._head_at(at)[0] = (size_bytes, step, *times, *counts)
         self._cells[_Cell.HEAD] = at + size_bytes
@@ -143,35 +153,49 @@ class FlightRecorder:
         return self._ring[start : start + _HEAD.itemsize].view(_HEAD)
 
 
-def steps_between(
-    held: list[RecordedStep], start_us: int, end_us: int, names: StreamNames
-) -> list[RecordedStep]:
-    """All rows from ``start_us`` to ``end_us``, inclusive, of the steps that a recorder holds.
+@dataclass(frozen=True)
+class Recording:
+    """What a recorder holds."""
 
-    The first step says which calls were open then; where there are no rows, it is a step without any.
-    """
-    steps = [step for step in held if step.start_us <= end_us]
-    over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
-    return [_within(step, start_us, end_us, names) for step in over]
+    steps: list[RecordedStep]
+    """Oldest first."""
+    is_whole: bool
+    """Nothing had to be given up yet."""
+
+    @property
+    def since_us(self) -> int:
+        """How far back it goes; 0 where it holds all that there was."""
+        return 0 if self.is_whole else min((step.start_us for step in self.steps), default=0)
+
+    def between(self, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
+        """All rows from ``start_us`` to ``end_us``, inclusive, step by step.
+
+        The first step says which calls were open then; where there are no rows, it is a step without any.
+        """
+        steps = [step for step in self.steps if step.start_us <= end_us]
+        over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
+        return [_within(step, start_us, end_us, names) for step in over]
 
 
-def read_steps(path: Path) -> list[RecordedStep]:
-    """All that a recorder holds, oldest first, from any process; nothing where there is none."""
+def read_recording(path: Path) -> Recording:
+    """All that a recorder holds, from any process; nothing where there is none."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return []
+        return Recording([], is_whole=False)
     try:
-        head = int(_read_cells(file)[_Cell.HEAD])
+        head = _read_cells(file)[_Cell.HEAD]
         content = os.pread(file, os.fstat(file).st_size - _HEADER_BYTES, _HEADER_BYTES)
-        tail = int(_read_cells(file)[_Cell.TAIL])
+        cells = _read_cells(file)
     finally:
         os.close(file)
-    return list(_records(np.frombuffer(content, np.uint8), tail, head))
+    steps = list(_records(np.frombuffer(content, np.uint8), cells[_Cell.TAIL], head))
+    return Recording(steps, is_whole=not cells[_Cell.LOST])
 
 
-def _read_cells(file: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.frombuffer(os.pread(file, 8 * len(_Cell), 0), np.int64)
+def _read_cells(file: int) -> list[int]:
+    cells: list[int] = np.frombuffer(os.pread(file, 8 * len(_Cell), 0), np.int64).tolist()
+    return cells
 
 
 def _records(

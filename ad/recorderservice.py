@@ -8,7 +8,7 @@ from collections import deque
 import msgspec
 import redis
 
-from chimbuko.ad.flightrecorder import read_steps, steps_between
+from chimbuko.ad.flightrecorder import read_recording
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import read_stream
 from chimbuko.messages import RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
@@ -62,8 +62,8 @@ class RecorderService:
 
     def _answer(self, request: RecallRequest, stream: AgentStream) -> None:
         stream.learn_names()
-        held = read_steps(stream.recorder_path)
-        steps = steps_between(held, request.start_us, request.end_us, stream.names)
+        recording = read_recording(stream.recorder_path)
+        steps = recording.between(request.start_us, request.end_us, stream.names)
         key = f"{RECALL_ANSWERS}:{request.id}"
         size_bytes = sum(step.size_bytes for step in steps)
         sent_bytes = self._broker.incrby(f"{key}:bytes", size_bytes)
@@ -72,7 +72,7 @@ class RecorderService:
             stream=stream.key,
             rank=stream.name.rank,
             names=stream.names,
-            since_us=held[0].start_us if held else 0,
+            since_us=recording.since_us,
             steps=[] if is_left_out else steps,
             is_left_out=is_left_out,
         )

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.flightrecorder import FlightRecorder, read_steps, steps_between
+from chimbuko.ad.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.config import AnalysisConfig
@@ -29,7 +29,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
             open_calls.tell(analysis.stacks, result.count)
             learned = analysis.hand_out(number)
             analysis.take_model(learned.table, number, number)
-        steps_between(read_steps(Path(folder) / "recorder"), 2_000_001, 3_000_000, names)
+        read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
     analysis.finish()
 
 

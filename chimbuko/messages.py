@@ -179,7 +179,7 @@ class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     names: StreamNames
     since_us: int
-    """How far back the recorder goes; 0 where it holds nothing."""
+    """How far back the recorder goes; 0 where it holds all that there was."""
     steps: list[RecordedStep]
     is_left_out: bool
     """The answers to the request were too large already."""

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.flightrecorder import FlightRecorder, read_steps, steps_between
+from chimbuko.ad.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.kernels import recording
 from chimbuko.recording import RecordedStep
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep, UInt64Array
@@ -92,17 +92,20 @@ def test_keeps_the_newest_steps_in_bounds_and_gives_exactly_their_rows(
         recorder.append(appended[-1], NOTHING_OPEN)
         time_us += 40 + pause_us
     assert path.stat().st_size <= HEADER_BYTES + size_bytes
-    kept = read_steps(path)
-    whole = {step.step: step for step in kept if rows_of(step) == kept_rows(appended[step.step])}
+    recording = read_recording(path)
+    kept = recording.steps
+    with_rows = [step.step for step in appended if step.rows]
+    numbers = [step.step for step in kept]
+    assert numbers == with_rows[len(with_rows) - len(numbers) :]
     for step in kept:
         newest = between(kept_rows(appended[step.step]), step.start_us, step.end_us)
         assert rows_of(step) == newest, "a step that was too large has lost more than its oldest rows"
-    numbers = [step.step for step in kept]
-    # Steps may be missing only before all that is kept: one that is too large pushes out all before it.
-    assert numbers == list(range(len(steps) - len(numbers), len(steps))) or set(numbers) - set(whole)
+    is_complete = numbers == with_rows and all(step.rows == appended[step.step].rows for step in kept)
+    assert recording.is_whole == is_complete
+    assert recording.since_us in (0, min((step.start_us for step in kept), default=0))
 
     end_us = start_us + length_us
-    given_back = steps_between(read_steps(path), start_us, end_us, NAMES)
+    given_back = read_recording(path).between(start_us, end_us, NAMES)
     wanted = [
         (step.step, between(rows_of(step), start_us, end_us))
         for step in kept
@@ -120,7 +123,8 @@ def test_damaged_rows_are_left_out_and_all_others_restored(
     recorder = FlightRecorder(path, 1 << 16, RANK)
     for step in trace.steps():
         recorder.append(step, NOTHING_OPEN)
-    assert [rows_of(step) for step in read_steps(path)] == [kept_rows(step) for step in trace.steps()]
+    kept = [kept_rows(step) for step in trace.steps()]
+    assert [rows_of(step) for step in read_recording(path).steps] == [rows for rows in kept if any(rows)]
 
 
 def slow_open_at(before: Rows, events: Rows, until_us: int) -> Rows:
@@ -170,14 +174,16 @@ def test_what_is_given_is_a_trace_with_every_exit_after_its_entry(
     opened, last_us = NOTHING_OPEN, 1
     for step in trace.steps():
         recorder.append(step, opened)
-        packed = read_steps(path)[-1].packed("events")
+        if not step.rows:
+            continue
+        packed = read_recording(path).steps[-1].packed("events")
         still = np.empty((len(opened) + len(packed), 2), np.uint64)
         count = recording.open_at(opened, packed, np.uint64(MAX_TIME_US), np.uint64(0), np.uint64(1), still)
         opened = still[:count].copy()
         last_us = max(last_us, *(int(time) for time in step.events[:, 5]), 1)
     start_us = data.draw(st.integers(1, last_us + 10))
     depth: dict[int, list[int]] = {}
-    for number, step in enumerate(steps_between(read_steps(path), start_us, MAX_TIME_US, made_names())):
+    for number, step in enumerate(read_recording(path).between(start_us, MAX_TIME_US, made_names())):
         for _, _, thread, kind, timer, _ in step.trace_step(RANK, with_open=number == 0).events.tolist():
             if kind == 0:
                 depth.setdefault(thread, []).append(timer)
@@ -191,15 +197,15 @@ def test_moment_at_which_nothing_happened_tells_what_was_open(tmp_path: Path) ->
         TraceStep(0, array([(0, RANK, 0, 0, 4, 10), (0, RANK, 0, 0, 5, 20)], 6), array([], 8), array([], 6)),
         NOTHING_OPEN,
     )
-    (step,) = steps_between(read_steps(tmp_path / "recorder"), 1000, 2000, NAMES)
+    (step,) = read_recording(tmp_path / "recorder").between(1000, 2000, NAMES)
     assert step.rows == 0
     assert step.trace_step(RANK, with_open=True).events[:, 4:].tolist() == [[4, 10], [5, 20]]
 
 
 def test_no_recorder_or_one_without_room_gives_nothing(tmp_path: Path) -> None:
-    assert read_steps(tmp_path / "none") == []
+    assert read_recording(tmp_path / "none").steps == []
     FlightRecorder(tmp_path / "empty", 0, RANK).append(made_step(0, 1, 10), NOTHING_OPEN)
-    assert read_steps(tmp_path / "empty") == []
+    assert read_recording(tmp_path / "empty").steps == []
 
 
 WRITER = """
@@ -238,7 +244,7 @@ def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
             seen: set[int] = set()
             looks = 0
             while len(seen) < 300 or looks < 200:
-                steps = read_steps(path)
+                steps = read_recording(path).steps
                 assert all(intact(step) for step in steps)
                 assert all((b.step - a.step) % 500 == 1 for a, b in itertools.pairwise(steps))
                 seen |= {step.step for step in steps}
@@ -250,12 +256,12 @@ def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
 def test_what_a_killed_process_recorded_stays_and_another_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "recorder"
     for first in (0, 1000, 2000):
-        before = {step.step for step in read_steps(path)}
+        before = {step.step for step in read_recording(path).steps}
         with writer(path, first) as process:
-            while {step.step for step in read_steps(path)} <= before:
+            while {step.step for step in read_recording(path).steps} <= before:
                 pass
             os.kill(process.pid, signal.SIGKILL)
-        left = read_steps(path)
+        left = read_recording(path).steps
         assert left
         assert all(intact(step) for step in left)
         assert max(step.step for step in left) >= first
@@ -271,5 +277,5 @@ def test_without_room_on_the_disk_the_stream_goes_without_a_recorder(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     recorder.append(made_step(0, 1, 10), NOTHING_OPEN)
-    assert read_steps(tmp_path / "recorder") == []
+    assert read_recording(tmp_path / "recorder").steps == []
     assert "no room for the flight recorder" in capfd.readouterr().err
