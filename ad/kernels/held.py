@@ -82,31 +82,31 @@ class Here(NamedTuple):
     comms: UInt64Array
     counters: UInt64Array
     send_type: np.uint64
+
+
+class Links(NamedTuple):
+    """Working memory of one step."""
+
     is_anomaly: UInt8Array
-    """u1[total]"""
+    """u1[calls]; all 0 between steps."""
     previous: Int32Array
-    """i4[total]: the call entered before on the same thread in this step, or NONE."""
+    """i4[calls]: the call entered before on the same thread in this step, or NONE."""
     following: Int32Array
     first: Int32Array
     """i4[threads]: the first call entered on the thread in this step, or NONE."""
     last: Int32Array
     first_message: Int32Array
-    """i4[total]: the call's first message in this step, or NONE."""
+    """i4[calls]: the call's first message in this step, or NONE."""
     next_message: Int32Array
     messages_left: Int32Array
     """i4[messages]: how many messages of the same call there are from this one on."""
     first_counter: Int32Array
     next_counter: Int32Array
     counters_left: Int32Array
-
-
-class Marks(NamedTuple):
-    """Who is held already, while references are turned into those to held calls."""
-
     of_rows: Int32Array
-    """i4[total]: number of the held call by row of the call table, or NONE; all NONE between steps."""
+    """i4[calls]: new number of the held call by row of the call table, or NONE; all NONE between steps."""
     of_held: Int32Array
-    """i4[held]: the new number by the old one, or NONE."""
+    """i4[held]: the same by its old number."""
     sources: Int32Array
     """i4[held]: reference by new number."""
 
@@ -153,16 +153,16 @@ def chain_points(
 
 
 @njit(cache=True, nogil=True)
-def number_references(references: Int32Array, links: Table, marks: Marks, sizes: Sizes) -> None:
+def number_references(references: Int32Array, held: Table, links: Links, sizes: Sizes) -> None:
     """Turn references into ``~`` new numbers, of which each call gets one; ``sizes`` are the new ones."""
-    of_rows, of_held, sources = marks.of_rows, marks.of_held, marks.sources
+    of_rows, of_held, sources = links.of_rows, links.of_held, links.sources
     count = sizes[MEMBERS]
     for at in range(len(references)):
         reference = references[at]
         if reference == EMPTY:
             continue
-        if reference < 0 and links[~reference].row != NONE:
-            reference = links[~reference].row
+        if reference < 0 and held[~reference].row != NONE:
+            reference = held[~reference].row
         number = of_rows[reference] if reference >= 0 else of_held[~reference]
         if number == NONE:
             number = count
@@ -178,18 +178,18 @@ def number_references(references: Int32Array, links: Table, marks: Marks, sizes:
 
 @njit(cache=True, nogil=True)
 def hold_calls(
-    pool: Pool, later: Pool, marks: Marks, here: Here, own: Int32Array, most_messages: int, most_counters: int
+    pool: Pool, later: Pool, here: Here, links: Links, own: Int32Array, most_messages: int, most_counters: int
 ) -> None:
     """Fill ``later`` with the calls that were numbered, from the step and from ``pool``.
 
     ``own`` i4[carried] has the references under which the carried calls are held in ``pool``.
     """
-    calls, is_anomaly, carried = here.calls, here.is_anomaly, here.carried
-    sources, of_rows = marks.sources, marks.of_rows
-    links, members, later_links, later_members = pool.links, pool.members, later.links, later.members
+    calls, is_anomaly, carried = here.calls, links.is_anomaly, here.carried
+    sources, of_rows = links.sources, links.of_rows
+    old_members, old_links, new_members, new_links = pool.members, pool.links, later.members, later.links
     for number in range(later.sizes[MEMBERS]):
         reference = sources[number]
-        link = later_links[number]
+        link = new_links[number]
         link.row = NONE
         link.messages = 0
         link.messages_seen = 0
@@ -200,7 +200,7 @@ def hold_calls(
             of_rows[reference] = NONE
             held = ~own[reference] if reference < carried else NONE
             call = calls[reference]
-            member = later_members[number]
+            member = new_members[number]
             member.entry_us = call.entry
             member.exit_us = call.exit
             member.step = call.step
@@ -214,27 +214,27 @@ def hold_calls(
             member.depth = call.depth
             member.is_anomaly = is_anomaly[reference]
         else:
-            later_members[number] = members[held]
+            new_members[number] = old_members[held]
         if held != NONE:
-            link.messages_seen = links[held].messages_seen
-            link.counters_seen = links[held].counters_seen
-            link.messages = links[held].messages
-            link.counters = links[held].counters
-            link.first_message = links[held].first_message
-            link.first_counter = links[held].first_counter
-    _hold_messages(pool, later, sources, here, most_messages)
-    _hold_counters(pool, later, sources, here, most_counters)
+            link.messages_seen = old_links[held].messages_seen
+            link.counters_seen = old_links[held].counters_seen
+            link.messages = old_links[held].messages
+            link.counters = old_links[held].counters
+            link.first_message = old_links[held].first_message
+            link.first_counter = old_links[held].first_counter
+    _hold_messages(pool, later, here, links, most_messages)
+    _hold_counters(pool, later, here, links, most_counters)
 
 
 @njit(cache=True, nogil=True)
-def _hold_messages(pool: Pool, later: Pool, sources: Int32Array, here: Here, most: int) -> None:
+def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, most: int) -> None:
     """Copy the messages that are held already, and add those of the step up to ``most`` per call."""
     calls, comms, send_type = here.calls, here.comms, here.send_type
-    first, after, left = here.first_message, here.next_message, here.messages_left
-    old, new, links = pool.messages, later.messages, later.links
+    sources, first, after, left = links.sources, links.first_message, links.next_message, links.messages_left
+    old, new, held = pool.messages, later.messages, later.links
     count = 0
     for number in range(later.sizes[MEMBERS]):
-        link = links[number]
+        link = held[number]
         begin = count
         for at in range(link.messages):
             new[count] = old[link.first_message + at]
@@ -260,14 +260,14 @@ def _hold_messages(pool: Pool, later: Pool, sources: Int32Array, here: Here, mos
 
 
 @njit(cache=True, nogil=True)
-def _hold_counters(pool: Pool, later: Pool, sources: Int32Array, here: Here, most: int) -> None:
+def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, most: int) -> None:
     """As ``_hold_messages``."""
     calls, counters = here.calls, here.counters
-    first, after, left = here.first_counter, here.next_counter, here.counters_left
-    old, new, links = pool.counters, later.counters, later.links
+    sources, first, after, left = links.sources, links.first_counter, links.next_counter, links.counters_left
+    old, new, held = pool.counters, later.counters, later.links
     count = 0
     for number in range(later.sizes[MEMBERS]):
-        link = links[number]
+        link = held[number]
         begin = count
         for at in range(link.counters):
             new[count] = old[link.first_counter + at]

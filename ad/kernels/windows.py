@@ -23,7 +23,7 @@ from chimbuko.ad.kernels.held import (
     RECORDS,
     Here,
     Int32Array,
-    Marks,
+    Links,
     Pool,
     Sizes,
     UInt8Array,
@@ -185,10 +185,10 @@ def _surround(
 
 
 @njit(cache=True, nogil=True)
-def _add_records(places: Places, here: Here, chosen: Chosen, about: About) -> None:
+def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about: About) -> None:
     """Add a record of revision 0 for each chosen call."""
     calls, threads, is_gpu = here.calls, here.threads, about.is_gpu
-    previous, following, recent = here.previous, here.following, places.recent
+    previous, following, recent = links.previous, links.following, places.recent
     windows, around, open_around = places.windows, places.around, places.open_around
     heads, frames = places.heads, places.frames
     sizes = places.sizes
@@ -253,10 +253,10 @@ def _append(into: Table, sizes: Sizes, cell: int, source: Table, begin: int, cou
 
 
 @njit(cache=True, nogil=True)
-def _note_open(places: Places, here: Here) -> None:
+def _note_open(places: Places, here: Here, links: Links) -> None:
     """Keep the windows of the calls that are open, in order of their rows."""
     calls, threads, open_around = here.calls, here.threads, places.open_around
-    previous, following, recent = here.previous, here.following, places.recent
+    previous, following, recent = links.previous, links.following, places.recent
     count = 0
     for thread in range(here.thread_count):
         row = threads[thread].top
@@ -476,8 +476,8 @@ def make_records(
     places: Places,
     pool: Pool,
     later: Pool,
-    marks: Marks,
     here: Here,
+    links: Links,
     chosen: Chosen,
     about: About,
     out: Out,
@@ -488,29 +488,43 @@ def make_records(
 
     ``message_owners``, ``counter_owners`` name the call of each message and counter, or NONE.
     """
-    previous, following, is_anomaly = here.previous, here.following, here.is_anomaly
+    previous, following, is_anomaly = links.previous, links.following, links.is_anomaly
     sizes = places.sizes
-    link_calls(here.calls, here.carried, here.total, previous, following, here.first, here.last)
-    chain_points(message_owners, here.total, here.first_message, here.next_message, here.messages_left)
-    chain_points(counter_owners, here.total, here.first_counter, here.next_counter, here.counters_left)
+    link_calls(here.calls, here.carried, here.total, previous, following, links.first, links.last)
+    chain_points(message_owners, here.total, links.first_message, links.next_message, links.messages_left)
+    chain_points(counter_owners, here.total, links.first_counter, links.next_counter, links.counters_left)
     for at in range(len(chosen.rows)):
         is_anomaly[chosen.rows[at]] = chosen.is_anomaly[at]
     # The calls carried over, under the references by which they are held.
     own = places.open_around[: here.carried, places.open_around.shape[1] // 2].copy()
-    _extend(places.open, places.open_around, sizes[OPEN], here.first, following)
-    _extend(places.windows, places.around, sizes[RECORDS], here.first, following)
-    _add_records(places, here, chosen, about)
-    _note_open(places, here)
-    _note_recent(places.recent, here.thread_count, here.last, previous)
+    _extend(places.open, places.open_around, sizes[OPEN], links.first, following)
+    _extend(places.windows, places.around, sizes[RECORDS], links.first, following)
+    _add_records(places, here, links, chosen, about)
+    _note_open(places, here, links)
+    _note_recent(places.recent, here.thread_count, links.last, previous)
     later.sizes[:] = 0
-    marks.of_held[: pool.sizes[MEMBERS]] = NONE
-    number_references(places.open_around[: sizes[OPEN]].ravel(), pool.links, marks, later.sizes)
-    number_references(places.around[: sizes[RECORDS]].ravel(), pool.links, marks, later.sizes)
-    number_references(places.frames[: sizes[FRAMES]], pool.links, marks, later.sizes)
-    number_references(places.recent[: here.thread_count].ravel(), pool.links, marks, later.sizes)
-    hold_calls(pool, later, marks, here, own, about.max_messages, about.max_counters)
+    links.of_held[: pool.sizes[MEMBERS]] = NONE
+    number_references(places.open_around[: sizes[OPEN]].ravel(), pool.links, links, later.sizes)
+    number_references(places.around[: sizes[RECORDS]].ravel(), pool.links, links, later.sizes)
+    number_references(places.frames[: sizes[FRAMES]], pool.links, links, later.sizes)
+    number_references(places.recent[: here.thread_count].ravel(), pool.links, links, later.sizes)
+    hold_calls(pool, later, here, links, own, about.max_messages, about.max_counters)
     for at in range(sizes[OPEN]):
         later.links[~places.open_around[at, places.open_around.shape[1] // 2]].row = at
     for at in range(len(chosen.rows)):
         is_anomaly[chosen.rows[at]] = 0
     put_out(places, later, out, about, False)
+
+
+@njit(cache=True, nogil=True)
+def count_references(here: Here, rows: Int32Array) -> tuple[int, int]:
+    """How many calls are open, and how many frames the stacks of the calls in ``rows`` have."""
+    calls, threads = here.calls, here.threads
+    opened = 0
+    for thread in range(here.thread_count):
+        if threads[thread].top != NONE:
+            opened += calls[threads[thread].top].depth + 1
+    frames = 0
+    for row in rows:
+        frames += min(calls[row].depth + 1, MAX_FRAMES)
+    return opened, frames
