@@ -22,6 +22,7 @@ from chimbuko.ad.spool import SpoolWriter
 from chimbuko.ad.stream import AgentStream
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
+from chimbuko.patterns import name_matcher
 from chimbuko.records import Silence, StreamHealth
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames
@@ -59,6 +60,7 @@ class Watch:
         self._statistics = statistics
         self._config = config
         self._detector = make_detector(config)
+        self._ignored = [name_matcher(pattern) for pattern in config.ignore]
         self._spool = SpoolWriter(folder, agent, config.spool_limit_bytes)
         self.delivery = SpoolDelivery(agent, folder)
         self._reported: dict[str, dict[tuple[int, int], float]] = {}
@@ -77,7 +79,7 @@ class Watch:
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             for stream in self._streams:
-                self._look(stream)
+                self.look(stream)
 
     def look_back(self) -> None:
         """For recorded streams, at their end: what was open where they broke off, as of the newest event."""
@@ -88,7 +90,8 @@ class Watch:
             if opened is not None and stream.phase is Phase.BROKEN:
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
 
-    def _look(self, stream: AgentStream) -> None:
+    def look(self, stream: AgentStream) -> None:
+        """See whether a stream is silent, or has overdue calls; if its process is at work it is neither."""
         drained = stream.box[Cell.HEARTBEAT]
         opened = stream.open_calls.read()
         if opened is None or not _is_waited_for(stream):
@@ -127,10 +130,13 @@ class Watch:
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
-        """What is known over all ranks of the functions of the open calls, f8[calls, width]."""
+        """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
+        to ignore."""
         functions, which = np.unique(opened.calls.function, return_inverse=True)
-        names = {at: stream.names.timers.get(number, "") for at, number in enumerate(functions.tolist())}
-        return self._statistics.model_for(stream.program, names)[which]
+        names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
+        wanted = {at: name for at, name in names if not any(matches(name) for matches in self._ignored)}
+        known = self._statistics.model_for(stream.program, wanted)
+        return self._detector.schema.grown(known, len(functions))[which]
 
 
 def _history(known: Float64Array) -> History:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from chimbuko.ad.child import ChildSpec, NamesFile, StreamChild, read_names
+from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
@@ -64,6 +65,8 @@ def spec_of(tmp_path: Path, stream: Path, rank: int) -> ChildSpec:
         box=str(tmp_path / "box"),
         spool=str(tmp_path / "spool"),
         names=str(tmp_path / "names"),
+        open_calls=str(tmp_path / "open-calls"),
+        recorder=str(tmp_path / "recorder"),
         config=AnalysisConfig(),
     )
 
@@ -71,8 +74,9 @@ def spec_of(tmp_path: Path, stream: Path, rank: int) -> ChildSpec:
 def test_a_recorded_stream_ends_with_everything_handed_over(
     tmp_path: Path, real_traces: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    agent = ExchangeBox(tmp_path / "box", PROFILE)
-    StreamChild(spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)).run()
+    spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
+    agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema)
+    StreamChild(spec).run()
     frames = SpoolReader(tmp_path / "spool").read(1 << 62)
     batches = [msgspec.msgpack.decode(frame, type=RecordBatch) for _, frame in frames]
     health = batches[-1].health

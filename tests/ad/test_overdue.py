@@ -19,7 +19,7 @@ from chimbuko.ad.overdue import (
     find_overdue,
 )
 
-NEWEST_US = 1_000_000_000
+NEWEST_US = 1_700_000_000_000_000
 PERIOD_US = 1e6
 
 Call = tuple[int, float, float, float, int]
