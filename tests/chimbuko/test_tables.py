@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimbuko.ad.detectors import make_detector
+from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.moments import Moments
-from chimbuko.tables import PROFILE, Column, Rule, TableSchema
+from chimbuko.tables import BUCKETED_PROFILE, PROFILE, Column, Rule, TableSchema, schema_of
 
 ALL_RULES = TableSchema(
     (
@@ -75,3 +77,59 @@ def test_growing_keeps_the_rows_and_adds_empty_ones() -> None:
     np.testing.assert_array_equal(larger[:2], table)
     np.testing.assert_array_equal(larger[2:], ALL_RULES.empty(2))
     assert len(ALL_RULES.grown(table, 100)) == 100
+
+
+BUCKETS = BUCKETED_PROFILE.slices["buckets"]
+
+cells = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, BUCKETED_PROFILE.width - 1), st.floats(-1e300, 1e300)),
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 6), cells)
+def test_what_is_packed_is_unpacked(rows: int, some: list[tuple[int, int, float]]) -> None:
+    for schema in (BUCKETED_PROFILE, PROFILE):
+        table = schema.empty(rows)
+        for row, column, value in some:
+            if row < rows and column < schema.width:
+                table[row, column] = value
+        np.testing.assert_array_equal(schema.unpack(schema.pack(table)), table)
+
+
+def test_what_is_0_in_wide_columns_is_not_sent() -> None:
+    table = BUCKETED_PROFILE.empty(100)
+    table[:, BUCKETS.start + 7] = 3.0
+    packed = BUCKETED_PROFILE.pack(table)
+    assert len(packed.narrow) + len(packed.cells) + len(packed.values) == 100 * (8 * PROFILE.width + 4 + 8)
+
+
+counted = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, BUCKETS.stop - BUCKETS.start - 1), st.integers(1, 9)),
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(counted)
+def test_wide_columns_add_up_cell_by_cell(some: list[tuple[int, int, int]]) -> None:
+    """In halves or together, exactly the same."""
+    merged, halves = BUCKETED_PROFILE.empty(5), [BUCKETED_PROFILE.empty(5) for _ in range(2)]
+    expected = np.zeros((5, BUCKETS.stop - BUCKETS.start))
+    for number, (row, bucket, count) in enumerate(some):
+        one = BUCKETED_PROFILE.empty(1)
+        one[0, BUCKETS.start + bucket] = count
+        expected[row, bucket] += count
+        for into in (merged, halves[number % 2]):
+            BUCKETED_PROFILE.merge(into, [row], one)
+    BUCKETED_PROFILE.merge(halves[0], range(5), halves[1])
+    np.testing.assert_array_equal(merged[:, BUCKETS], expected)
+    np.testing.assert_array_equal(halves[0], merged)
+
+
+def test_each_detector_learns_a_table_that_begins_with_the_profile() -> None:
+    for detector in DETECTORS:
+        schema = schema_of(detector)
+        assert schema.columns[: len(PROFILE.columns)] == PROFILE.columns
+        assert make_detector(AnalysisConfig(detector=detector)).schema is schema
