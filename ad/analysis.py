@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from chimbuko.ad.windows import StepFacts, Windows
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
 from chimbuko.packed import PackedRecords
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.records import CounterStatistics, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -35,8 +36,8 @@ class StreamAnalysis:
 
     Parameters
     ----------
-    before, last_step
-        Totals of a process that read the stream before, and the last step it counted.
+    before, last_step, counters_before
+        Totals of a process that read the stream before, the last step it counted, and its counters.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class StreamAnalysis:
         config: AnalysisConfig,
         before: StreamHealth | None = None,
         last_step: int | None = None,
+        counters_before: Iterable[CounterStatistics] = (),
     ) -> None:
         self._before = before
         self._identity = identity
@@ -52,7 +54,7 @@ class StreamAnalysis:
         self._detection = Detection(config)
         self._stacks = CallStacks(identity.rank, last_step)
         self._reported = ReportedCalls()
-        self._counters = Counters(identity.rank, config.watched_counters)
+        self._counters = Counters(identity.rank, config.watched_counters, counters_before)
         self._windows = Windows(config)
         self._model_version = 0
         self._interval_us = 0, 0
@@ -121,6 +123,10 @@ class StreamAnalysis:
         """Judge by a newer global model from now on; see ``StreamStatistics``."""
         self._model_version = version
         self._detection.statistics.take_model(model, generation)
+
+    def counter_statistics(self) -> list[CounterStatistics]:
+        """Running totals of all counters, of earlier processes of the stream too."""
+        return self._counters.statistics()
 
     def health(self, state: str) -> StreamHealth:
         """Running totals, of earlier processes of the stream too."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.analysis import StepResult, StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.flightrecorder import FlightRecorder
@@ -21,9 +21,8 @@ from chimbuko.ad.spool import SpoolWriter
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
-from chimbuko.packed import PackedRecords
 from chimbuko.processes import log
-from chimbuko.records import Metadata, StepCount
+from chimbuko.records import Metadata
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
@@ -103,8 +102,10 @@ class StreamChild:
             spec.config,
             self._spool.health,
             self._spool.last_step,
+            self._spool.counter_statistics,
         )
         self._known_metadata: set[tuple[int, int, str]] = set()
+        self._counters_due_us = 0
         self._epoch = NO_EPOCH
 
     def run(self) -> None:
@@ -140,7 +141,7 @@ class StreamChild:
         self._recorder.append(step, self._open_calls.entries(names.event_type_id(EventType.ENTRY)))
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, names)
-        self._append([result.count], result.records, names)
+        self._append(result, names)
         self._open_calls.tell(self._analysis.stacks, result.count)
         if not self._spec.config.lockstep:
             self._box.exchange(self._analysis)
@@ -167,20 +168,30 @@ class StreamChild:
     def _end(self, phase: Phase) -> None:
         records = self._analysis.finish()
         state = "ended" if phase is Phase.ENDED else "broken"
-        self._spool.append(records, [], [], self._analysis.health(state))
+        health, counters = self._analysis.health(state), self._analysis.counter_statistics()
+        self._spool.append(records, [], [], health, counters)
         while not self._box.exchange(self._analysis):
             time.sleep(LOCKSTEP_POLL_S)
         self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
         self._box[Cell.PHASE] = phase
 
-    def _append(self, steps: list[StepCount], records: PackedRecords, names: StreamNames) -> None:
+    def _append(self, result: StepResult, names: StreamNames) -> None:
+        counters = None
+        if result.count.end_us >= self._counters_due_us:
+            self._counters_due_us = result.count.end_us + self._spec.config.period_us
+            counters = self._analysis.counter_statistics()
+        health, metadata = self._analysis.health("reading"), self._new_metadata(names)
+        self._spool.append(result.records, [result.count], metadata, health, counters)
+
+    def _new_metadata(self, names: StreamNames) -> list[Metadata]:
+        if len(names.metadata) == len(self._known_metadata):
+            return []
         new = names.metadata.keys() - self._known_metadata
         self._known_metadata |= new
-        metadata = [
+        return [
             Metadata(self._spec.program, rank, thread, key, names.metadata[rank, thread, key])
             for rank, thread, key in sorted(new)
         ]
-        self._spool.append(records, steps, metadata, self._analysis.health("reading"))
 
 
 def run_child(spec: ChildSpec) -> None:

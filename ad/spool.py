@@ -24,7 +24,7 @@ import numpy as np
 
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import PackedRecords
-from chimbuko.records import Metadata, StepCount, StreamHealth
+from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 
 _FRAME = struct.Struct("<IQ")
 _SUFFIX = ".spool"
@@ -70,12 +70,15 @@ class SpoolWriter:
         ]
         self._current: _Segment | None = None
         self._owed_steps: list[StepCount] = []
+        self._owed_metadata: list[Metadata] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
         self.health: StreamHealth | None = None
         """The stream's totals as of the last frame; None before there is one."""
         self.last_step: int | None = None
         """The last step of which there is a count."""
+        self.counter_statistics: list[CounterStatistics] = []
+        """The latest that were appended."""
         if self._segments:
             self._continue_after(self._segments[-1])
 
@@ -85,30 +88,39 @@ class SpoolWriter:
         steps: list[StepCount],
         metadata: list[Metadata],
         health: StreamHealth,
+        counter_statistics: list[CounterStatistics] | None = None,
     ) -> None:
         """Add one frame, without the records for which there is no room.
 
-        A full disk drops the records too: they are counted, and the analysis goes on.
+        A full disk drops the records too: they are counted, and the analysis goes on. Statistics of
+        counters are those of all counters; None where they are not due.
         """
         self._make_room()
         kept, lost = self._severe(records)
         self.dropped += lost
+        self._owed_steps += steps
+        self._owed_metadata += metadata
+        if counter_statistics is not None:
+            self.counter_statistics = counter_statistics
+        is_new = self._has_to_begin_segment()
         batch = RecordBatch(
             stream=self._stream,
             sequence=self._sequence + 1,
             records=kept,
-            steps=self._owed_steps + steps,
-            metadata=metadata,
+            steps=self._owed_steps,
+            metadata=self._owed_metadata,
             health=health,
             dropped=dict(self.dropped),
+            # Each segment has them, so that a successor finds them in the last one.
+            counter_statistics=self.counter_statistics if is_new or counter_statistics else [],
         )
         try:
-            self._write(batch)
+            self._write(batch, is_new)
         except OSError:
             self.dropped += _abnormal_calls(kept)
-            self._owed_steps = self._owed_steps + steps
         else:
             self._owed_steps = []
+            self._owed_metadata = []
             self._sequence += 1
 
     def _continue_after(self, segment: _Segment) -> None:
@@ -122,6 +134,7 @@ class SpoolWriter:
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
             severities_us += batch.records.head_rows().severity_us.tolist()
             self.health = batch.health
+            self.counter_statistics = batch.counter_statistics or self.counter_statistics
             self.last_step = max((step.step for step in batch.steps), default=self.last_step)
         os.truncate(segment.path, end)
         segment.size_bytes, segment.severities_us = end, severities_us
@@ -134,9 +147,14 @@ class SpoolWriter:
             return records, Counter()
         return records.only(is_kept), _abnormal_calls(records.only(~is_kept))
 
-    def _write(self, batch: RecordBatch) -> None:
+    def _has_to_begin_segment(self) -> bool:
         current = self._current
-        if current is None or current.size_bytes >= SEGMENT_BYTES or not current.path.exists():
+        return current is None or current.size_bytes >= SEGMENT_BYTES or not current.path.exists()
+
+    def _write(self, batch: RecordBatch, is_new: bool) -> None:
+        """Write a frame, into a new segment or into the current one."""
+        current = self._current
+        if is_new or current is None:
             current = _Segment(self._folder / f"{batch.sequence:016d}{_SUFFIX}", 0, [])
             self._segments.append(current)
             self._current = current
@@ -154,8 +172,11 @@ class SpoolWriter:
 
     def _make_room(self) -> None:
         """Compact one segment per call while over the limit: the stream must be drained in between."""
-        self._segments = [segment for segment in self._segments if segment.path.exists()]
         size_bytes = sum(segment.size_bytes for segment in self._segments)
+        if size_bytes > self._limit_bytes // 2:
+            # Some of it may have been acknowledged and removed.
+            self._segments = [segment for segment in self._segments if segment.path.exists()]
+            size_bytes = sum(segment.size_bytes for segment in self._segments)
         if size_bytes <= self._limit_bytes // 2:
             self._least_us = -1.0
         if size_bytes <= self._limit_bytes:

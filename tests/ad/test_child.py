@@ -97,6 +97,8 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
         if record.is_final
     ]
     assert len(finals) == len(set(finals)) > 0
+    counters = {one.name: one.n for one in batches[-1].counter_statistics}
+    assert counters["heat residual x1e6"] > 0
     assert any(item.key == "Hostname" for batch in batches for item in batch.metadata)
     assert capfd.readouterr() == ("", "")
 

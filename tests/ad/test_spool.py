@@ -20,7 +20,7 @@ from chimbuko.ad import spool
 from chimbuko.ad.spool import SpoolReader, SpoolWriter, remove_acknowledged
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import pack
-from chimbuko.records import CallRecord, Label, StepCount, StreamHealth
+from chimbuko.records import CallRecord, CounterStatistics, Label, StepCount, StreamHealth
 from tests.sample_records import make_record
 
 LIMIT_BYTES = 1 << 30
@@ -250,6 +250,19 @@ def test_a_reader_is_not_confused_by_compaction(tmp_path: Path, small_segments: 
             steps += [b.steps[0].step for b in batches(reader.read(600))]
     steps += [b.steps[0].step for b in batches(reader.read(EVERYTHING))]
     assert steps == list(range(300))
+
+
+def test_statistics_of_counters_are_known_to_a_successor(tmp_path: Path, small_segments: int) -> None:
+    """Each segment begins with the latest ones, since those before it may be acknowledged and gone."""
+    writer = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    statistics = [CounterStatistics("heap", 3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 3.0)]
+    writer.append(pack([]), [step_count(0)], [], HEALTH, statistics)
+    for step in range(1, 30):
+        append(writer, step, 5.0)
+    sent = [batch.counter_statistics for batch in everything(tmp_path)]
+    assert sent.count(statistics) == len(list(tmp_path.glob("*.spool")))
+    remove_acknowledged(tmp_path, 30)
+    assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).counter_statistics == statistics
 
 
 def test_leftovers_of_a_killed_compaction_are_removed(tmp_path: Path) -> None:
