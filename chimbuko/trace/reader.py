@@ -196,6 +196,8 @@ class StreamReader:
         variable = self._io.InquireVariable(name)
         if not variable:
             return 0
+        if variable.Shape():
+            raise TraceFormatError(f"{self.path}: {name} is not a single number")
         value = np.zeros(1, np.uint64 if variable.Type() == "uint64_t" else np.int32)
         self._engine.Get(variable, value, self._adios2.Mode.Sync)
         return int(value[0])
@@ -218,22 +220,41 @@ class StreamReader:
         self._read_new_attributes()
 
     def _read_new_attributes(self) -> None:
-        for name, described in self._io.AvailableAttributes().items():
-            self._keep_name(name, described)
+        try:
+            attributes = self._io.AvailableAttributes()
+        except UnicodeDecodeError:
+            self._read_names_one_by_one()
+            return
+        for name, described in attributes.items():
+            self._keep_attribute(name, _text(described))
 
-    def _keep_name(self, attribute: str, described: dict[str, Any]) -> None:
+    def _read_names_one_by_one(self) -> None:
+        """Where a single text is not in UTF-8 there is no list of attributes, but each can be asked for."""
+        counts = dict(zip(("timer", "counter", "event_type"), self._counts, strict=False))
+        for kind, count in counts.items():
+            for number in range(count):
+                attribute = f"{kind} {number}"
+                if found := self._io.InquireAttribute(attribute):
+                    try:
+                        self._keep_name(kind, number, str(found.DataString()[0]))
+                    except UnicodeDecodeError:
+                        self._keep_name(kind, number, f"{attribute} (name not in UTF-8){self._process}")
+
+    def _keep_attribute(self, attribute: str, text: str) -> None:
         kind, _, rest = attribute.partition(" ")
-        names = self.names
         if attribute.startswith("MetaData:"):
             _, rank, thread, key = attribute.split(":", 3) if attribute.count(":") >= 3 else ("", "", "", "")
             if _is_number(rank) and _is_number(thread):
-                names.metadata[(int(rank) + self._first_rank, int(thread), key)] = _text(described)
+                self.names.metadata[(int(rank) + self._first_rank, int(thread), key)] = text
         elif kind in ("timer", "counter", "event_type") and _is_number(rest):
-            known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
-            name = _text(described)
-            known.setdefault(int(rest), name + self._process if name.startswith(UNRESOLVED) else name)
+            self._keep_name(kind, int(rest), text)
         elif kind == "program_name":
-            names.program = names.program or _text(described)
+            self.names.program = self.names.program or text
+
+    def _keep_name(self, kind: str, number: int, name: str) -> None:
+        names = self.names
+        known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
+        known.setdefault(number, name + self._process if name.startswith(UNRESOLVED) else name)
 
 
 def _is_number(text: str) -> bool:
