@@ -86,10 +86,8 @@ class Detection:
     ) -> Selection:
         calls = stacks.calls[rows]
         of = calls["function"].astype(np.int64)
-        functions = np.unique(of)
-        table = self.statistics.known(functions)[np.searchsorted(functions, of)]
         runtimes_us = self._runtimes_us(calls)
-        judged = self._detector.judge(table, runtimes_us)
+        judged = self._detector.judge(self.limits.measures[of], runtimes_us)
         severity_us = np.maximum(runtimes_us - judged.expected_us, 0.0)
         self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly])
         return Selection(

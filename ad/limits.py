@@ -10,7 +10,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
 from chimbuko.patterns import name_matcher
 
-NEAR = 0.5
+NEAR = 0.8
 """A call nearer to a limit than this times the limit makes it be worked out anew."""
 
 
@@ -36,6 +36,8 @@ class FunctionLimits:
         self._seen = np.empty(0)
         self.edges_us = np.empty((0, 2))
         """f8[timers, edges], as in ``Limits``."""
+        self.measures = np.empty((0, 0))
+        """f8[timers, ...], as in ``Limits``."""
         self.expected_us = np.empty(0)
         """f8[timers]"""
         self.is_judged = np.zeros(0, np.uint8)
@@ -98,6 +100,11 @@ class FunctionLimits:
         self.edges_us[timers] = np.inf
         self.edges_us[timers, : edges_us.shape[1]] = edges_us
         self.expected_us[timers] = expected_us
+        if limits.measures.shape[1] != self.measures.shape[1] or len(self.measures) < len(self._seen):
+            measures = np.zeros((len(self._seen), limits.measures.shape[1]))
+            measures[: len(self.measures), : self.measures.shape[1]] = self.measures
+            self.measures = measures
+        self.measures[timers] = limits.measures
         self._seen[timers] = seen
 
     def _widened(self, edges: int, rows: int) -> Float64Array:

@@ -112,7 +112,9 @@ class Watch:
         history = _history(known)
         elapsed = elapsed_us(opened, history, silence_us, self._config.period_us, stream.is_prompt)
         overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
-        scores = self._detector.judge(known[overdue], elapsed[overdue]).score
+        rows = known[overdue]
+        limits = self._detector.limits(rows, np.full(len(rows), self._detector.default_threshold))
+        scores = self._detector.judge(limits.measures, elapsed[overdue]).score
         reported = self._reported[stream.key] = {}
         for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):
             place = int(opened.calls.step[call]), int(opened.calls.row[call])

@@ -25,6 +25,8 @@ class Limits:
     of edges lie at or below it: with two edges, from the first up to but without the second."""
     expected_us: Float64Array
     """f8[functions]: what calls are compared with."""
+    measures: Float64Array
+    """f8[functions, ...]: what the detector judges calls by, in its own terms."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Detector(Protocol):
         """Limits by rows f8[functions, width] of the table and the threshold of each function."""
         ...
 
-    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Judge calls, each by its row f8[calls, width] of the table."""
+    def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Judge calls, each by the row of its function of ``Limits.measures``."""
         ...
 
 

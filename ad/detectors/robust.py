@@ -37,36 +37,36 @@ class Robust:
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
         """No lower limit unless short calls are looked for."""
-        counts = np.ascontiguousarray(table[:, self._buckets])
-        shares = np.array([tail.upper_tail(threshold) for threshold in thresholds.tolist()])
-        upper, fits = self._beyond(counts, LN_EDGES, shares)
+        counts = table[:, self._buckets]
+        upper, fits = self._beyond(counts, LN_EDGES, thresholds)
         edges_us = np.full((len(table), 2), -np.inf)
         edges_us[:, 1] = np.exp(upper)
         if self._fast_side:
-            lower, _ = self._beyond(np.ascontiguousarray(counts[:, ::-1]), _BACKWARDS, shares)
+            lower, _ = self._beyond(counts[:, ::-1], _BACKWARDS, thresholds)
             edges_us[:, 0] = np.exp(-lower)
-        return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]))
+        return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]), fits)
 
-    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
+    def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
         """Score is the normal quantile that is exceeded as seldom as the runtime; 0 for young functions."""
-        counts = np.ascontiguousarray(table[:, self._buckets])
-        _, fits = self._beyond(counts, LN_EDGES, np.full(len(table), tail.upper_tail(self.default_threshold)))
-        slope, share = fits[:, tail.SLOPE], fits[:, tail.MODE_SHARE]
+        slope, share = measures[:, tail.SLOPE], measures[:, tail.MODE_SHARE]
         is_known = slope > 0
-        median_us = np.exp(fits[:, tail.MEDIAN])
-        distance = np.log(np.maximum(runtimes_us, 0.5)) - fits[:, tail.CENTRE]
-        z = np.divide(distance, slope, out=np.zeros(len(table)), where=is_known) + fits[:, tail.CENTRE_Z]
+        median_us = np.exp(measures[:, tail.MEDIAN])
+        distance = np.log(np.maximum(runtimes_us, 0.5)) - measures[:, tail.CENTRE]
+        z = measures[:, tail.CENTRE_Z] + np.divide(
+            distance, slope, out=np.zeros(len(measures)), where=is_known
+        )
         # A mode that holds few of the calls makes its tail rarer: exp(-z²/2) times its share.
         rarer = -2.0 * np.log(np.where(is_known, share, 1.0))
         score = np.where(is_known, np.sqrt(z * z + np.where(z > 0, rarer, 0.0)), 0.0)
         spread_us = np.where(is_known, median_us * np.expm1(slope), 0.0)
-        return Judgements(score, median_us, spread_us, fits[:, tail.SEEN])
+        return Judgements(score, median_us, spread_us, measures[:, tail.SEEN])
 
     @staticmethod
     def _beyond(
-        counts: Float64Array, edges: Float64Array, shares: Float64Array
+        counts: Float64Array, edges: Float64Array, thresholds: Float64Array
     ) -> tuple[Float64Array, Float64Array]:
         limits = np.empty(len(counts))
         fits = np.zeros((len(counts), tail.FIT_CELLS))
-        tail.limits_beyond(counts, edges, shares, limits, fits)
+        shares = tail.upper_tails(thresholds)
+        tail.limits_beyond(np.ascontiguousarray(counts), edges, shares, limits, fits)
         return limits, fits

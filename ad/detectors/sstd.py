@@ -27,23 +27,20 @@ class Sstd:
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
         """μ ± ασ; infinite for functions seen less than twice."""
-        _, mean, spread_us = self._mean_and_spread(table)
-        reach_us = thresholds * spread_us
-        # The upper limit itself is still ordinary.
-        edges_us = np.stack([mean - reach_us, np.nextafter(mean + reach_us, np.inf)], axis=1)
-        return Limits(edges_us, mean)
-
-    def judge(self, table: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Score is the distance from the mean in standard deviations."""
-        n, mean, spread_us = self._mean_and_spread(table)
-        is_spread = (spread_us > 0) & np.isfinite(spread_us)
-        distance_us = np.abs(runtimes_us - mean)
-        score = np.divide(distance_us, spread_us, out=np.zeros(len(table)), where=is_spread)
-        return Judgements(score, mean, np.where(is_spread, spread_us, 0.0), n)
-
-    def _mean_and_spread(self, table: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
         moments = table[:, self._columns]
         n, mean, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
         variance = np.full(len(table), np.inf)
         np.divide(np.maximum(m2, 0.0), n - 1, out=variance, where=n > 1)
-        return n, mean, np.sqrt(variance)
+        spread_us = np.sqrt(variance)
+        reach_us = thresholds * spread_us
+        # The upper limit itself is still ordinary.
+        edges_us = np.stack([mean - reach_us, np.nextafter(mean + reach_us, np.inf)], axis=1)
+        return Limits(edges_us, mean, np.stack([n, mean, spread_us], axis=1))
+
+    def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Score is the distance from the mean in standard deviations."""
+        n, mean, spread_us = measures.T
+        is_spread = (spread_us > 0) & np.isfinite(spread_us)
+        distance_us = np.abs(runtimes_us - mean)
+        score = np.divide(distance_us, spread_us, out=np.zeros(len(measures)), where=is_spread)
+        return Judgements(score, mean, np.where(is_spread, spread_us, 0.0), n)

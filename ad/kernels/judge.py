@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -61,21 +59,6 @@ def learn(
     return completed
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _judged_us(call: Any, use_inclusive: bool) -> float:
-    inclusive = call.exit - call.entry
-    return np.float64(inclusive if use_inclusive else inclusive - call.child_us)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _is_ordinary(edges_us: npt.NDArray[np.float64], runtime_us: float) -> bool:
-    below = 0
-    for edge_us in edges_us:
-        if edge_us <= runtime_us:
-            below += 1
-    return below % 2 == 1
-
-
 @njit(cache=True, nogil=True)
 def flag(
     calls: Table,
@@ -91,12 +74,19 @@ def flag(
     runtime is ordinary where an odd number of edges lie at or below it. Returns how many are flagged.
     """
     found = 0
-    for row in range(count):
-        call = calls[row]
-        if call.exit == 0 or call.doubts != 0 or is_judged[call.function] == 0:
+    for call in range(count):
+        time = calls[call].exit
+        function = calls[call].function
+        if time == 0 or calls[call].doubts != 0 or is_judged[function] == 0:
             continue
-        if not _is_ordinary(edges_us[call.function], _judged_us(call, use_inclusive)):
-            flagged[found] = row
+        inclusive = time - calls[call].entry
+        runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
+        below = 0
+        for edge in range(edges_us.shape[1]):
+            if edges_us[function, edge] <= runtime_us:
+                below += 1
+        if below % 2 == 0:
+            flagged[found] = call
             found += 1
     return found
 
@@ -117,12 +107,22 @@ def most_typical(
     """
     nearest = np.full(len(best), np.inf)
     best[:] = -1
-    for row in range(count):
-        call = calls[row]
-        if wanted[call.function] == 0 or call.exit == 0 or call.doubts != 0:
+    for call in range(count):
+        function = calls[call].function
+        if wanted[function] == 0:
             continue
-        runtime_us = _judged_us(call, use_inclusive)
-        distance_us = abs(runtime_us - expected_us[call.function])
-        if distance_us < nearest[call.function] and _is_ordinary(edges_us[call.function], runtime_us):
-            nearest[call.function] = distance_us
-            best[call.function] = row
+        time = calls[call].exit
+        if time == 0 or calls[call].doubts != 0:
+            continue
+        inclusive = time - calls[call].entry
+        runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
+        distance_us = abs(runtime_us - expected_us[function])
+        if distance_us >= nearest[function]:
+            continue
+        below = 0
+        for edge in range(edges_us.shape[1]):
+            if edges_us[function, edge] <= runtime_us:
+                below += 1
+        if below % 2 == 1:
+            nearest[function] = distance_us
+            best[function] = call

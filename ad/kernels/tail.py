@@ -64,6 +64,15 @@ def upper_tail(z: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def upper_tails(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``upper_tail`` of each, f8[n]."""
+    shares = np.empty(len(z))
+    for i in range(len(z)):
+        shares[i] = upper_tail(z[i])
+    return shares
+
+
+@njit(cache=True, nogil=True)
 def tail_quantile(share: float) -> float:
     """The z that ``share`` of a normal distribution exceeds; inverse of ``upper_tail``."""
     if share > 0.5:

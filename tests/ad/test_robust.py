@@ -25,7 +25,8 @@ def upper(runtimes_us: Float64Array, threshold: float = THRESHOLD, detector: Rob
 
 
 def score(runtimes_us: Float64Array, runtime_us: float) -> float:
-    return float(ROBUST.judge(table_of(runtimes_us), np.array([runtime_us])).score[0])
+    measures = ROBUST.limits(table_of(runtimes_us), np.array([THRESHOLD])).measures
+    return float(ROBUST.judge(measures, np.array([runtime_us])).score[0])
 
 
 def log_normal(calls: int, sigma: float = 0.3, median_us: float = 1000.0) -> Float64Array:
@@ -68,7 +69,7 @@ def test_young_functions_are_judged_with_care_or_not_at_all() -> None:
 def test_expected_is_the_median() -> None:
     runtimes_us = np.append(log_normal(1000), np.full(20, 1e6))
     limits = ROBUST.limits(table_of(runtimes_us), np.array([THRESHOLD]))
-    judged = ROBUST.judge(table_of(runtimes_us), np.array([5000.0]))
+    judged = ROBUST.judge(limits.measures, np.array([5000.0]))
     assert limits.expected_us[0] == judged.expected_us[0] == pytest.approx(1000.0, rel=0.05)
     assert judged.seen[0] == 1020
     # About one σ of the logarithm.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.detectors import Judgements, make_detector
 from chimbuko.ad.detectors.sstd import Sstd
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
@@ -24,6 +24,11 @@ def table_of(*columns: list[int], metric: str = "exclusive") -> np.ndarray:
     for row, values in zip(table, columns, strict=True):
         row[PROFILE.slices[f"{metric}_us"]] = Moments.of(values).row()
     return table
+
+
+def judge(table: np.ndarray, runtime_us: int) -> Judgements:
+    sstd = Sstd(AnalysisConfig())
+    return sstd.judge(sstd.limits(table, np.full(len(table), 6.0)).measures, np.array([float(runtime_us)]))
 
 
 def limits(table: np.ndarray, metric: str = "exclusive") -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +55,7 @@ def test_nothing_is_outside_before_two_calls_are_known() -> None:
 @settings(deadline=None)
 @given(runtimes, st.integers(0, 10**9))
 def test_score_is_distance_in_deviations(values: list[int], runtime_us: int) -> None:
-    judgements = Sstd(AnalysisConfig()).judge(table_of(values), np.array([float(runtime_us)]))
+    judgements = judge(table_of(values), runtime_us)
     mean, stddev = np.mean(values), np.std(values, ddof=1)
     assert judgements.seen[0] == len(values)
     assert judgements.expected_us[0] == pytest.approx(mean)
@@ -60,7 +65,7 @@ def test_score_is_distance_in_deviations(values: list[int], runtime_us: int) -> 
 
 
 def test_no_score_where_all_runtimes_are_equal() -> None:
-    assert Sstd(AnalysisConfig()).judge(table_of([7, 7, 7]), np.array([7.0])).score[0] == 0.0
+    assert judge(table_of([7, 7, 7]), 7).score[0] == 0.0
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, math.nan])

@@ -74,7 +74,7 @@ class SpoiledDetector:
         limits = self.detector.limits(table, thresholds)
         edges_us = limits.edges_us.copy()
         edges_us[:, 1] = self.spoil(edges_us[:, 1], limits.expected_us, table)
-        return Limits(edges_us, limits.expected_us)
+        return Limits(edges_us, limits.expected_us, limits.measures)
 
     def spoil(self, upper_us: Float64Array, expected_us: Float64Array, table: Float64Array) -> Float64Array:
         raise NotImplementedError
