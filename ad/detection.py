@@ -84,6 +84,8 @@ class Detection:
     def _judged(
         self, stacks: CallStacks, rows: npt.NDArray[np.int32], is_anomaly: npt.NDArray[np.bool_]
     ) -> Selection:
+        if not len(rows):
+            return Selection(rows, is_anomaly, *[np.empty(0) for _ in range(5)])
         calls = stacks.calls[rows]
         of = calls["function"].astype(np.int64)
         runtimes_us = self._runtimes_us(calls)
