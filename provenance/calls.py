@@ -35,6 +35,8 @@ class CallFilter:
     time_max_us: int | None = None
     min_severity_us: float | None = None
     min_score: float | None = None
+    is_open: bool | None = None
+    """Whether the call has not ended yet."""
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """All but the function, as conditions on the table of calls."""
@@ -50,6 +52,7 @@ class CallFilter:
             (self.time_max_us, columns.entry_us.__le__),
             (self.min_severity_us, columns.severity_us.__ge__),
             (self.min_score, columns.score.__ge__),
+            (self.is_open, columns.is_open.__eq__),
         )
         return [compare(value) for value, compare in wanted if value is not None]
 

@@ -34,6 +34,7 @@ _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")
 @click.option(
     "--label", type=click.Choice(["anomaly", "normal", "any"]), default="anomaly", show_default=True
 )
+@click.option("--open", "is_open", is_flag=True, help="Only calls that have not ended: of ranks that hang.")
 @click.option("--sort", type=click.Choice(SORTS), default="severity_us", show_default=True)
 @click.option("--ascending", is_flag=True, help="Smallest first.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
@@ -50,6 +51,7 @@ def command(
     min_severity: str | None,
     min_score: float | None,
     label: str,
+    is_open: bool,
     sort: str,
     ascending: bool,
     limit: int,
@@ -83,6 +85,7 @@ def command(
             time_max_us=last_us,
             min_severity_us=None if min_severity is None else parse_duration_us(min_severity, "ms"),
             min_score=min_score,
+            is_open=is_open or None,
         )
         page = provenance.calls(wanted, cast(Sort, sort), not ascending, limit, cursor)
         matched = provenance.count(wanted)
@@ -146,7 +149,7 @@ def _print_calls(calls: list[CallSummary], start_us: int, with_program: bool, wi
             f"{(call.entry_us - start_us) / 1e6:.3f} s",
             format_duration_us(call.severity_us),
             format_duration_us(call.exclusive_us),
-            format_duration_us(call.inclusive_us),
+            ("" if call.exit_us else "≥ ") + format_duration_us(call.inclusive_us),
             format_duration_us(call.expected_us),
             f"{call.score:.1f}",
             call.function,

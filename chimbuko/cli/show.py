@@ -62,8 +62,9 @@ def command(event_id: str, run: Path | None, as_json: bool) -> None:
 
 def headline(call: CallRecord, metric: str) -> str:
     """How long the call took, against what is usual of its function."""
-    runtime_us = call.inclusive_us if metric == "inclusive" else call.exclusive_us
-    took = f"{call.function} took {format_duration_us(runtime_us)}"
+    runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
+    took = "took" if call.exit_us else "has not ended after"
+    took = f"{call.function} {took} {format_duration_us(runtime_us)}"
     if call.expected_us <= 0:
         return took
     times = runtime_us / call.expected_us
@@ -85,7 +86,9 @@ def _print_headline(output: Output, call: CallRecord, metric: str, program: str,
         f"{format_duration_us(call.severity_us)} lost, score {call.score:.1f}, "
         f"usual spread {format_duration_us(call.spread_us)} over {call.seen:,} calls"
     )
-    if not call.is_final:
+    if not call.exit_us:
+        output.line("It is recorded again when it ends. The calls after it are what it waits in.")
+    elif not call.is_final:
         output.line("The calls after it are still being recorded; ask again later.")
 
 

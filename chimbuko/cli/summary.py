@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.messages import FunctionStatistics, RankStatistics
-from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
@@ -35,6 +35,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Streams whose end is missing: their program was killed."""
     functions: list[FunctionStatistics]
     """Those with the most time lost, worst first."""
+    unended: list[CallSummary]
+    """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
     problems: list[str]
 
@@ -69,6 +71,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         dropped=sum(item.anomalies for item in provenance.dropped()),
         broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state == "broken"],
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
+        unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
         problems=problems,
     )
@@ -94,6 +97,12 @@ def summary_lines(summary: Summary) -> list[str]:
         lines += [
             f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
             for r in summary.worst_ranks
+        ]
+    if summary.unended:
+        lines.append("Calls that never ended, the longest first:")
+        lines += [
+            f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {call.function}"
+            for call in summary.unended
         ]
     lines.append(
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace, {summary.stored_bytes / 1e6:.2f} MB stored "

@@ -184,3 +184,14 @@ def test_help_shows_examples() -> None:
     result = CliRunner().invoke(main, ["query", "--help"])
     assert result.exit_code == 0
     assert "chimbuko query --rank 3 --step 20:30 --min-severity 5ms" in result.stdout
+
+
+def test_calls_that_have_not_ended_can_be_asked_for_and_show_their_time_so_far(
+    ask: Ask, writer: Writer
+) -> None:
+    store(writer, make_record(1), make_record(2, exit_us=0, severity_us=5e6, expected_us=1_000.0))
+    assert ids(ask("--json", "--open")) == ["0:1:3:2"]
+    shown = ask("--open").stdout
+    assert "≥ 5.00 s" in shown
+    assert "≥" in ask().stdout.splitlines()[1]
+    assert "≥" not in ask().stdout.splitlines()[2]
