@@ -92,6 +92,7 @@ class CallStacks:
         self.gap_steps = 0
         self._thread_numbers = np.full(stack.MAX_THREAD_ID + 1, stack.NONE, np.int32)
         self._points = _table(POINT, 0)
+        self._attached = np.empty(0, np.int32)
         self._is_mpi = np.zeros(0, np.uint8)
         self._named = 0
         self._seen = np.zeros((4, 0), np.uint8)
@@ -120,7 +121,7 @@ class CallStacks:
         )
         self._reserve_calls(self.carried + len(step.events) + 1)
         messages = len(step.comms)
-        points = self._chained(step)
+        self._chain_points(step)
         kinds = _event_kinds(names)
         self._progress[stack.NEXT_ROW] = 0
         while True:
@@ -133,7 +134,8 @@ class CallStacks:
                 self.calls,
                 self._thread_numbers,
                 self.threads,
-                points,
+                self._points,
+                self._attached,
                 self._seen,
                 self._is_mpi,
                 self.is_named,
@@ -149,8 +151,8 @@ class CallStacks:
                 self._reserve_timers(timer + 1)
         self.count = int(self._progress[stack.CALLS])
         self._item = self.calls.item
-        self.message_calls = points.call[:messages]
-        self.counter_calls = points.call[messages:]
+        self.message_calls = self._attached[:messages]
+        self.counter_calls = self._attached[messages : messages + len(step.counters)]
 
     def call(self, row: int) -> Call:
         """One row of the call table."""
@@ -178,17 +180,18 @@ class CallStacks:
         self.gap_steps += max(step - expected, 0)
         return True
 
-    def _chained(self, step: TraceStep) -> Table:
+    def _chain_points(self, step: TraceStep) -> None:
         count = len(step.comms) + len(step.counters)
         if len(self._points) < count:
             self._points = _table(POINT, _with_room(count))
-        points = self._points[:count].view(np.recarray)
+            self._attached = np.empty(len(self._points), np.int32)
         while (
             chain_points(
                 step.comms,
                 step.counters,
                 np.uint64(self.rank),
-                points,
+                self._points,
+                self._attached,
                 self._thread_numbers,
                 self.threads,
                 self._progress,
@@ -197,7 +200,6 @@ class CallStacks:
             != stack.DONE
         ):
             self._reserve_threads(2 * len(self.threads))
-        return points
 
     def _reserve_calls(self, count: int) -> None:
         if count > len(self.calls):

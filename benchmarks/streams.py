@@ -121,17 +121,23 @@ def _stages_clocked(result: Analysed) -> Iterator[None]:
 
 @contextmanager
 def _labels_clocked(result: Analysed) -> Iterator[None]:
-    analysed = StreamAnalysis.analyse
+    analysed, judged = StreamAnalysis.analyse, Detection.step
+    labelled_us = 0.0
 
-    def call(analysis: StreamAnalysis, step: Any, names: Any) -> Any:
-        answer = analysed(analysis, step, names)
+    def judge(*arguments: Any) -> Any:
+        nonlocal labelled_us
+        answer = judged(*arguments)
         labelled_us = time.time_ns() / 1e3
+        return answer
+
+    def analyse_step(analysis: StreamAnalysis, step: Any, names: Any) -> Any:
+        answer = analysed(analysis, step, names)
         interval_us = step.interval_us()
         if interval_us is not None:
             result.latencies_ms.append((labelled_us - interval_us[1]) / 1e3)
         return answer
 
-    with patch.object(StreamAnalysis, "analyse", call):
+    with patch.object(Detection, "step", judge), patch.object(StreamAnalysis, "analyse", analyse_step):
         yield
 
 

@@ -54,6 +54,7 @@ def build_calls(
     numbers: npt.NDArray[np.int32],
     threads: Table,
     points: Table,
+    attached: npt.NDArray[np.int32],
     seen: npt.NDArray[np.uint8],
     is_mpi: npt.NDArray[np.uint8],
     is_named: npt.NDArray[np.uint8],
@@ -79,6 +80,8 @@ def build_calls(
         THREAD[...].
     points
         POINT[...], chained.
+    attached
+        i4[...]: receives the call that each point is attached to, -1 for none.
     seen
         u1[threads, timers]: whether the function was entered on the thread before.
     is_mpi, is_named
@@ -163,7 +166,7 @@ def build_calls(
         is_tied = False
         if time >= point_time:
             thread = threads[np.uint64(number)]
-            point_time = attach_until(time, thread, top, points, messages, calls, losses)
+            point_time = attach_until(time, thread, top, points, attached, messages, calls, losses)
             is_tied = point_time == time
             if is_tied and thread.tie_time != time:
                 # Such a point lies in the closed interval of several calls. It belongs to the call that is
@@ -233,7 +236,7 @@ def build_calls(
     progress[CALLS] = count
     for number in range(progress[THREADS]):
         thread = threads[number]
-        attach_until(np.uint64(MAX_TIME_US), thread, thread.top, points, messages, calls, losses)
+        attach_until(np.uint64(MAX_TIME_US), thread, thread.top, points, attached, messages, calls, losses)
     return DONE
 
 

@@ -38,6 +38,7 @@ def chain_points(
     counters: npt.NDArray[np.uint64],
     rank: np.uint64,
     points: Table,
+    attached: npt.NDArray[np.int32],
     numbers: npt.NDArray[np.int32],
     threads: Table,
     progress: npt.NDArray[np.int64],
@@ -45,8 +46,8 @@ def chain_points(
 ) -> int:
     """Chain ``comms`` u8[m, 8] and ``counters`` u8[p, 6], each sorted by time, per thread.
 
-    ``points`` POINT[m + p] is filled. Returns ``DONE`` or ``NEED_THREADS``; with more threads it begins
-    anew, so losses are counted only at the end.
+    ``points`` POINT[...] and ``attached`` i4[...] are filled up to m + p. Returns ``DONE`` or
+    ``NEED_THREADS``; with more threads it begins anew, so losses are counted only at the end.
 
     A point has nothing but its time to find its call by, so one without a possible time is lost.
     """
@@ -78,8 +79,8 @@ def chain_points(
             counter -= 1
         point = points[at]
         point.time = time
-        point.call = NONE
         point.next = NONE
+        attached[at] = NONE
         if origin != 0:
             bad_origin += 1
             continue
@@ -112,6 +113,7 @@ def attach_until(
     thread: Any,
     top: int,
     points: Table,
+    attached: npt.NDArray[np.int32],
     messages: int,
     calls: Table,
     losses: npt.NDArray[np.int64],
@@ -123,19 +125,18 @@ def attach_until(
     at = thread.point
     point_time = thread.point_time
     while point_time < time:
-        point = points[at]
         is_message = at < messages
         call = top
         if point_time == thread.tie_time:
             call = thread.tie_call
             if is_message and thread.tie_mpi != NONE:
                 call = thread.tie_mpi
-        point.call = call
+        attached[at] = call
         if call == NONE:
             losses[MESSAGE_OUTSIDE_CALLS if is_message else COUNTER_OUTSIDE_CALLS] += 1
         elif is_message:
             calls[call].messages += 1
-        at = point.next
+        at = points[at].next
         point_time = points[at].time if at != NONE else np.uint64(NEVER)
     thread.point = at
     thread.point_time = point_time

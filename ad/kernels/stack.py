@@ -97,8 +97,8 @@ THREAD = np.dtype(
     align=True,
 )
 
-POINT = np.dtype([("time", np.uint64), ("next", np.int32), ("call", np.int32)], align=True)
-"""A message or counter value: the thread's next one, and the call it is attached to, or -1.
+POINT = np.dtype([("time", np.uint64), ("next", np.int32)], align=True)
+"""A message or counter value, and the thread's next one, or -1.
 
 Messages come first, then counter values, both in the order of their arrays."""
 
