@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.ad.additions import CallLaunches, CallMetrics
+from chimbuko.ad.additions import CallLaunches
 from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.identity import StreamIdentity
@@ -61,6 +61,7 @@ class StreamAnalysis:
         self._steps = 0
         self._rows = 0
         self._size_bytes = 0
+        self._largest_step_bytes = 0
         self._calls = 0
         self._anomalies = 0
 
@@ -68,7 +69,7 @@ class StreamAnalysis:
         """Analyse the next step of the stream."""
         stacks = self._stacks
         stacks.build(step, names)
-        self._counters.read(step, names)
+        self._counters.read(step, names, stacks)
         completed, selection = self._detection.step(stacks, names)
         selection = self._reported.complete(selection, stacks)
         # A step without events has no time of its own.
@@ -81,13 +82,15 @@ class StreamAnalysis:
             self._counters.node_state,
             np.zeros(len(stacks.threads), np.uint8),
         )
-        metrics, launches = CallMetrics.none(len(selection.rows)), CallLaunches.none(len(selection.rows))
+        metrics = self._counters.of_calls(stacks, selection.rows)
+        launches = CallLaunches.none(len(selection.rows))
         records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
         anomalies = int(selection.is_anomaly.sum())
         severity_us = float(selection.severity_us[selection.is_anomaly].sum())
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes
+        self._largest_step_bytes = max(self._largest_step_bytes, step.size_bytes)
         self._calls += completed
         self._anomalies += anomalies
         count = StepCount(
@@ -142,5 +145,6 @@ class StreamAnalysis:
             anomalies=self._anomalies,
             gap_steps=self._stacks.gap_steps,
             losses=self._stacks.lost(),
+            largest_step_bytes=self._largest_step_bytes,
         )
         return own if self._before is None else own.after(self._before)

@@ -1,4 +1,4 @@
-"""The counters of one stream: statistics of each, and the state of the node."""
+"""The counters of one stream: statistics of each, the state of the node, and metrics of calls."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from chimbuko.ad.additions import table
-from chimbuko.ad.kernels.counters import EVENT, WATCHED, read_counters
+from chimbuko.ad.additions import CallMetrics, Int32Array, table
+from chimbuko.ad.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
 from chimbuko.ad.kernels.held import MAX_COUNTERS
+from chimbuko.ad.kernels.metrics import recognise
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.ad.metrics import Metrics
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import EMPTY
 from chimbuko.packed import COUNTER
 from chimbuko.records import CounterStatistics
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+
+CORRELATION_ID = "Correlation ID"
+"""Counter whose value names a launch and the kernel that it launched."""
 
 
 class Counters:
@@ -40,16 +46,21 @@ class Counters:
         self._node_state = table(COUNTER, 0)
         self._places = np.empty(0, np.int32)
         self._watched = 0
+        self._is_undecided = False
+        self._metrics = Metrics(rank)
 
     @property
     def node_state(self) -> Table:
         """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
         return self._node_state[: self._watched].view(np.recarray)
 
-    def read(self, step: TraceStep, names: StreamNames) -> None:
-        """Take in the counter values of the next step."""
+    def read(self, step: TraceStep, names: StreamNames, stacks: CallStacks) -> None:
+        """Take in the counter values of the next step, whose calls were built."""
         if len(names.counters) != len(self._names):
             self._note_names(names.counters)
+        if self._is_undecided:
+            self._recognise(step, names)
+        self._metrics.read(step.counters, stacks)
         self._watched = read_counters(
             step.counters,
             self._rank,
@@ -59,6 +70,12 @@ class Counters:
             self._places,
             self._watched,
         )
+
+    def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
+        """Metrics of the calls in these rows, which ended in the step; once per step."""
+        metrics = self._metrics.of_calls(stacks, rows)
+        self._metrics.note(stacks, self._moments)
+        return metrics
 
     def statistics(self) -> list[CounterStatistics]:
         """Of all counters that have had values."""
@@ -74,8 +91,23 @@ class Counters:
         new = {number: name for number, name in new.items() if number < MAX_COUNTERS}
         self._reserve(max(new, default=-1) + 1)
         for number, name in new.items():
-            self._kinds[number] = WATCHED if name.startswith(self._is_watched) else EVENT
+            self._kinds[number] = self._kind(name)
             self._moments[number] = self._before.pop(name, EMPTY)
+        self._is_undecided = UNDECIDED in self._kinds
+
+    def _kind(self, name: str) -> int:
+        if name == CORRELATION_ID:
+            return NUMBERED
+        return WATCHED if name.startswith(self._is_watched) else UNDECIDED
+
+    def _recognise(self, step: TraceStep, names: StreamNames) -> None:
+        """Look for metrics among the counters that may be."""
+        undecided = self._kinds == UNDECIDED
+        exit_type = np.uint64(names.event_type_id(EventType.EXIT))
+        recognise(step.events, step.counters, self._rank, exit_type, self._kinds)
+        for counter in np.flatnonzero(undecided & (self._kinds == METRIC)).tolist():
+            self._metrics.add(counter)
+        self._is_undecided = UNDECIDED in self._kinds
 
     def _reserve(self, count: int) -> None:
         more = count - len(self._kinds)

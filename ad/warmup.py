@@ -18,7 +18,7 @@ from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 def warm_kernels(config: AnalysisConfig | None = None) -> None:
     """Run all kernels once; afterwards no step of a stream compiles anything."""
     analysis = StreamAnalysis(StreamIdentity(0, 0, ""), config or AnalysisConfig())
-    names = StreamNames(timers={0: "main", 1: "MPI_Send"}, counters={0: "TIME"})
+    names = StreamNames(timers={0: "main", 1: "MPI_Send"}, counters={0: "TIME", 1: "CPU_TIME"})
     with TemporaryDirectory() as folder:
         open_calls = OpenCallsFile(Path(folder) / "open-calls")
         recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
@@ -34,16 +34,18 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
 
 
 def _small_step(number: int) -> TraceStep:
-    """100 calls of two µs, the last of which takes a thousand times as long, with messages and counters."""
+    """100 calls of two µs, the last of which takes a thousand times as long, with messages and a metric."""
     start = 1_000_000 * (number + 1)
-    events = [[0, 0, 0, 0, 0, start]]
+    events, counters = [[0, 0, 0, 0, 0, start]], [[0, 0, 0, 0, 5, start + 12]]
     for call in range(100):
         entry = start + 10 * call
         events.append([0, 0, 0, 0, 1, entry])
-        events.append([0, 0, 0, 1, 1, entry + (2000 if call == 99 else 2)])
+        exit_ = entry + (2000 if call == 99 else 2)
+        events.append([0, 0, 0, 1, 1, exit_])
+        counters.append([0, 0, 0, 1, exit_ - start, exit_])
     return TraceStep(
         number,
         np.array(events, np.uint64),
         np.array([[0, 0, 0, 2, 7, 1, 8, start + 11]], np.uint64),
-        np.array([[0, 0, 0, 0, 5, start + 12]], np.uint64),
+        np.array(counters, np.uint64),
     )

@@ -137,6 +137,27 @@ def link_calls(
 
 
 @njit(cache=True, nogil=True)
+def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
+    """Rows of the calls that are open, ascending: the order in which the next step's table has them."""
+    count = 0
+    for thread in range(thread_count):
+        row = threads[thread].top
+        while row != NONE:
+            count += 1
+            row = calls[row].parent
+    rows = np.empty(count, np.int32)
+    count = 0
+    for thread in range(thread_count):
+        row = threads[thread].top
+        while row != NONE:
+            rows[count] = row
+            count += 1
+            row = calls[row].parent
+    rows.sort()
+    return rows
+
+
+@njit(cache=True, nogil=True)
 def chain_points(
     owners: Int32Array, total: int, first: Int32Array, after: Int32Array, left: Int32Array
 ) -> None:

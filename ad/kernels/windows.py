@@ -31,6 +31,7 @@ from chimbuko.ad.kernels.held import (
     hold_calls,
     link_calls,
     number_references,
+    open_rows,
 )
 from chimbuko.ad.kernels.stack import NONE, Table
 
@@ -255,23 +256,10 @@ def _append(into: Table, sizes: Sizes, cell: int, source: Table, begin: int, cou
 @njit(cache=True, nogil=True)
 def _note_open(places: Places, here: Here, links: Links) -> None:
     """Keep the windows of the calls that are open, in order of their rows."""
-    calls, threads, open_around = here.calls, here.threads, places.open_around
+    calls, open_around = here.calls, places.open_around
     previous, following, recent = links.previous, links.following, places.recent
-    count = 0
-    for thread in range(here.thread_count):
-        row = threads[thread].top
-        if row != NONE:
-            count += calls[row].depth + 1
-    rows = np.empty(count, np.int32)
-    count = 0
-    for thread in range(here.thread_count):
-        row = threads[thread].top
-        while row != NONE:
-            rows[count] = row
-            count += 1
-            row = calls[row].parent
-    rows.sort()
-    for at in range(count):
+    rows = open_rows(calls, here.threads, here.thread_count)
+    for at in range(len(rows)):
         row = rows[at]
         # Carried calls stand first, so they only move towards the front.
         if row < here.carried:
@@ -280,7 +268,7 @@ def _note_open(places: Places, here: Here, links: Links) -> None:
         else:
             thread = calls[row].thread
             _surround(places.open[at], open_around, at, row, thread, previous, following, recent)
-    places.sizes[OPEN] = count
+    places.sizes[OPEN] = len(rows)
 
 
 @njit(cache=True, nogil=True)

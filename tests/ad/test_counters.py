@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.counters import Counters
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Moments
 from chimbuko.records import CounterStatistics
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
@@ -27,6 +28,12 @@ def row(counter: int, value: int, time: int = 1000, rank: int = RANK) -> Row:
     return (0, rank, 0, counter, value, time)
 
 
+def read(counters: Counters, step: TraceStep, names: StreamNames) -> None:
+    stacks = CallStacks(RANK)
+    stacks.build(step, names)
+    counters.read(step, names, stacks)
+
+
 rows = st.lists(
     st.builds(
         row,
@@ -44,7 +51,7 @@ rows = st.lists(
 def test_statistics_are_those_of_all_possible_values(steps: list[list[Row]]) -> None:
     counters = Counters(RANK, ())
     for number, values in enumerate(steps):
-        counters.read(step_of(number, values), StreamNames(counters=NAMES))
+        read(counters, step_of(number, values), StreamNames(counters=NAMES))
     found = {one.name: one for one in counters.statistics()}
     for number, name in NAMES.items():
         values = [
@@ -67,7 +74,7 @@ def test_statistics_are_those_of_all_possible_values(steps: list[list[Row]]) -> 
 def test_statistics_go_on_where_another_process_ended() -> None:
     before = [CounterStatistics("heap", *Moments.of([1, 2, 3]).row().tolist())]
     counters = Counters(RANK, (), before)
-    counters.read(step_of(0, [row(5, 4)]), StreamNames(counters=NAMES))
+    read(counters, step_of(0, [row(5, 4)]), StreamNames(counters=NAMES))
     assert counters.statistics() == [CounterStatistics("heap", *Moments.of([1, 2, 3, 4]).row().tolist())]
 
 
@@ -77,16 +84,16 @@ def test_node_state_is_the_latest_value_of_each_watched_counter() -> None:
     def state() -> list[tuple[int, int, int]]:
         return [(one.counter, one.value, one.time_us) for one in counters.node_state]
 
-    counters.read(step_of(0, [row(5, 7, 10), row(1, 9), row(2, 70, 11)]), StreamNames(counters=NAMES))
+    read(counters, step_of(0, [row(5, 7, 10), row(1, 9), row(2, 70, 11)]), StreamNames(counters=NAMES))
     assert state() == [(5, 7, 10), (2, 70, 11)]
-    counters.read(step_of(1, [row(2, 80, 20), row(2, 90, 21)]), StreamNames(counters=NAMES))
+    read(counters, step_of(1, [row(2, 80, 20), row(2, 90, 21)]), StreamNames(counters=NAMES))
     assert state() == [(5, 7, 10), (2, 90, 21)]
 
 
 def test_counters_that_are_named_later_are_counted_from_then_on() -> None:
     counters, names = Counters(RANK, ("heap",)), StreamNames(counters={0: "TIME"})
-    counters.read(step_of(0, [row(5, 1)]), names)
+    read(counters, step_of(0, [row(5, 1)]), names)
     names.counters[5] = "heap"
-    counters.read(step_of(1, [row(5, 2)]), names)
+    read(counters, step_of(1, [row(5, 2)]), names)
     assert [(one.name, one.n) for one in counters.statistics()] == [("heap", 1.0)]
     assert len(counters.node_state) == 1

@@ -11,7 +11,12 @@ ROOT = Path(__file__).parent.parent.parent
 TESTS = (
     "tests/ad/test_stacks.py",
     "tests/ad/test_windows.py",
+    "tests/ad/test_counters.py",
+    "tests/ad/test_metrics.py",
     "tests/ad/test_analysis.py",
+    "tests/ad/test_tail.py",
+    "tests/ad/test_statistics.py",
+    "tests/chimbuko/test_buckets.py",
     "tests/chimbuko/test_moments.py",
     "tests/chimbuko/test_tables.py",
     "tests/provenance/test_packing.py",
