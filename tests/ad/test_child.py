@@ -16,7 +16,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, RecordBatch
 from chimbuko.packed import unpack
 from chimbuko.records import StreamHealth
-from chimbuko.tables import PROFILE
+from chimbuko.tables import BUCKETED_PROFILE
 from chimbuko.trace.schema import StreamNames
 
 
@@ -93,7 +93,7 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     finals = [
         record.id
         for batch in batches
-        for record in unpack(batch.records, batch.health, "sstd")
+        for record in unpack(batch.records, batch.health, "robust")
         if record.is_final
     ]
     assert len(finals) == len(set(finals)) > 0
@@ -106,7 +106,7 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
 def test_a_stream_that_is_missing_is_broken_and_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    box = ExchangeBox(tmp_path / "box", PROFILE)
+    box = ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
     StreamChild(spec_of(tmp_path, tmp_path / "none.bp", 0)).run()
     assert box[Cell.PHASE] == Phase.BROKEN
     assert "no such trace stream" in capfd.readouterr().err
@@ -115,7 +115,7 @@ def test_a_stream_that_is_missing_is_broken_and_says_so(
 
 
 def test_a_successor_goes_on_with_the_totals(tmp_path: Path, real_traces: Path) -> None:
-    ExchangeBox(tmp_path / "box", PROFILE)
+    ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
     spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
     StreamChild(spec).run()
     first = last_health(tmp_path)
