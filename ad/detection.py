@@ -92,9 +92,9 @@ class Detection:
         judged = self._detector.judge(self.limits.measures[of], runtimes_us)
         severity_us = np.maximum(runtimes_us - judged.expected_us, 0.0)
         self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly])
-        return Selection(
-            rows, is_anomaly, judged.score, severity_us, judged.expected_us, judged.spread_us, judged.seen
-        )
+        columns = judged.score, severity_us, judged.expected_us, judged.spread_us, judged.seen
+        # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
+        return Selection(rows, is_anomaly, *map(np.ascontiguousarray, columns))
 
     def _runtimes_us(self, calls: Rows) -> Float64Array:
         inclusive_us = calls["exit"] - calls["entry"]
