@@ -168,7 +168,7 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     node: str
     state: str
-    """``reading``, ``silent``, ``ended`` or ``broken``."""
+    """``reading``, ``silent``, ``ended``, ``broken`` (without an end) or ``lost`` (nobody could read it)."""
     steps: int
     rows: int
     size_bytes: int
@@ -179,6 +179,7 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     """Rows or calls not used, by kind; only kinds that occurred."""
     silence: Silence | None = None
     """While the state is ``silent``."""
+    largest_step_bytes: int = 0
 
     def after(self, before: StreamHealth) -> StreamHealth:
         """Totals of a stream of which another process had read a part before."""
@@ -191,6 +192,7 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
             anomalies=before.anomalies + self.anomalies,
             gap_steps=before.gap_steps + self.gap_steps,
             losses=dict(Counter(before.losses) + Counter(self.losses)),
+            largest_step_bytes=max(before.largest_step_bytes, self.largest_step_bytes),
         )
 
 

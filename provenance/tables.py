@@ -178,6 +178,7 @@ STREAM_HEALTH = _keyed(
     _integer("gap_steps"),
     Column("losses", JSON, nullable=False),
     Column("silence", JSON(none_as_null=True)),
+    _integer("largest_step_bytes"),
 )
 """``StreamHealth``, the latest of each stream."""
 

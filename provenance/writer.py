@@ -214,8 +214,9 @@ def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ..
     latest = {(stream.program, stream.rank): stream for stream in health}
     rows = []
     for stream in latest.values():
-        silence = None if stream.silence is None else _json(stream.silence)
-        rows.append((run, *msgspec.structs.astuple(stream)[:-2], _json(stream.losses), silence))
+        *totals, losses, silence, largest_step_bytes = msgspec.structs.astuple(stream)
+        texts = _json(losses), None if silence is None else _json(silence)
+        rows.append((run, *totals, *texts, largest_step_bytes))
     return rows
 
 

@@ -239,6 +239,7 @@ def make_tables() -> None:
             *big_integers("steps", "rows", "size_bytes", "calls", "anomalies", "gap_steps"),
             sa.Column("losses", sa.JSON(), nullable=False),
             sa.Column("silence", sa.JSON(), nullable=True),
+            sa.Column("largest_step_bytes", sa.BigInteger(), nullable=False, server_default="0"),
         ],
     )
     make_keyed("metadata", integers("program", "rank", "thread", "key"), integers("value"))
