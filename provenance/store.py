@@ -52,7 +52,7 @@ def open_for_writing(url: str) -> Engine:
         if not path.parent.is_dir():
             raise StoreError(f"{path}: provenance store cannot be made, its folder does not exist")
         engine = _sqlite_engine(parsed, lambda: _connect(path, "rwc"), "BEGIN IMMEDIATE")
-        event.listen(engine, "connect", _write_ahead)
+        event.listen(engine, "connect", _set_up)
     else:
         engine = _postgresql_engine(parsed, is_read_only=False)
     return _opened(engine, _migrate)
@@ -182,7 +182,11 @@ def _read_mode(path: Path) -> str:
     return "ro" if can_write or log.exists() else "ro&immutable=1"
 
 
-def _write_ahead(connection: sqlite3.Connection, _record: Any) -> None:
+def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
+    # Of a new file: twenty tables and indexes begin with a page each, 90 kB of 4 kB pages where a short run
+    # needs 30 kB in all. Below 2 kB the pages of a large store are badly filled: 373 bytes per call against
+    # 354, and 346 with 4 kB.
+    connection.execute("PRAGMA page_size=2048")
     connection.execute("PRAGMA journal_mode=WAL")
     # A crash of the machine may lose the last commits but never damages the file; without a sync per
     # commit small transactions are several times as fast.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from chimbuko.messages import FunctionStatistics, RankStatistics
@@ -9,6 +11,8 @@ from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
+from chimbuko.trace.advice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.trace.schema import UNRESOLVED
 from chimbuko.units import format_duration_us
 
 MOST_SHOWN = 5
@@ -32,7 +36,11 @@ class Summary(msgspec.Struct, frozen=True):
     dropped: int
     """Anomalies for which the spools had no room."""
     broken_streams: list[str]
-    """Streams whose end is missing: their program was killed."""
+    """Streams whose end is missing: their program was killed, or they could not be read to it."""
+    unresolved: dict[str, int]
+    """Functions of which only the address is known, by program."""
+    large_step: LargeStep | None
+    """The largest step, if it is so large that it can hold up the application."""
     functions: list[FunctionStatistics]
     """Those with the most time lost, worst first."""
     unended: list[CallSummary]
@@ -69,7 +77,9 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         gap_steps=sum(stream.gap_steps for stream in health),
         losses=_total_losses(health),
         dropped=sum(item.anomalies for item in provenance.dropped()),
-        broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state == "broken"],
+        broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
+        unresolved=_unresolved(provenance),
+        large_step=_large_step(provenance, health),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
@@ -109,10 +119,42 @@ def summary_lines(summary: Summary) -> list[str]:
         f"({summary.reduction:.0f}× less)"
     )
     lines.append(f"Lost: {_loss_text(summary)}")
+    lines += [
+        f"Unresolved: {number:,} functions of {program} are known by their address only; link it with -no-pie"
+        for program, number in summary.unresolved.items()
+    ]
+    if summary.large_step is not None:
+        lines.append(_large_step_text(summary.large_step, summary.run))
     lines += [f"Problem: {problem}" for problem in summary.problems]
     lines.append(f"Provenance: {summary.run}")
     lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
     return lines
+
+
+def _unresolved(provenance: Provenance) -> dict[str, int]:
+    programs = provenance.programs()
+    functions = provenance.function_statistics()
+    found = Counter(programs[f.program] for f in functions if f.name.startswith(UNRESOLVED))
+    return dict(sorted(found.items()))
+
+
+def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep | None:
+    largest = max(health, key=lambda stream: stream.largest_step_bytes, default=None)
+    if largest is None or largest.largest_step_bytes <= LARGEST_STEP_BYTES:
+        return None
+    steps = provenance.step_counts([(largest.program, largest.rank)])
+    mean_step_s = (steps[-1].end_us - steps[0].start_us) / len(steps) / 1e6
+    return mend_step(largest, advise(provenance.function_statistics(), health), mean_step_s)
+
+
+def _large_step_text(step: LargeStep, run: str) -> str:
+    remedies = [f"a trace period of {step.period_s:g} s (--period {step.period_s:g})"]
+    if step.exclude:
+        remedies.append(f"leaving out {', '.join(step.exclude)} (chimbuko filter {run} -o FILE)")
+    return (
+        f"Largest step: {step.size_bytes / 1e6:.1f} MB, of rank {step.program}:{step.rank}; above "
+        f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by {' or by '.join(remedies)}"
+    )
 
 
 def _loss_text(summary: Summary) -> str:
@@ -137,4 +179,6 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
 
 
 def _stored_bytes(run: RunDirectory) -> int:
-    return sum(path.stat().st_size for path in run.path.glob(run.store_path.name + "*"))
+    # Not the index of the log, which is gone when nobody reads.
+    files = (run.store_path, run.store_path.with_name(run.store_path.name + "-wal"))
+    return sum(path.stat().st_size for path in files if path.exists())

@@ -6,5 +6,10 @@ from alembic import context
 
 from chimbuko.provenance.tables import SCHEMA
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=SCHEMA)
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=SCHEMA,
+    # It holds one row.
+    version_table_pk=False,
+)
 context.run_migrations()
