@@ -153,7 +153,8 @@ def _large_step_text(step: LargeStep, run: str) -> str:
         remedies.append(f"leaving out {', '.join(step.exclude)} (chimbuko filter {run} -o FILE)")
     return (
         f"Largest step: {step.size_bytes / 1e6:.1f} MB, of rank {step.program}:{step.rank}; above "
-        f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by {' or by '.join(remedies)}"
+        f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by "
+        f"{' or by '.join(remedies)}"
     )
 
 

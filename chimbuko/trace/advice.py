@@ -7,6 +7,7 @@ and the time lost in abnormal ones among them is less than what it cost to trace
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -27,6 +28,8 @@ FREQUENT_SHARE = 0.01
 """Of all calls: leaving out functions that are rarer than this would not be noticed."""
 LONGEST_WILDCARD = 250
 """TAU compares a pattern with every name in a table on the stack, of name times pattern bytes."""
+LARGEST_STEP_BYTES = 5_000_000
+"""Up to this size a step never holds up the application for long, however stuck its reader."""
 
 
 class FunctionCost(msgspec.Struct, frozen=True):
@@ -70,6 +73,18 @@ class FilterAdvice(msgspec.Struct, frozen=True):
         return TimerFilter(Patterns(before.timers.include, tuple(excluded)), before.counters)
 
 
+class LargeStep(msgspec.Struct, frozen=True):
+    """The largest step of a run, above ``LARGEST_STEP_BYTES``, and what would mend it."""
+
+    program: int
+    rank: int
+    size_bytes: int
+    period_s: float
+    """Trace period with which it would not have been so large."""
+    exclude: list[str]
+    """Functions to leave out instead, those of most calls first; empty if no harmless ones suffice."""
+
+
 def advise(functions: Sequence[FunctionStatistics], health: Sequence[StreamHealth]) -> FilterAdvice:
     """What to leave out of the trace that gave these statistics."""
     all_calls = sum(function.calls for function in functions)
@@ -100,6 +115,26 @@ def advise(functions: Sequence[FunctionStatistics], health: Sequence[StreamHealt
     )
 
 
+def mend_step(largest: StreamHealth, advice: FilterAdvice, mean_step_s: float) -> LargeStep:
+    """What would mend the largest step.
+
+    Parameters
+    ----------
+    largest
+        The stream that it is of.
+    mean_step_s
+        Mean time from one step of the stream to the next.
+    """
+    share = LARGEST_STEP_BYTES / largest.largest_step_bytes
+    return LargeStep(
+        program=largest.program,
+        rank=largest.rank,
+        size_bytes=largest.largest_step_bytes,
+        period_s=_rounded_down(mean_step_s * share),
+        exclude=_enough_to_exclude(advice, (1 - share) * advice.size_bytes),
+    )
+
+
 def exclusion_pattern(name: str) -> str:
     """A pattern that matches ``name``; empty where there is none that TAU could use.
 
@@ -110,6 +145,15 @@ def exclusion_pattern(name: str) -> str:
     inner = name.strip().replace("#", "?").replace("\n", "?")
     pattern = "?" * blanks_before + inner + "?" * blanks_after * bool(inner)
     return pattern if "?" not in pattern or len(pattern) <= LONGEST_WILDCARD else ""
+
+
+def _enough_to_exclude(advice: FilterAdvice, size_bytes: float) -> list[str]:
+    names: list[str] = []
+    for cost in advice.functions:
+        if size_bytes > 0 and cost.is_excluded:
+            names.append(cost.name)
+            size_bytes -= cost.size_bytes
+    return names if size_bytes <= 0 else []
 
 
 def _is_candidate(function: FunctionStatistics, all_calls: int) -> bool:
@@ -134,3 +178,9 @@ def _cost(function: FunctionStatistics, is_excluded: bool) -> FunctionCost:
         severity_us=function.severity_us,
         is_excluded=is_excluded,
     )
+
+
+def _rounded_down(value: float) -> float:
+    """To two significant digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1.0
+    return round(math.floor(value / unit) * unit, 9)

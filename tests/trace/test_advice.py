@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.messages import FunctionStatistics
 from chimbuko.records import StreamHealth
-from chimbuko.trace.advice import LONGEST_WILDCARD, FilterAdvice, advise, exclusion_pattern
+from chimbuko.trace.advice import LONGEST_WILDCARD, FilterAdvice, advise, exclusion_pattern, mend_step
 from chimbuko.trace.tau import SST_TIMERS, Patterns, TimerFilter
 
 HEALTH = [StreamHealth(0, rank, "node1", "ended", 10, 30_000, 1_500_000, 14_000, 3, 0, {}) for rank in (0, 1)]
@@ -83,6 +83,20 @@ def test_pattern_matches_its_name_and_survives_the_file(name: str) -> None:
 def test_name_too_long_for_a_wildcard_is_left_in() -> None:
     assert exclusion_pattern("f" * 5000) == "f" * 5000
     assert exclusion_pattern("#" + "f" * LONGEST_WILDCARD) == ""
+
+
+def test_large_step_is_mended_by_a_shorter_period_or_by_leaving_out_functions() -> None:
+    health = [StreamHealth(0, 3, "node1", "ended", 10, 30_000, 3_000_000, 14_000, 3, 0, {}, None, 12_500_000)]
+    needed = statistics("solve", 10_000, 200.0)
+    enough = advise([MAIN, statistics("norm", 10_000, 2.0), statistics("dot", 9_900, 2.0), needed], health)
+    mended = mend_step(health[0], enough, 1.0)
+    assert (mended.rank, mended.size_bytes, mended.period_s) == (3, 12_500_000, 0.4)
+    # 60 % of the trace has to go, and each of the two is about a third of it.
+    assert mended.exclude == ["norm", "dot"]
+    too_few = advise([MAIN, statistics("norm", 10_000, 2.0), needed], health)
+    assert mend_step(health[0], too_few, 0.77).exclude == []
+    assert mend_step(health[0], too_few, 0.77).period_s == 0.3
+    assert mend_step(health[0], too_few, 0.0).period_s == 0.0
 
 
 def test_select_file_keeps_what_was_left_out_before() -> None:

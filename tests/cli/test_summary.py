@@ -1,0 +1,78 @@
+"""What the summary tells the user to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimbuko.cli.summary import Summary, summarize, summary_lines
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import FunctionStatistics
+from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.records import StepCount, StreamHealth
+from chimbuko.rundir import new_run
+from tests.sample_records import make_batch
+
+Summarize = Callable[..., Summary]
+
+
+@pytest.fixture
+def summary_of(tmp_path: Path) -> Summarize:
+    """The summary of a run with one stream, of 10 steps of a second each, and these functions."""
+
+    def summary(functions: list[FunctionStatistics], **health: Any) -> Summary:
+        run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+        engine = open_for_writing(run.store_url)
+        writer = Writer(engine, run.read_info().id)
+        writer.write_run(run.read_info())
+        writer.write_program(0, "app")
+        steps = [StepCount(0, 3, n, n * 1_000_000, (n + 1) * 1_000_000, 1, 0, 0.0) for n in range(10)]
+        usual = {"state": "ended", "steps": 10, "rows": 50_000, "size_bytes": 2_400_000}
+        stream = StreamHealth(
+            **{"program": 0, "rank": 3, "node": "n", "calls": 0, "anomalies": 0, "gap_steps": 0, "losses": {}}
+            | usual
+            | health
+        )
+        writer.write([make_batch(stream="0:3", steps=steps, health=stream)])
+        writer.write_function_statistics(functions)
+        close(engine)
+        return summarize(run, [])
+
+    return summary
+
+
+def function(name: str, calls: int, mean_us: float) -> FunctionStatistics:
+    return FunctionStatistics(0, name, calls, 0, 0.0, mean_us, 0.0, mean_us, mean_us, mean_us, mean_us)
+
+
+def test_sound_run_has_nothing_to_mend(summary_of: Summarize) -> None:
+    summary = summary_of([function("main", 1, 1e6)], largest_step_bytes=5_000_000)
+    assert (summary.large_step, summary.unresolved, summary.broken_streams) == (None, {}, [])
+    assert not any(word in "\n".join(summary_lines(summary)) for word in ("Largest", "Unresolved"))
+
+
+def test_large_step_comes_with_what_would_mend_it(summary_of: Summarize) -> None:
+    functions = [function("norm", 20_000, 2.0), function("main", 1, 1e6)]
+    summary = summary_of(functions, largest_step_bytes=10_000_000)
+    (line,) = (line for line in summary_lines(summary) if line.startswith("Largest step"))
+    assert "10.0 MB, of rank 0:3" in line
+    assert "(--period 0.5) or by leaving out norm (chimbuko filter" in line
+
+
+def test_addresses_without_names_are_told_once(summary_of: Summarize) -> None:
+    names = [f"addr=<55{n}> [{{app}} {{0,0}}] (rank {rank})" for n in range(3) for rank in (0, 1)]
+    summary = summary_of([function(name, 10, 100.0) for name in names])
+    assert summary.unresolved == {"app": 6}
+    (line,) = (line for line in summary_lines(summary) if "-no-pie" in line)
+    assert "6 functions of app" in line
+
+
+@pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])
+def test_stream_without_an_end_is_told(state: str, summary_of: Summarize) -> None:
+    summary = summary_of([], state=state)
+    assert summary.broken_streams == ["0:3"]
+    assert any("the end of 1 streams (0:3)" in line for line in summary_lines(summary))
