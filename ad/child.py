@@ -29,6 +29,9 @@ from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 LOCKSTEP_POLL_S = 0.001
+EXCHANGE_PERIOD_S = 0.05
+"""The agent takes what was learned once a second: an exchange, 0.2 ms, after each of many small steps
+buys nothing."""
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
@@ -107,6 +110,7 @@ class StreamChild:
         self._known_metadata: set[tuple[int, int, str]] = set()
         self._counters_due_us = 0
         self._epoch = NO_EPOCH
+        self._exchange_at_s = 0.0
 
     def run(self) -> None:
         """Read to the end."""
@@ -143,8 +147,9 @@ class StreamChild:
         result = self._analysis.analyse(step, names)
         self._append(result, names)
         self._open_calls.tell(self._analysis.stacks, result.count)
-        if not self._spec.config.lockstep:
+        if not self._spec.config.lockstep and time.monotonic() >= self._exchange_at_s:
             self._box.exchange(self._analysis)
+            self._exchange_at_s = time.monotonic() + EXCHANGE_PERIOD_S
 
     def _enter_epoch(self, step: TraceStep) -> None:
         """Close the epochs before the step's, and wait until all streams have."""

@@ -66,7 +66,7 @@ class Phase(IntEnum):
 class ExchangeBox:
     """One end of the exchange; both ends map the same file.
 
-    The file is sparse: 270 MB of address space, but only pages of timers in use take memory.
+    The file is sparse: 0.6 GB of address space, but only pages of timers in use take memory.
     """
 
     def __init__(self, path: Path, schema: TableSchema) -> None:
