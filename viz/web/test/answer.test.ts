@@ -60,5 +60,9 @@ describe('call', () => {
     expect(callAnswer(record, 'inclusive', 1)).toBe('relax_block on rank 1 took 400 ms, 4× its usual 100 ms: 212 ms lost.');
   });
   test('no ratio without an expectation', () => expect(callAnswer({ ...record, expected_us: 0 }, 'exclusive', 1)).not.toContain('×'));
+  test('a call that has not ended', () =>
+    expect(callAnswer({ ...record, exit_us: 0 }, 'exclusive', 1)).toBe(
+      'relax_block on rank 1 has not ended after 400 ms, 4× its usual 100 ms: 212 ms lost so far.',
+    ));
   test('a normal call', () => expect(callAnswer({ ...record, label: 'normal' }, 'exclusive', 1)).toMatch(/a normal call\.$/));
 });

@@ -42,6 +42,13 @@ test('known from the first entry to the last entry of the window, and the pictur
   expect(timeline.end).toBeGreaterThan(5000);
 });
 
+test('a call that has not ended reaches as far as it is known to', () => {
+  const open = { ...record, exit_us: 0, inclusive_us: 90_000, call_stack: [call('self', 1000, 0, 2, true)], window: [call('self', 1000, 0, 2, true)] };
+  const timeline = timelineOf(open as unknown as CallRecord);
+  expect(timeline.end).toBeGreaterThan(91_000);
+  expect(timeline.bars.map((bar) => [bar.open, bar.end])).toEqual([[true, timeline.end]]);
+});
+
 test('two pictures share a scale that shows both', () => {
   const own = timelineOf(record);
   const { before, after } = commonTimes(own, 1000, own, 4000);

@@ -29,10 +29,12 @@ function nothingYet(answer: Answer, run: Run): string {
 /** What the page of a call says first. */
 export function callAnswer(record: CallRecord, metric: Run['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
-  const took = metric === 'inclusive' ? record.inclusive_us : record.exclusive_us;
+  const open = record.exit_us === 0;
+  const took = metric === 'inclusive' || open ? record.inclusive_us : record.exclusive_us;
   const where = ranked(`${record.program}:${record.rank}`, programs);
   if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
   const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';
+  if (open) return `${name} on ${where} has not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost so far.`;
   const inside = metric === 'exclusive' ? ' in its own code' : '';
   return `${name} on ${where} took ${duration(took)}${inside}${times}: ${duration(record.severity_us)} lost.`;
 }

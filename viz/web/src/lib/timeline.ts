@@ -46,7 +46,7 @@ export function timelineOf(record: CallRecord): Timeline {
   // Neighbours are kept in order of entry: what began after the last of them was not kept.
   const entries = [record.entry_us, ...record.window.map((call) => call.entry_us)];
   const [knownStart, knownEnd] = [Math.min(...entries), Math.max(...entries)];
-  const last = Math.max(record.exit_us, ...times);
+  const last = Math.max(record.exit_us || record.entry_us + record.inclusive_us, ...times);
   const margin = Math.max(1, (last - knownStart) * 0.04);
   const [start, end] = [knownStart - margin, last + margin];
   const bars = new Map<string, Bar>();

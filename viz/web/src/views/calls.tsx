@@ -150,7 +150,7 @@ function callTip(row: CallSummary): string[] {
     `exclusive ${duration(row.exclusive_us)}, inclusive ${duration(row.inclusive_us)}; expected ${duration(row.expected_us)}`,
     `${duration(row.severity_us)} lost, score ${digits(row.score)}`,
     `rank ${row.program}:${row.rank}, thread ${row.thread}${row.node ? `, node ${row.node}` : ''}, step ${exact(row.step)}`,
-    `${sinceStart(row.entry_us - zero_us.value)} to ${sinceStart(row.exit_us - zero_us.value)}`,
+    `${sinceStart(row.entry_us - zero_us.value)} to ${row.exit_us === 0 ? 'now: it has not ended' : sinceStart(row.exit_us - zero_us.value)}`,
     wallClock(row.entry_us),
     'click: why?',
   ];
