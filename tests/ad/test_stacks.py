@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from chimbuko.ad.kernels import stack
-from chimbuko.ad.stacks import LOST_ROW_KINDS, CallStacks
+from chimbuko.ad.stacks import CallStacks
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.reference.accounting import Accounting, lost_rows
 from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks
 from tests.reference.traces import (
     RANK,
@@ -61,35 +62,18 @@ def assert_equal(stacks: CallStacks, slow: SlowStacks) -> None:
     assert stacks.gap_steps == slow.gap_steps
 
 
-def lost_rows(stacks: CallStacks) -> int:
-    return int(stacks.losses[list(LOST_ROW_KINDS)].sum())
-
-
-def used_rows(stacks: CallStacks) -> int:
-    """Rows of the last step that went into calls, or were seen to lie outside of all."""
-    entries = stacks.count - stacks.carried
-    exits = int((stacks.calls.exit[: stacks.count] > 0).sum())
-    attached = int((stacks.message_calls >= 0).sum() + (stacks.counter_calls >= 0).sum())
-    return entries + exits + attached
-
-
-def outside(stacks: CallStacks) -> int:
-    return int(stacks.losses[[stack.MESSAGE_OUTSIDE_CALLS, stack.COUNTER_OUTSIDE_CALLS]].sum())
-
-
 def compare(trace: MadeTrace) -> CallStacks:
     """Build a stream step by step in both ways; every row is used or counted as lost."""
     names = made_names()
     stacks, slow = CallStacks(RANK), SlowStacks(RANK)
+    accounting = Accounting(stacks)
     for position, step in enumerate(trace.steps()):
         if position == 2:
             names.timers[UNNAMED_TIMER] = "MPI_Late()"
-        lost_before, outside_before = lost_rows(stacks), outside(stacks)
         stacks.build(step, names)
         slow.build(step, names)
         assert_equal(stacks, slow)
-        newly_lost = lost_rows(stacks) - lost_before + outside(stacks) - outside_before
-        assert step.rows == used_rows(stacks) + newly_lost
+        assert accounting.unaccounted(step) == 0
     return stacks
 
 
