@@ -62,7 +62,6 @@ class StreamAnalysis:
         self._rows = 0
         self._size_bytes = 0
         self._largest_step_bytes = 0
-        self._largest_step_bytes = 0
         self._calls = 0
         self._anomalies = 0
 
@@ -91,7 +90,6 @@ class StreamAnalysis:
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes
-        self._largest_step_bytes = max(self._largest_step_bytes, step.size_bytes)
         self._largest_step_bytes = max(self._largest_step_bytes, step.size_bytes)
         self._calls += completed
         self._anomalies += anomalies
@@ -147,7 +145,6 @@ class StreamAnalysis:
             anomalies=self._anomalies,
             gap_steps=self._stacks.gap_steps,
             losses=self._stacks.lost(),
-            largest_step_bytes=self._largest_step_bytes,
             largest_step_bytes=self._largest_step_bytes,
         )
         return own if self._before is None else own.after(self._before)
