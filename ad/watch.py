@@ -87,7 +87,8 @@ class Watch:
         newest_us = max((opened.newest_us for opened in left.values() if opened), default=0)
         for stream in self._streams:
             opened = left[stream.key]
-            if opened is not None and stream.phase is Phase.BROKEN:
+            # A program that ends leaves no call open on its main thread.
+            if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls.thread):
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
 
     def look(self, stream: AgentStream) -> None:

@@ -222,11 +222,13 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     both = [rank.stream, other.stream]
     watch = Watch("agent-0", tmp_path / "reports of both", both, rank.statistics, config)
     watch.look_back()
-    assert watch.delivery.take(1 << 20) == [], "streams that ended are complete"
-    rank.stream.box[Cell.PHASE] = Phase.BROKEN
-    watch.look_back()
     ((_, frame),) = watch.delivery.take(1 << 20)
     batch = msgspec.msgpack.decode(frame, type=RecordBatch)
     (record,) = unpack(batch.records, batch.health, "robust")
     assert record.function.startswith("relax")
     assert record.inclusive_us == pytest.approx(40_000_000 - 1000 * CALLS, abs=1000)
+    end_us = START_US + 1_000_000
+    rank.step((1, RELAX, end_us), (1, STEP, end_us), (1, MAIN, end_us))
+    rank.stream.box[Cell.PHASE] = Phase.ENDED
+    watch.look_back()
+    assert watch.delivery.take(1 << 20) == [], "a program that ended is complete"
