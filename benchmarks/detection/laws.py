@@ -13,6 +13,8 @@ from chimbuko.moments import Float64Array
 TAIL = 1e-5
 """Of ordinary calls so many are longer than the quantile that a delay has to exceed to count as one."""
 MEDIANS_US = (1000.0, 100_000.0)
+"""From 1 to 100 ms: by default differences below 1 ms do not count as anomalies."""
+SHORT_MEDIANS_US = (20.0, 1000.0)
 GAMMA_SHAPES = (4.0, 20.0)
 MODE_SIGMAS = (0.05, 0.2)
 
@@ -59,10 +61,10 @@ LawMaker = Callable[[np.random.Generator], RuntimeLaw]
 """Draws the law of one function."""
 
 
-def gamma(random: np.random.Generator) -> RuntimeLaw:
+def gamma(random: np.random.Generator, medians_us: tuple[float, float] = MEDIANS_US) -> RuntimeLaw:
     """Shape between 4 and 20."""
     shape = random.uniform(*GAMMA_SHAPES)
-    scale_us = _median_us(random) / stats.gamma.median(shape)
+    scale_us = _median_us(random, medians_us) / stats.gamma.median(shape)
     return RuntimeLaw((Mode(1.0, stats.gamma(shape, scale=scale_us)),))
 
 
@@ -83,6 +85,6 @@ def two_modes(random: np.random.Generator, second_weight: float) -> RuntimeLaw:
     )
 
 
-def _median_us(random: np.random.Generator) -> float:
-    """From 1 to 100 ms, evenly in the logarithm: shorter differences than 1 ms do not count as anomalies."""
-    return float(np.exp(random.uniform(*np.log(MEDIANS_US))))
+def _median_us(random: np.random.Generator, medians_us: tuple[float, float] = MEDIANS_US) -> float:
+    """Evenly in the logarithm."""
+    return float(np.exp(random.uniform(*np.log(medians_us))))

@@ -8,7 +8,15 @@ from functools import partial
 import numpy as np
 
 from benchmarks.detection.labelled import Int64Array, LabelledRun, Workload, lay_out
-from benchmarks.detection.laws import TAIL, LawMaker, RuntimeLaw, gamma, log_normal, two_modes
+from benchmarks.detection.laws import (
+    SHORT_MEDIANS_US,
+    TAIL,
+    LawMaker,
+    RuntimeLaw,
+    gamma,
+    log_normal,
+    two_modes,
+)
 from chimbuko.moments import Float64Array
 
 FUNCTIONS = 100
@@ -28,6 +36,10 @@ YOUNG_FUNCTIONS = 1000
 """More than elsewhere: of 100 functions' calls one in a thousand would be six."""
 YOUNG_PHASES = 10
 """Functions of a phase are all young at the same time."""
+
+
+SHORT = "gamma, below 1 ms"
+"""Shown, but nothing is required of it: most of its delays are shorter than what counts by default."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,7 @@ SCENARIOS = {
         Scenario("drift", gamma, drift_per_call=DRIFT_PER_CALL),
         Scenario("repeats", gamma, repeats=REPEATS, variants=tuple(FACTORS)),
         Scenario("young", gamma, YOUNG_FUNCTIONS, YOUNG_CALLS, YOUNG_PHASES),
+        Scenario(SHORT, partial(gamma, medians_us=SHORT_MEDIANS_US)),
     )
 }
 
