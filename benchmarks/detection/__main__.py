@@ -22,7 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import measure, processes, recorded, requirements
+from benchmarks.detection import gpu, measure, processes, recorded, requirements
+from benchmarks.detection.gpu import PairResult
 from benchmarks.detection.injections import INJECTED, INJECTIONS
 from benchmarks.detection.measure import Case, Measured
 from benchmarks.detection.processes import LiveResult
@@ -36,9 +37,9 @@ DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
-STATISTICAL, RECORDED, REAL = "statistical", "recorded", "real"
+STATISTICAL, RECORDED, PAIRS, REAL = "statistical", "recorded", "pairs", "real"
 ALL = "all"
-PARTS = (STATISTICAL, INJECTED, RECORDED, REAL)
+PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, REAL)
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Report:
 
     measured: dict[str, list[Measured]] = field(default_factory=dict)
     recorded: list[RecordedResult] = field(default_factory=list)
+    pairs: list[PairResult] = field(default_factory=list)
     real: list[LiveResult] = field(default_factory=list)
 
     def required(self) -> list[Requirement]:
@@ -56,7 +58,8 @@ class Report:
             if own := [one for one in results if one.detector == DEFAULT.detector]:
                 found += requirements.labelled(own)
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
-        return found + requirements.recorded(own_recorded) + requirements.real(self.real)
+        found += requirements.recorded(own_recorded) + requirements.pairs(self.pairs)
+        return found + requirements.real(self.real)
 
     def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
         """For people."""
@@ -64,6 +67,8 @@ class Report:
             yield measure.table(f"{part.capitalize()} scenarios", results)
         if self.recorded:
             yield recorded.table(self.recorded)
+        if self.pairs:
+            yield gpu.table(self.pairs)
         if self.real:
             yield processes.table(self.real)
         if is_explaining:
@@ -75,6 +80,7 @@ class Report:
         """For programs."""
         answer = {part: [one.as_json() for one in results] for part, results in self.measured.items()}
         answer[RECORDED] = [one.as_json() for one in self.recorded]
+        answer[PAIRS] = [one.as_json() for one in self.pairs]
         answer[REAL] = [one.as_json() for one in self.real]
         required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
         return json.dumps(answer | {"required": required}, indent=1)
@@ -90,6 +96,8 @@ def main() -> int:
         for part in options.parts:
             if part == RECORDED:
                 report.recorded = _recorded(configs, options.traces, pool)
+            elif part == PAIRS:
+                report.pairs = [gpu.measure(order) for order in gpu.ORDERS]
             elif part == REAL:
                 report.real = _real()
             else:

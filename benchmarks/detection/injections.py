@@ -253,15 +253,15 @@ def _communicating(function: str, play: Callable[[bool], _Communication]) -> Lab
 
 def cupti_kernels(seed: int) -> LabelledRun:
     """A thousand kernels on one stream."""
-    return _gpu(seed, streams=1, kernels=1000, delayed=every(100, 1000, first=20))
+    return kernels_run(seed, streams=1, kernels=1000, delayed=every(100, 1000, first=20))
 
 
 def cupti_multistream(seed: int) -> LabelledRun:
     """Three streams of a hundred kernels; those of the first are often 100 times as long."""
-    return _gpu(seed, streams=3, kernels=100, delayed=every(5, 100, first=20))
+    return kernels_run(seed, streams=3, kernels=100, delayed=every(5, 100, first=20))
 
 
-def _gpu(
+def kernels_run(
     seed: int,
     streams: int,
     kernels: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from benchmarks.detection.gpu import PairResult
 from benchmarks.detection.injections import INJECTED
 from benchmarks.detection.measure import Measured
 from benchmarks.detection.processes import LiveResult
@@ -96,6 +97,16 @@ def recorded(results: list[RecordedResult]) -> list[Requirement]:
     for result in results:
         found += [required(result) for required in _RECORDED.get(result.trace, [])]
         found.append(least(f"{result.trace}: same flags for 1, 2 and 4 agents", result.is_same_for_all, 1))
+    return found
+
+
+def pairs(results: list[PairResult]) -> list[Requirement]:
+    """Of kernels and their launches."""
+    found = []
+    for result in results:
+        what = f"kernels that come {result.order}"
+        found.append(least(f"{what}: launches found, of {result.kernels}", result.right, result.kernels))
+        found.append(most(f"{what}: wrong launches", result.wrong, 0))
     return found
 
 

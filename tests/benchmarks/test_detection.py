@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.detection import cluster, measure, recorded, requirements
+from benchmarks.detection import cluster, gpu, measure, recorded, requirements
 from benchmarks.detection.injections import INJECTED, INJECTIONS
 from benchmarks.detection.measure import Case, Measured
 from benchmarks.detection.requirements import Requirement
@@ -138,3 +138,10 @@ def test_one_command_measures_judges_and_reports() -> None:
     results = json.loads(answer.stdout)[INJECTED]
     assert [one["scenario"] for one in results] == ["python_hello", "cupti kernels"]
     assert all(one["4 agents"]["clear_found"] == one["4 agents"]["clear"] > 0 for one in results)
+
+
+@pytest.mark.parametrize("order", gpu.ORDERS)
+def test_kernels_find_their_launches_in_any_order(order: str) -> None:
+    result = gpu.measure(order)
+    assert result.kernels > 0.9 * gpu.STREAMS * gpu.KERNELS
+    assert missed(requirements.pairs([result])) == []
