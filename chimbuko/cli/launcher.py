@@ -252,9 +252,11 @@ class Launcher:
     def _note_broker(self) -> None:
         """Leave the broker's URL to verbs that look into the run while it goes on."""
         self.run.broker_path.unlink(missing_ok=True)
-        file = os.open(self.run.broker_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(file, "w") as text:
-            text.write(self._broker_url)
+        # A full disk takes them this, and not the user the run.
+        with suppress(OSError):
+            file = os.open(self.run.broker_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(file, "w") as text:
+                text.write(self._broker_url)
 
     def _leave_broker(self) -> None:
         self.run.broker_path.unlink(missing_ok=True)

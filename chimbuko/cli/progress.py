@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -49,7 +50,7 @@ class Progress:
                 self._health[stream.program, stream.rank] = stream
         if entries and self._is_shown:
             self._clear()
-            sys.stderr.write(self._line())
+            sys.stderr.write(progress_line(self._health.values()))
             sys.stderr.flush()
 
     def say(self, text: str) -> None:
@@ -57,20 +58,21 @@ class Progress:
         self._clear()
         print(f"chimbuko: {text}", file=sys.stderr, flush=True)
 
-    def _line(self) -> str:
-        streams = self._health.values()
-        calls = sum(stream.calls for stream in streams)
-        steps = sum(stream.steps for stream in streams)
-        anomalies = sum(stream.anomalies for stream in streams)
-        silent = [f"{s.program}:{s.rank} {silence_text(s.silence)}" for s in streams if s.silence]
-        told = f" · {len(silent)} silent: {', '.join(silent[:MOST_NAMED])}" if silent else ""
-        return f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies{told}"
-
     def _clear(self) -> None:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
 
 
-def silence_text(silence: Silence) -> str:
-    """What a silent rank is in, as far as is known."""
-    return f"in {silence.function.partition(' [')[0]}" if silence.function else "outside of all calls"
+def progress_line(streams: Collection[StreamHealth]) -> str:
+    """Totals of all streams, and which of them are silent."""
+    calls = sum(stream.calls for stream in streams)
+    steps = sum(stream.steps for stream in streams)
+    anomalies = sum(stream.anomalies for stream in streams)
+    line = f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies"
+    silent = [_silent(stream, stream.silence) for stream in streams if stream.silence is not None]
+    return f"{line} · {len(silent)} silent: {', '.join(silent[:MOST_NAMED])}" if silent else line
+
+
+def _silent(stream: StreamHealth, silence: Silence) -> str:
+    function = silence.function.partition(" [")[0]
+    return f"{stream.program}:{stream.rank} in {function}" if function else f"{stream.program}:{stream.rank}"
