@@ -7,7 +7,7 @@ counters are the stream's own ids; the names that a batch mentions travel beside
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -173,6 +173,18 @@ _CALL_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is MEMBER)
 _COUNTER_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is COUNTER)
 
 
+def joined(parts: Sequence[PackedRecords]) -> PackedRecords:
+    """Records of one stream, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return PackedRecords(
+        heads=b"".join(part.heads for part in parts),
+        functions={number: name for part in parts for number, name in part.functions.items()},
+        counter_names={number: name for part in parts for number, name in part.counter_names.items()},
+        **{name: b"".join(getattr(part, name) for part in parts) for name in PARTS},
+    )
+
+
 def pack(records: list[CallRecord]) -> PackedRecords:
     """Records of one stream as arrays; functions and counters are numbered in order of appearance.
 
@@ -334,9 +346,8 @@ def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> d
 
 def _inclusive_us(head: dict[str, Any]) -> int:
     """Of a call that was reported while it is open: its time so far, what was expected and what it lost."""
-    if head["exit_us"]:
-        return max(head["exit_us"] - head["entry_us"], 0)
-    return round(head["expected_us"] + head["severity_us"])
+    entry_us, exit_us = int(head["entry_us"]), int(head["exit_us"])
+    return max(exit_us - entry_us, 0) if exit_us else round(float(head["expected_us"] + head["severity_us"]))
 
 
 def _place(identity: str) -> tuple[int, int]:
