@@ -28,8 +28,10 @@ TRACES = Path(__file__).parent.parent.parent / "tests" / "data"
 """Archives that are always there."""
 AGENTS = (1, 2, 4)
 LIVE_SEED = 1
-SLOW_SHARE = 0.99
-"""A call is called slow here when it is longer than this share of its function's calls in the whole run."""
+SLOW_SHARE = 0.98
+SLOW_FACTOR = 4.0
+"""A call is called slow here when it is longer than this share of its function's calls in the whole run,
+injected delays among them, and takes at least so many times their median."""
 OPEN_END_S = 1.0
 
 
@@ -41,15 +43,16 @@ class Explained:
     median_us: float
     """Of the function over all ranks and the whole run, exclusive."""
     p99_us: float
-    longer_calls: int
-    """Of the function."""
+    longer_share: float
+    """Of the function's calls so many are longer still."""
     beside: str
     """Which delay the call contains or overlaps."""
 
     @property
     def is_slow(self) -> bool:
-        """Longer than 99 % of the function's calls."""
-        return self.call.exclusive_us > self.p99_us
+        """Longer than 98 % of the function's calls, and four times their median."""
+        is_long = self.call.exclusive_us >= SLOW_FACTOR * self.median_us
+        return is_long and self.longer_share <= 1 - SLOW_SHARE
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -63,7 +66,7 @@ class Explained:
             f"{self.median_us:,.0f}",
             f"{self.p99_us:,.0f}",
             f"{call.exclusive_us / max(self.median_us, 1.0):,.1f}",
-            str(self.longer_calls),
+            f"{self.longer_share:.2%}",
             self.beside,
         )
 
@@ -176,7 +179,7 @@ def table(results: list[RecordedResult]) -> ResultTable:
 def explanation(result: RecordedResult) -> list[ResultTable]:
     """What the other flags are, longest in comparison first; and which delays were missed."""
     others = sorted(result.others, key=lambda other: -other.call.exclusive_us / max(other.median_us, 1.0))
-    columns = ("function", "rank", "call", "µs", "median", "p99", "ratio", "longer calls", "beside")
+    columns = ("function", "rank", "call", "µs", "median", "p99", "ratio", "longer", "beside")
     missed = [
         (delay.function, str(delay.rank), str(delay.index), str(delay.milliseconds))
         for delay in result.missed
@@ -218,8 +221,8 @@ def _explain(call: CallRecord, runtimes: Float64Array, delays: list[InjectedDela
     return Explained(
         call,
         float(np.median(runtimes)),
-        float(np.quantile(runtimes, SLOW_SHARE)),
-        int(len(runtimes) - np.searchsorted(runtimes, call.exclusive_us, side="right")),
+        float(np.quantile(runtimes, 0.99)),
+        1.0 - float(np.searchsorted(runtimes, call.exclusive_us, side="right")) / len(runtimes),
         _beside(call, delays),
     )
 

@@ -10,8 +10,10 @@ from benchmarks.detection.injections import INJECTIONS
 from benchmarks.detection.labelled import EPOCHS, LabelledRun, numbered
 from benchmarks.detection.laws import TAIL, gamma, log_normal, two_modes
 from benchmarks.detection.oracle import best_limits, scores
+from benchmarks.detection.requirements import least, most
 from benchmarks.detection.scenarios import CLEAN, FACTORS, SCENARIOS, make_run
 from benchmarks.detection.score import Score, f1_of_sets, score
+from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.stacks import CallStacks
 
@@ -199,3 +201,16 @@ def test_no_limit_does_better_than_the_best_one() -> None:
     shapes = np.linspace(4, 20, len(best))
     assert best[0] == pytest.approx(4.2, abs=0.3)
     assert stats.gamma.sf(best * stats.gamma.median(shapes), shapes).max() < 1e-3
+
+
+def test_an_undefined_figure_meets_no_requirement() -> None:
+    assert least("recall", 0.99, 0.99).is_met and not least("recall", 0.98, 0.99).is_met
+    assert most("flags", 37, 37).is_met and not most("flags", 38, 37).is_met
+    assert not least("precision", float("nan"), 0.95).is_met
+    assert not most("false flags", float("nan"), 1.0).is_met
+
+
+def test_tables_are_aligned_text_or_markdown() -> None:
+    table = ResultTable("Title", ("name", "figure"), [("one", "1.0"), ("two", number(float("nan")))])
+    assert table.text() == "Title\nname  figure\none      1.0\ntwo        -"
+    assert table.markdown() == "**Title**\n\n| name | figure |\n| --- | ---: |\n| one | 1.0 |\n| two | - |"
