@@ -41,8 +41,8 @@ def assert_streams_hold_the_truth(run: LabelledRun) -> None:
     """Each call of the truth stands where it says, with the runtime it says; and all calls are in it."""
     truth = run.truth
     seen = 0
-    for number, stream in enumerate(run.streams):
-        own = np.flatnonzero(truth.stream == number)
+    for at_stream, stream in enumerate(run.streams):
+        own = np.flatnonzero(truth.stream == at_stream)
         call_of_event = dict(zip(truth.entry[own].tolist(), own.tolist(), strict=True))
         functions: dict[str, int] = {}
         stacks = CallStacks(stream.rank)
