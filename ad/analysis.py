@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from chimbuko.ad.additions import CallLaunches
 from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.launches import Launches
 from chimbuko.ad.opencalls import Reports
 from chimbuko.ad.report import ReportedCalls
 from chimbuko.ad.stacks import CallStacks
@@ -55,6 +53,7 @@ class StreamAnalysis:
         self._stacks = CallStacks(identity.rank, last_step)
         self._reported = ReportedCalls()
         self._counters = Counters(identity.rank, config.watched_counters, counters_before)
+        self._launches = Launches()
         self._windows = Windows(config)
         self._model_version = 0
         self._interval_us = 0, 0
@@ -75,16 +74,17 @@ class StreamAnalysis:
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = step.interval_us() or (end_us, end_us)
+        metrics = self._counters.of_calls(stacks, selection.rows)
+        launches = self._launches.of_calls(step, names, stacks, selection)
         facts = StepFacts(
             step.step,
             self._interval_us,
             self._model_version,
             self._counters.node_state,
-            np.zeros(len(stacks.threads), np.uint8),
+            self._launches.is_gpu,
         )
-        metrics = self._counters.of_calls(stacks, selection.rows)
-        launches = CallLaunches.none(len(selection.rows))
         records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
+        records = self._launches.complete(records)
         anomalies = int(selection.is_anomaly.sum())
         severity_us = float(selection.severity_us[selection.is_anomaly].sum())
         self._steps += 1
@@ -116,7 +116,7 @@ class StreamAnalysis:
 
     def finish(self) -> PackedRecords:
         """Final revisions of records whose window did not fill; for the end of the stream."""
-        return self._windows.finish()
+        return self._launches.complete(self._windows.finish())
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time; see ``StreamStatistics``."""
@@ -144,7 +144,7 @@ class StreamAnalysis:
             calls=self._calls,
             anomalies=self._anomalies,
             gap_steps=self._stacks.gap_steps,
-            losses=self._stacks.lost(),
+            losses=self._stacks.lost() | self._launches.lost(),
             largest_step_bytes=self._largest_step_bytes,
         )
         return own if self._before is None else own.after(self._before)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.additions import CallMetrics, Int32Array, table
+from chimbuko.ad.correlation import CORRELATION_ID
 from chimbuko.ad.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
 from chimbuko.ad.kernels.held import MAX_COUNTERS
 from chimbuko.ad.kernels.metrics import recognise
@@ -18,9 +19,6 @@ from chimbuko.moments import EMPTY
 from chimbuko.packed import COUNTER
 from chimbuko.records import CounterStatistics
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
-
-CORRELATION_ID = "Correlation ID"
-"""Counter whose value names a launch and the kernel that it launched."""
 
 
 class Counters:

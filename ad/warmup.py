@@ -14,11 +14,17 @@ from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
+GPU_THREAD = 1
+
 
 def warm_kernels(config: AnalysisConfig | None = None) -> None:
     """Run all kernels once; afterwards no step of a stream compiles anything."""
     analysis = StreamAnalysis(StreamIdentity(0, 0, ""), config or AnalysisConfig())
-    names = StreamNames(timers={0: "main", 1: "MPI_Send"}, counters={0: "TIME", 1: "CPU_TIME"})
+    names = StreamNames(
+        timers={0: "main", 1: "MPI_Send"},
+        counters={0: "TIME", 1: "CPU_TIME", 2: "Correlation ID"},
+        metadata={(0, GPU_THREAD, "CUDA Stream"): "1"},
+    )
     with TemporaryDirectory() as folder:
         open_calls = OpenCallsFile(Path(folder) / "open-calls")
         recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
@@ -34,7 +40,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
 
 
 def _small_step(number: int) -> TraceStep:
-    """100 calls of two µs, the last of which takes a thousand times as long, with messages and a metric."""
+    """100 calls of two µs, the last of which takes a thousand times as long, a metric, and a GPU's calls."""
     start = 1_000_000 * (number + 1)
     events, counters = [[0, 0, 0, 0, 0, start]], [[0, 0, 0, 0, 5, start + 12]]
     for call in range(100):
@@ -43,6 +49,13 @@ def _small_step(number: int) -> TraceStep:
         exit_ = entry + (2000 if call == 99 else 2)
         events.append([0, 0, 0, 1, 1, exit_])
         counters.append([0, 0, 0, 1, exit_ - start, exit_])
+        counters.append([0, 0, 0, 2, call, exit_])
+    for call in range(100):
+        entry = start + 10 * call
+        events.append([0, 0, GPU_THREAD, 0, 1, entry])
+        events.append([0, 0, GPU_THREAD, 1, 1, entry + 2])
+        counters.append([0, 0, GPU_THREAD, 2, call, entry + 2])
+    counters.sort(key=lambda row: row[5])
     return TraceStep(
         number,
         np.array(events, np.uint64),

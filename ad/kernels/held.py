@@ -8,7 +8,7 @@ first, in the order of the open calls here.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,24 @@ def number_references(references: Int32Array, held: Table, links: Links, sizes: 
     sizes[MEMBERS] = count
 
 
+@njit(cache=True, nogil=True, inline="always")
+def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
+    """Write the call in a row of the call table into a ``MEMBER`` row."""
+    call = calls[row]
+    member.entry_us = call.entry
+    member.exit_us = call.exit
+    member.step = call.step
+    member.row = call.row
+    member.parent_step = NONE
+    member.parent_row = NONE
+    if call.parent != NONE:
+        member.parent_step = calls[call.parent].step
+        member.parent_row = calls[call.parent].row
+    member.function = call.function
+    member.depth = call.depth
+    member.is_anomaly = is_anomaly
+
+
 @njit(cache=True, nogil=True)
 def hold_calls(
     pool: Pool, later: Pool, here: Here, links: Links, own: Int32Array, most_messages: int, most_counters: int
@@ -220,20 +238,7 @@ def hold_calls(
         if reference >= 0:
             of_rows[reference] = NONE
             held = ~own[reference] if reference < carried else NONE
-            call = calls[reference]
-            member = new_members[number]
-            member.entry_us = call.entry
-            member.exit_us = call.exit
-            member.step = call.step
-            member.row = call.row
-            member.parent_step = NONE
-            member.parent_row = NONE
-            if call.parent != NONE:
-                member.parent_step = calls[call.parent].step
-                member.parent_row = calls[call.parent].row
-            member.function = call.function
-            member.depth = call.depth
-            member.is_anomaly = is_anomaly[reference]
+            fill_member(new_members[number], calls, reference, is_anomaly[reference])
         else:
             new_members[number] = old_members[held]
         if held != NONE:

@@ -272,3 +272,29 @@ def test_health_counts_rows_bytes_calls_and_losses() -> None:
     health = analysis.health("reading")
     assert (health.steps, health.rows, health.size_bytes, health.calls) == (2, 7, 7 * 48, 3)
     assert health.losses == {"rows of another program or rank": 1}
+
+
+def test_a_record_has_metrics_the_state_of_the_node_and_its_launch() -> None:
+    """A slow kernel on thread 7, launched by the last call on thread 0, where each EXIT has a metric."""
+    names = StreamNames(
+        timers=NAMES.timers,
+        counters={0: "CPU_TIME", 1: "Correlation ID", 2: "monitoring: load"},
+        metadata={(RANK, 7, "CUDA Stream"): "3"},
+    )
+    step = flat_step(0, [*[(1, 10)] * 60, (1, 200)])
+    launch, kernels = step.events[-2], flat_step(0, [*[(3, 10)] * 60, (3, 5000)], thread=7).events
+    counters = [[0, RANK, 0, 2, 9, START_US]]
+    counters += [[0, RANK, 0, 0, 3 * row[5], row[5]] for row in step.events[1::2].tolist()]
+    counters += [[0, RANK, 0, 1, 77, launch[5] + 200], [0, RANK, 7, 1, 77, kernels[-1, 5]]]
+    counters.sort(key=lambda row: row[5])
+    step = TraceStep(0, np.concatenate([step.events, kernels]), step.comms, np.array(counters, np.uint64))
+    analysis = make_analysis(threshold=6.0, min_anomaly_us=5)
+    slow_launch, slow_kernel = anomalies(analysis.analyse(step, names).records)
+    (metric,) = slow_launch.metrics
+    assert (metric.counter, metric.value, metric.call_id) == ("CPU_TIME", 3 * 201, slow_launch.id)
+    assert [value.counter for value in slow_launch.counters] == ["Correlation ID"]
+    assert (slow_kernel.is_gpu, slow_launch.is_gpu) == (True, False)
+    assert (slow_kernel.launch_id, slow_kernel.launch_stack) == (slow_launch.id, slow_launch.call_stack)
+    for record in (slow_launch, slow_kernel):
+        assert [(value.counter, value.value) for value in record.node_state] == [("monitoring: load", 9)]
+    assert {one.name for one in analysis.counter_statistics()} == {"CPU_TIME", "monitoring: load"}

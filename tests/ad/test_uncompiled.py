@@ -13,6 +13,8 @@ TESTS = (
     "tests/ad/test_windows.py",
     "tests/ad/test_counters.py",
     "tests/ad/test_metrics.py",
+    "tests/ad/test_correlation.py",
+    "tests/ad/test_launches.py",
     "tests/ad/test_analysis.py",
     "tests/ad/test_tail.py",
     "tests/ad/test_statistics.py",
