@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import threading
 import time
 from pathlib import Path
 
-import msgspec
 import redis
 
 from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.link import BrokerLink
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.orders import AgentSpec
 from chimbuko.ad.recorderservice import RecorderService
 from chimbuko.ad.stream import AgentStream
-from chimbuko.ad.supervisor import TICK_S, ForkServer, Supervisor
+from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
-from chimbuko.broker import broker_from_environment, program_number
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.broker import program_number
+from chimbuko.errors import ServiceError
+from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, find_live
 
 RETRY_S = 0.2
@@ -31,35 +29,10 @@ DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
 
 
-class RecordedStream(msgspec.Struct, frozen=True):
-    """A recorded stream to analyse."""
-
-    path: str
-    program: str
-    rank: int
-    first_rank: int
-
-
-class AgentSpec(msgspec.Struct, frozen=True):
-    """All that an agent is told."""
-
-    agent: str
-    index: int
-    count: int
-    """Agents on this node: the ranks are dealt out among them."""
-    node: str
-    scratch: str
-    """Folder on node-local storage for spools and exchange."""
-    config: AnalysisConfig
-    live_folder: str = ""
-    """Where SST contact files appear; empty for recorded streams."""
-    recorded: list[RecordedStream] = []
-
-
 class Agent:
     """One agent, from the first stream to the last finding delivered."""
 
-    def __init__(self, spec: AgentSpec, broker: redis.Redis) -> None:
+    def __init__(self, spec: AgentSpec, broker: redis.Redis, forks: ForkServer) -> None:
         self._spec = spec
         self._broker = broker
         self._schema = make_detector(spec.config).schema
@@ -72,7 +45,7 @@ class Agent:
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._link = BrokerLink(broker, statistics, self._streams, self._watch.delivery, period_s, lockstep)
         self._recorders = RecorderService(broker, self._streams)
-        self._forks = ForkServer()
+        self._forks = forks
         self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
         self._is_closing = threading.Event()
 
@@ -161,23 +134,3 @@ class Agent:
                     log(f"broker does not answer ({error}); trying again")
                 is_away = True
                 time.sleep(RETRY_S)
-
-
-def main() -> None:
-    """Run one agent; its ``AgentSpec`` is in the JSON file named on the command line."""
-    parser = argparse.ArgumentParser(prog="chimbuko.ad.agent", description=__doc__)
-    parser.add_argument("spec", type=Path)
-    options = parser.parse_args()
-    should_stop = StopSignal()
-    try:
-        spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
-        agent = Agent(spec, broker_from_environment())
-        say_ready(service=spec.agent)
-        agent.run(should_stop)
-    except ChimbukoError as error:
-        log(str(error))
-        sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

@@ -17,8 +17,8 @@ from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.flightrecorder import FlightRecorder
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
+from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolWriter
-from chimbuko.config import AnalysisConfig
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.processes import log
@@ -32,26 +32,6 @@ LOCKSTEP_POLL_S = 0.001
 EXCHANGE_PERIOD_S = 0.05
 """The agent takes what was learned once a second: an exchange, 0.2 ms, after each of many small steps
 buys nothing."""
-
-
-class ChildSpec(msgspec.Struct, frozen=True):
-    """All that the process of one stream is told."""
-
-    key: str
-    """``program:rank``."""
-    path: str
-    engine: str
-    program: int
-    rank: int
-    node: str
-    box: str
-    spool: str
-    names: str
-    open_calls: str
-    recorder: str
-    config: AnalysisConfig
-    first_rank: int = 0
-    """Rank in the run of what the stream's rows call rank 0."""
 
 
 class NamesFile:

@@ -4,8 +4,8 @@ Two SST readers in one process can crash a writer, and a process of its own woul
 a fork costs milliseconds and 12 MB. This process holds no socket and no ADIOS2 handle, and the agent,
 which has threads and connections, never forks.
 
-It speaks JSON lines: ``Request`` on standard input, ``Event`` on standard output. When its input ends
-it ends its children and itself.
+``chimbuko.ad.forks`` describes what it is asked and what it tells. When its input ends it ends its
+children and itself.
 """
 
 from __future__ import annotations
@@ -20,39 +20,17 @@ import traceback
 
 import msgspec
 
-from chimbuko.ad.child import ChildSpec, run_child
-from chimbuko.ad.warmup import warm_kernels
-from chimbuko.processes import die_with_parent
+from chimbuko.ad.forks import Event, Request
+from chimbuko.ad.orders import ChildSpec
+from chimbuko.processes import die_with_parent, do_without_scipy
 
 REAP_S = 0.02
-
-
-class Request(msgspec.Struct, frozen=True):
-    """What the agent asks for: start a stream's process, or kill the process of ``kill``."""
-
-    start: ChildSpec | None = None
-    kill: str = ""
-
-
-class Event(msgspec.Struct, frozen=True):
-    """What happened: ``ready`` once, then ``started`` and ``ended`` for each process."""
-
-    kind: str
-    key: str = ""
-    pid: int = 0
-    code: int = 0
 
 
 def serve() -> None:
     """Serve requests until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Loaded once, here, for all children; it starts no thread and opens nothing.
-    import adios2.bindings  # noqa: F401
-
-    warm_kernels()
-    gc.collect()
-    # What is loaded now stays shared with the children: no collection may touch it.
-    gc.freeze()
+    _load()
     _say(Event("ready"))
     children: dict[int, str] = {}
     pending = b""
@@ -68,6 +46,21 @@ def serve() -> None:
         _reap(children)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
+
+
+def _load() -> None:
+    """Load all that the children need, once; it starts no thread and opens nothing."""
+    # What is loaded stays: to look for garbage among it takes 0.2 of 0.8 s, and a collection in a child
+    # would make each page its own.
+    gc.disable()
+    do_without_scipy()
+    import adios2.bindings  # noqa: F401
+
+    from chimbuko.ad.warmup import warm_kernels
+
+    warm_kernels()
+    gc.freeze()
+    gc.enable()
 
 
 def _obey(request: Request, children: dict[int, str]) -> None:
@@ -91,6 +84,9 @@ def _become_child(spec: ChildSpec) -> None:
         os.dup2(2, 1)
         faulthandler.enable()
         die_with_parent()
+        # Loaded with the kernels, before the fork.
+        from chimbuko.ad.child import run_child
+
         run_child(spec)
         code = 0
     except BaseException:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.ad.child import ChildSpec, read_names
+from chimbuko.ad.child import read_names
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.opencalls import OpenCallsFile
+from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.silence import Rhythm
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.ad.statistics import Learned

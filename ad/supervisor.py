@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from chimbuko.ad.exchange import Cell, Phase
-from chimbuko.ad.forkserver import Event, Request
+from chimbuko.ad.forks import ForkServer, Request
 from chimbuko.ad.stream import AgentStream
-from chimbuko.errors import ServiceError
-from chimbuko.processes import die_with_parent, log
+from chimbuko.processes import log
 
 TICK_S = 0.05
 STUCK_TICKS = 20
@@ -25,70 +19,6 @@ OPENING_TICKS = 400
 HUNG_TICKS = 2400
 """Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
 MOST_ATTEMPTS = 20
-
-
-class ForkServer:
-    """The agent's end of the conversation with the fork server."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "chimbuko.ad.forkserver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            preexec_fn=die_with_parent,
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._input = self._process.stdin
-        self._stdout = self._process.stdout
-        self._output = self._stdout.fileno()
-        self._pending = b""
-        self._wait_ready()
-        os.set_blocking(self._output, False)
-
-    def ask(self, request: Request) -> None:
-        """Send one request.
-
-        Raises
-        ------
-        ServiceError
-            The fork server is gone.
-        """
-        try:
-            self._input.write(msgspec.json.encode(request) + b"\n")
-            self._input.flush()
-        except BrokenPipeError:
-            raise ServiceError("the fork server of this agent is gone") from None
-
-    def events(self) -> list[Event]:
-        """What happened since the last time.
-
-        Raises
-        ------
-        ServiceError
-            The fork server is gone.
-        """
-        try:
-            received = os.read(self._output, 1 << 16)
-        except BlockingIOError:
-            return []
-        if not received:
-            raise ServiceError("the fork server of this agent is gone")
-        *lines, self._pending = (self._pending + received).split(b"\n")
-        return [msgspec.json.decode(line, type=Event) for line in lines]
-
-    def close(self) -> None:
-        """End it, and with it all children that are left."""
-        self._input.close()
-        self._process.wait()
-        self._stdout.close()
-
-    def _wait_ready(self) -> None:
-        while b"\n" not in self._pending:
-            received = os.read(self._output, 1 << 16)
-            if not received:
-                raise ServiceError("the fork server did not start")
-            self._pending += received
-        _, _, self._pending = self._pending.partition(b"\n")
 
 
 class Supervisor:

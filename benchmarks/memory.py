@@ -80,7 +80,7 @@ class AgentProcesses:
         family = {root}
         while grown := {p.pid for p in found.values() if p.parent in family} - family:
             family |= grown
-        self.agent = self._only(found, family, "chimbuko.ad.agent")
+        self.agent = self._only(found, family, "chimbuko.ad.service")
         self.fork_server = self._only(
             found, {p.pid for p in found.values() if p.parent == self.agent}, "forkserver"
         )
@@ -126,7 +126,9 @@ def measure(ranks: int, rows_per_step: int, steps: int, period_s: float, folder:
         time.sleep(steps * period_s)
         elapsed_s = time.monotonic() - began
         after = cpu_s(ours.children), cpu_s([ours.agent, ours.fork_server])
-        memory = [memory_mb(pid) for pid in AgentProcesses(run.pid).children]
+        if set(AgentProcesses(run.pid).children) != set(ours.children):
+            sys.exit("readers were replaced meanwhile: the machine is too busy to measure")
+        memory = [memory_mb(pid) for pid in ours.children]
         return Result(
             ranks,
             rows_per_step,

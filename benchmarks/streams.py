@@ -19,10 +19,11 @@ from generate import HARD, Shape
 from measuring import cpu_seconds, in_child
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.child import ChildSpec, StreamChild
+from chimbuko.ad.child import StreamChild
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.exchange import ExchangeBox
 from chimbuko.ad.flightrecorder import FlightRecorder
+from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolReader, SpoolWriter
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.warmup import warm_kernels

@@ -42,6 +42,14 @@ def log(text: str) -> None:
         os.write(2, f"chimbuko: {text}\n".encode())
 
 
+def do_without_scipy() -> None:
+    """Keep numba from loading scipy's linear algebra, which no kernel uses, where it is installed.
+
+    It would cost each process 0.2 s and 10 MB. Before numba compiles or loads its first kernel.
+    """
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+
+
 class Service:
     """One of our processes, which says on its first line of output, in JSON, that it is ready.
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.ad.agent import AgentSpec, RecordedStream
+from chimbuko.ad.orders import AgentSpec, RecordedStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, program_number
 from chimbuko.cli.collisions import Collisions
 from chimbuko.config import AnalysisConfig
@@ -290,7 +290,7 @@ class Launcher:
         )
         path = self._scratch / f"{name}.json"
         path.write_bytes(msgspec.json.encode(spec))
-        return Service(name, "chimbuko.ad.agent", [str(path)], secret, self.run.logs)
+        return Service(name, "chimbuko.ad.service", [str(path)], secret, self.run.logs)
 
     def _stop(self, service: Service, timeout_s: float) -> None:
         if service.name not in self._given_up and not service.stop(timeout_s):

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from numba.core.dispatcher import Dispatcher
 
-from chimbuko.ad.child import ChildSpec, StreamChild
+from chimbuko.ad.child import StreamChild
+from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.warmup import warm_kernels
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import parse_stream_path

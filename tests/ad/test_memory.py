@@ -12,9 +12,8 @@ import pytest
 from benchmarks.generate import SyntheticTrace
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell
-from chimbuko.ad.forkserver import Request
+from chimbuko.ad.forks import ForkServer, Request
 from chimbuko.ad.stream import AgentStream
-from chimbuko.ad.supervisor import ForkServer
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
@@ -36,6 +35,7 @@ MOST_SPOOL_BYTES = 8 << 20
 @pytest.fixture
 def forks() -> Iterator[ForkServer]:
     server = ForkServer()
+    server.wait_ready()
     yield server
     server.close()
 

@@ -14,8 +14,9 @@ import pytest
 from chimbuko.ad import supervisor
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Phase
+from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.stream import AgentStream
-from chimbuko.ad.supervisor import ForkServer, Supervisor
+from chimbuko.ad.supervisor import Supervisor
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
 from chimbuko.records import StreamHealth
@@ -26,6 +27,7 @@ from tests.trace.whole_streams import random_stream, write_stream
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
     server = ForkServer()
+    server.wait_ready()
     yield server
     server.close()
 

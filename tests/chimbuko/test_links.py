@@ -33,7 +33,7 @@ def test_rooms_are_linked_into_the_package(room: str) -> None:
 def test_rooms_are_never_loaded_under_their_bare_names() -> None:
     """From the root of the sources both names could be imported; twice loaded, types would differ."""
     program = (
-        "import chimbuko.ad.agent, chimbuko.ad.forkserver, chimbuko.pserver.service, chimbuko.viz.app, "
+        "import chimbuko.ad.agent, chimbuko.ad.child, chimbuko.pserver.service, chimbuko.viz.app, "
         "chimbuko.provenance.service, sys;"
         f"print([room for room in {ROOMS} if room in sys.modules])"
     )

@@ -1,0 +1,52 @@
+"""What the processes of a node are told when they are started."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.config import AnalysisConfig
+
+
+class RecordedStream(msgspec.Struct, frozen=True):
+    """A recorded stream to analyse."""
+
+    path: str
+    program: str
+    rank: int
+    first_rank: int
+
+
+class AgentSpec(msgspec.Struct, frozen=True):
+    """All that an agent is told."""
+
+    agent: str
+    index: int
+    count: int
+    """Agents on this node: the ranks are dealt out among them."""
+    node: str
+    scratch: str
+    """Folder on node-local storage for spools and exchange."""
+    config: AnalysisConfig
+    live_folder: str = ""
+    """Where SST contact files appear; empty for recorded streams."""
+    recorded: list[RecordedStream] = []
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """All that the process of one stream is told."""
+
+    key: str
+    """``program:rank``."""
+    path: str
+    engine: str
+    program: int
+    rank: int
+    node: str
+    box: str
+    spool: str
+    names: str
+    open_calls: str
+    recorder: str
+    config: AnalysisConfig
+    first_rank: int = 0
+    """Rank in the run of what the stream's rows call rank 0."""

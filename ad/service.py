@@ -1,0 +1,45 @@
+"""The agent's process: ``python -m chimbuko.ad.service SPEC``, with its ``AgentSpec`` in a JSON file.
+
+``CHIMBUKO_BROKER`` in its environment has the broker's URL. When its streams can be read, one line of
+JSON goes to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.ad.forks import ForkServer
+from chimbuko.ad.orders import AgentSpec
+from chimbuko.broker import broker_from_environment
+from chimbuko.errors import ChimbukoError
+from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
+
+
+def main() -> None:
+    """Run one agent."""
+    parser = argparse.ArgumentParser(prog="chimbuko.ad.service", description=__doc__)
+    parser.add_argument("spec", type=Path)
+    options = parser.parse_args()
+    should_stop = StopSignal()
+    try:
+        spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
+        forks = ForkServer()
+        # While that loads its kernels, on another core, for as long as this takes: 0.6 s.
+        do_without_scipy()
+        from chimbuko.ad.agent import Agent
+
+        agent = Agent(spec, broker_from_environment(), forks)
+        forks.wait_ready()
+        say_ready(service=spec.agent)
+        agent.run(should_stop)
+    except ChimbukoError as error:
+        log(str(error))
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
