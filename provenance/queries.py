@@ -210,6 +210,41 @@ class Provenance:
             return None
         return FunctionModel(rows[0].version, program, function, zlib.decompress(rows[0].model))
 
+    def last_models(self) -> list[FunctionModel]:
+        """The newest model of each function, by program and name."""
+        model, function = MODELS.c, FUNCTIONS.c
+        newest = (
+            select(model.function, func.max(model.version).label("version"))
+            .where(model.run == self._run)
+            .group_by(model.function)
+            .subquery()
+        )
+        statement = (
+            select(model.version, function.program, function.name, model.model)
+            .join_from(
+                MODELS, newest, and_(newest.c.function == model.function, newest.c.version == model.version)
+            )
+            .join(FUNCTIONS, and_(function.run == model.run, function.number == model.function))
+            .where(model.run == self._run)
+            .order_by(function.program, function.name)
+        )
+        return [
+            FunctionModel(version, program, name, zlib.decompress(packed))
+            for version, program, name, packed in self._rows(statement)
+        ]
+
+    def function_numbers(self) -> dict[tuple[int, str], int]:
+        """(Program, name) to the number of each function in the run."""
+        columns = FUNCTIONS.c
+        statement = select(columns.program, columns.name, columns.number).where(columns.run == self._run)
+        rows = self._rows(statement.order_by(columns.number))
+        return {(program, name): number for program, name, number in rows}
+
+    def text_numbers(self) -> dict[str, int]:
+        """Text to number, of all that are numbered in the run: counters and metadata."""
+        self._texts.refresh()
+        return {text: number for number, text in self._texts.items()}
+
     def step_counts(
         self,
         ranks: Sequence[tuple[int, int]] | None = None,
@@ -233,6 +268,13 @@ class Provenance:
         if step_max is not None:
             conditions.append(STEPS.c.step <= step_max)
         return self._all(StepCount, STEPS, *conditions)
+
+    def first_steps(self) -> dict[tuple[int, int], int]:
+        """(Program, rank) to its first analysed step."""
+        step = STEPS.c
+        statement = select(step.program, step.rank, func.min(step.step)).where(step.run == self._run)
+        rows = self._rows(statement.group_by(step.program, step.rank))
+        return {(program, rank): first for program, rank, first in rows}
 
     def time_range(self) -> tuple[int, int] | None:
         """Start of the first and end of the last analysed step, in µs; None before there is one."""
