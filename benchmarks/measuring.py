@@ -6,10 +6,14 @@ import os
 import pickle
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:
@@ -35,6 +39,46 @@ def in_child(work: Callable[[], T]) -> T:
         result: T = pickle.load(pipe)
     os.waitpid(child, 0)
     return result
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of this machine."""
+
+    pid: int
+    parent: int
+    command: str
+    cpu_s: float
+
+
+def processes() -> dict[int, Process]:
+    """All processes."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            # The name may itself contain spaces and parentheses.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue  # It has ended meanwhile.
+        pid = int(folder.name)
+        found[pid] = Process(pid, int(fields[1]), command, (int(fields[11]) + int(fields[12])) / TICKS_PER_S)
+    return found
+
+
+def descendants(root: int) -> set[int]:
+    """Processes that a process has started, and those that these have started."""
+    found = processes().values()
+    family = {root}
+    while grown := {process.pid for process in found if process.parent in family} - family:
+        family |= grown
+    return family - {root}
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """CPU time of running processes so far, in seconds."""
+    found = processes()
+    return sum(found[pid].cpu_s for pid in pids if pid in found)
 
 
 def median_ratio(mine: list[float], its: list[float]) -> float:

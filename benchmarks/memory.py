@@ -22,23 +22,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measuring import table
+from measuring import cpu_of, descendants, processes, table
 
 STARTED_S = 60.0
 """How long the run may take until each rank has its reader."""
 SETTLED_STEPS = 10
 """Steps after which buffers have their size."""
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process of this machine."""
-
-    pid: int
-    parent: int
-    command: str
-    cpu_s: float
 
 
 @dataclass
@@ -57,50 +46,22 @@ class Result:
     """Agent and fork server."""
 
 
-def processes() -> dict[int, Process]:
-    """All processes."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            # The name may itself contain spaces and parentheses.
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue  # It has ended meanwhile.
-        pid = int(folder.name)
-        found[pid] = Process(pid, int(fields[1]), command, (int(fields[11]) + int(fields[12])) / TICKS_PER_S)
-    return found
-
-
 class AgentProcesses:
-    """The agent below a process, its fork server, and the processes of its streams."""
+    """The agent below a process, its fork server, and the processes of its streams; 0 for one not found."""
 
     def __init__(self, root: int) -> None:
         found = processes()
-        family = {root}
-        while grown := {p.pid for p in found.values() if p.parent in family} - family:
-            family |= grown
-        self.agent = self._only(found, family, "chimbuko.ad.service")
-        self.fork_server = self._only(
-            found, {p.pid for p in found.values() if p.parent == self.agent}, "forkserver"
-        )
+        family = descendants(root)
+        self.agent = next((pid for pid in family if "chimbuko.ad.service" in found[pid].command), 0)
+        below = {process.pid for process in found.values() if self.agent and process.parent == self.agent}
+        self.fork_server = next((pid for pid in below if "forkserver" in found[pid].command), 0)
         self.children = [p.pid for p in found.values() if self.fork_server and p.parent == self.fork_server]
-
-    @staticmethod
-    def _only(found: dict[int, Process], among: set[int], word: str) -> int:
-        return next((pid for pid in among if word in found[pid].command), 0)
 
 
 def memory_mb(pid: int) -> dict[str, float]:
     """``Pss``, ``Private_Dirty`` and so on of a process."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return {name: int(size) / 1024 for name, size in re.findall(r"^(\w+): +(\d+) kB", text, re.MULTILINE)}
-
-
-def cpu_s(pids: list[int]) -> float:
-    """CPU time so far."""
-    found = processes()
-    return sum(found[pid].cpu_s for pid in pids if pid in found)
 
 
 def measure(ranks: int, rows_per_step: int, steps: int, period_s: float, folder: Path) -> Result:
@@ -122,10 +83,10 @@ def measure(ranks: int, rows_per_step: int, steps: int, period_s: float, folder:
             time.sleep(0.2)
         time.sleep(SETTLED_STEPS * period_s)
         began = time.monotonic()
-        before = cpu_s(ours.children), cpu_s([ours.agent, ours.fork_server])
+        before = cpu_of(ours.children), cpu_of([ours.agent, ours.fork_server])
         time.sleep(steps * period_s)
         elapsed_s = time.monotonic() - began
-        after = cpu_s(ours.children), cpu_s([ours.agent, ours.fork_server])
+        after = cpu_of(ours.children), cpu_of([ours.agent, ours.fork_server])
         if set(AgentProcesses(run.pid).children) != set(ours.children):
             sys.exit("readers were replaced meanwhile: the machine is too busy to measure")
         memory = [memory_mb(pid) for pid in ours.children]
