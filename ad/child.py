@@ -79,7 +79,9 @@ class StreamChild:
         self._names_file = NamesFile(Path(spec.names))
         self._open_calls = OpenCallsFile(Path(spec.open_calls))
         self._open_calls.forget()
-        self._recorder = FlightRecorder(Path(spec.recorder), spec.config.recorder_bytes, spec.rank)
+        # The rows of a recorded stream are in its file.
+        recorder_bytes = spec.config.recorder_bytes if spec.engine == "SST" else 0
+        self._recorder = FlightRecorder(Path(spec.recorder), recorder_bytes, spec.rank)
         self._analysis = StreamAnalysis(
             StreamIdentity(spec.program, spec.rank, spec.node),
             spec.config,
