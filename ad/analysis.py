@@ -73,7 +73,7 @@ class StreamAnalysis:
         selection = self._reported.complete(selection, stacks)
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
-        self._interval_us = step.interval_us() or (end_us, end_us)
+        self._interval_us = stacks.interval_us or (end_us, end_us)
         metrics = self._counters.of_calls(stacks, selection.rows)
         launches = self._launches.of_calls(step, names, stacks, selection)
         facts = StepFacts(

@@ -11,7 +11,7 @@ from chimbuko.ad.kernels import stack
 from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD, Table
-from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import MAX_TIME_US, EventColumn, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64
 
@@ -69,6 +69,8 @@ class CallStacks:
         i4[messages], i4[counters]: the call each was attached to, -1 for none.
     losses
         i8[LOSS_KINDS], running totals.
+    interval_us
+        First and last time of a used row; None where there is none.
 
     Parameters
     ----------
@@ -90,6 +92,7 @@ class CallStacks:
         self.message_calls = np.empty(0, np.int32)
         self.counter_calls = np.empty(0, np.int32)
         self.gap_steps = 0
+        self.interval_us: tuple[int, int] | None = None
         self._thread_numbers = np.full(stack.MAX_THREAD_ID + 1, stack.NONE, np.int32)
         self._points = _table(POINT, 0)
         self._attached = np.empty(0, np.int32)
@@ -124,6 +127,7 @@ class CallStacks:
         self._chain_points(step)
         kinds = _event_kinds(names)
         self._progress[stack.NEXT_ROW] = 0
+        self._progress[stack.FIRST_US], self._progress[stack.LAST_US] = MAX_TIME_US, 0
         while True:
             need = build_calls(
                 step.events,
@@ -149,7 +153,9 @@ class CallStacks:
             else:
                 timer = int(step.events[self._progress[stack.NEXT_ROW], EventColumn.TIMER])
                 self._reserve_timers(timer + 1)
-        self.count = int(self._progress[stack.CALLS])
+        _, count, _, first_us, last_us = self._progress.tolist()
+        self.count = count
+        self.interval_us = (first_us, last_us) if last_us else None
         self._item = self.calls.item
         self.message_calls = self._attached[:messages]
         self.counter_calls = self._attached[messages : messages + len(step.counters)]

@@ -18,6 +18,8 @@ from chimbuko.ad.kernels.stack import (
     DONE,
     EXIT_WITHOUT_ENTRY,
     FIRST,
+    FIRST_US,
+    LAST_US,
     LOST,
     LOST_EXIT,
     MAX_DEPTH,
@@ -102,6 +104,8 @@ def build_calls(
     depth = NONE
     last_time = np.uint64(0)
     point_time = np.uint64(NEVER)
+    first_us = np.uint64(progress[FIRST_US])
+    last_us = np.uint64(progress[LAST_US])
     for row in range(progress[NEXT_ROW], len(events)):
         # Indices without a sign need no check for those that count from the end.
         i = np.uint64(row)
@@ -120,8 +124,7 @@ def build_calls(
             if number == NONE:
                 number = new_thread(thread_id, numbers, threads, progress)
             if number == len(threads):
-                progress[NEXT_ROW] = row
-                progress[CALLS] = count
+                _pause(row, count, first_us, last_us, progress)
                 return NEED_THREADS
             if number != NONE:
                 thread = threads[np.uint64(number)]
@@ -141,8 +144,7 @@ def build_calls(
                 continue
             if timer >= timers:
                 _leave_thread(threads[number], top, last_time)
-                progress[NEXT_ROW] = row
-                progress[CALLS] = count
+                _pause(row, count, first_us, last_us, progress)
                 return NEED_TIMERS
             losses[UNNAMED_TIMER] += 1
         time = events[i, 5]
@@ -154,13 +156,16 @@ def build_calls(
             losses[TIME_REVERSED] += 1
             suspect = UNCERTAIN
             time = max(last_time, np.uint64(1))
-        elif time < last_time:
-            losses[TIME_REVERSED] += 1
-            suspect = UNCERTAIN
-        elif row + 1 < len(events):
-            following = np.uint64(row + 1)
-            if events[following, 5] < time and events[following, 2] == thread_id:
+        else:
+            first_us = min(first_us, time)
+            last_us = max(last_us, time)
+            if time < last_time:
+                losses[TIME_REVERSED] += 1
                 suspect = UNCERTAIN
+            elif row + 1 < len(events):
+                following = np.uint64(row + 1)
+                if events[following, 5] < time and events[following, 2] == thread_id:
+                    suspect = UNCERTAIN
         last_time = time
         is_exit = kind == EXIT
         is_tied = False
@@ -232,8 +237,7 @@ def build_calls(
                 thread.tie_mpi = top
     if number != NONE:
         _leave_thread(threads[number], top, last_time)
-    progress[NEXT_ROW] = len(events)
-    progress[CALLS] = count
+    _pause(len(events), count, first_us, last_us, progress)
     for number in range(progress[THREADS]):
         thread = threads[number]
         attach_until(np.uint64(MAX_TIME_US), thread, thread.top, points, attached, messages, calls, losses)
@@ -244,6 +248,16 @@ def build_calls(
 def _leave_thread(thread: Any, top: int, last_time: np.uint64) -> None:
     thread.top = top
     thread.last_time = last_time
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _pause(
+    row: int, count: int, first_us: np.uint64, last_us: np.uint64, progress: npt.NDArray[np.int64]
+) -> None:
+    progress[NEXT_ROW] = row
+    progress[CALLS] = count
+    progress[FIRST_US] = first_us
+    progress[LAST_US] = last_us
 
 
 @njit(cache=True, nogil=True)

@@ -58,7 +58,9 @@ NEED_TIMERS = 2
 NEXT_ROW = 0
 CALLS = 1
 THREADS = 2
-PROGRESS_CELLS = 3
+FIRST_US = 3
+LAST_US = 4
+PROGRESS_CELLS = 5
 
 
 # Rows of a table, and not one array per column: half the time of the kernel was counting references to

@@ -67,6 +67,7 @@ class SlowStacks:
         self.messages: list[SlowPoint] = []
         self.counters: list[SlowPoint] = []
         self._merged: list[SlowPoint] = []
+        self._times: list[int] = []
         self._expected = 0
         self._names = StreamNames()
 
@@ -88,11 +89,16 @@ class SlowStacks:
         # From the last to the first: where arrays are not in order of time it matters.
         backwards = heapq.merge(self.messages[::-1], self.counters[::-1], key=lambda point: -point.time)
         self._merged = list(backwards)[::-1]
+        self._times = []
         events = step.events.tolist()
         for row in range(len(events)):
             self._row(step.step, events, row)
         for number in self.threads:
             self._attach(number, MAX_TIME_US)
+
+    @property
+    def interval_us(self) -> tuple[int, int] | None:
+        return (min(self._times), max(self._times)) if self._times else None
 
     def _points(self, rows: list[list[int]], time_column: int, is_message: bool) -> list[SlowPoint]:
         points = []
@@ -175,6 +181,8 @@ class SlowStacks:
     ) -> tuple[int, bool]:
         """The time to use, and whether it is suspect."""
         suspect = False
+        if 0 < time < MAX_TIME_US:
+            self._times.append(time)
         if time == 0 or time >= MAX_TIME_US:
             time, suspect = max(thread.last_time, 1), True
             self.losses[stack.TIME_REVERSED] += 1
