@@ -15,6 +15,8 @@ TESTS = (
     "tests/ad/test_metrics.py",
     "tests/ad/test_correlation.py",
     "tests/ad/test_launches.py",
+    "tests/ad/test_opencalls.py",
+    "tests/ad/test_flightrecorder.py",
     "tests/ad/test_analysis.py",
     "tests/ad/test_tail.py",
     "tests/ad/test_statistics.py",
