@@ -25,6 +25,7 @@ from chimbuko.messages import (
     RECORD_ACKS,
     RECORDS,
     Frame,
+    FunctionModel,
     FunctionStatistics,
     RecordBatch,
 )
@@ -40,6 +41,8 @@ from chimbuko.rundir import RunInfo
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]
 ALL = CallFilter(label=None)
+BATCHES = 1500
+"""Of five records: twice as many as fit on the small disk."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +112,7 @@ def test_all_that_was_sent_is_stored_acknowledged_and_removed(
     assert broker.xlen(RECORDS) == 0
 
 
-def test_the_latest_of_all_frames_is_stored(
+def test_the_latest_of_all_frames_is_stored_and_every_model(
     broker: redis.Redis, writer: Writer, engine: Engine, provenance: Provenance
 ) -> None:
     function = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
@@ -122,12 +125,15 @@ def test_the_latest_of_all_frames_is_stored(
             [msgspec.structs.replace(function, calls=tick)],
             [msgspec.structs.replace(health, steps=tick)],
             tick == 3,
+            [FunctionModel(tick, 0, "main", bytes(tick))],
         )
         broker.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(frame)})
     with running(broker, engine, provenance.run_id):
         pass
     assert [found.calls for found in provenance.function_statistics()] == [3]
     assert [found.steps for found in provenance.health()] == [3]
+    models = [provenance.model_of(0, "main", version) for version in (1, 2, 3)]
+    assert models == [FunctionModel(version, 0, "main", bytes(version)) for version in (1, 2, 3)]
     assert broker.xlen(FRAMES) == 3, "frames are for dashboards too"
 
 
@@ -271,16 +277,16 @@ def test_a_full_disk_delays_records_and_loses_none(
         said += capfd.readouterr().err
         return text in said
 
-    send(broker, *numbered(batch, record, range(1, 601)))
+    send(broker, *numbered(batch, record, range(1, BATCHES + 1)))
     with running(broker, engine, "r"):
         until(lambda: is_said("free some space"))
         stored = acknowledged(broker)
-        assert stored < 600
-        assert broker.xlen(RECORDS) == 600 - stored
+        assert stored < BATCHES
+        assert broker.xlen(RECORDS) == BATCHES - stored
         subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-        until(lambda: acknowledged(broker) == 600)
+        until(lambda: acknowledged(broker) == BATCHES)
     reading = open_for_reading(url)
-    assert Provenance(reading, "r").count(ALL) == 3000
+    assert Provenance(reading, "r").count(ALL) == 5 * BATCHES
     reading.dispose()
     engine.dispose()
 

@@ -7,15 +7,26 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, Table, select
 
-from chimbuko.messages import FunctionStatistics, RecordBatch
+from chimbuko.messages import FunctionModel, FunctionStatistics, RecordBatch
+from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Dropped, Provenance
 from chimbuko.provenance.store import StoreRefused
-from chimbuko.provenance.tables import FUNCTIONS, RUNS, SCHEMA
+from chimbuko.provenance.tables import (
+    COUNTER_STATISTICS,
+    DROPPED,
+    FUNCTION_STATISTICS,
+    FUNCTIONS,
+    METADATA,
+    RUNS,
+    SCHEMA,
+    STEPS,
+    STREAM_HEALTH,
+)
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from chimbuko.records import CallRecord, CounterStatistics, Label, Metadata, StepCount, StreamHealth
 from chimbuko.rundir import RunInfo
 from tests.sample_records import make_batches
 
@@ -188,3 +199,45 @@ def test_functions_are_numbered_once_per_program(
         found = connection.execute(select(FUNCTIONS.c.program, FUNCTIONS.c.name)).all()
     assert sorted(program for program, name in found if name == "main") == [0, 1]
     assert len(set(map(tuple, found))) == len(found)
+
+
+def test_the_model_of_a_version_is_the_newest_that_was_kept_by_then(
+    writer: Writer, provenance: Provenance
+) -> None:
+    early, late = FunctionModel(3, 0, "main", b"early"), FunctionModel(8, 0, "main", b"late" * 500)
+    other = FunctionModel(5, 1, "main", b"other")
+    writer.write_models([early, late, other])
+    writer.write_models([early])
+    found = [provenance.model_of(0, "main", version) for version in (2, 3, 7, 8, 99)]
+    assert found == [None, early, early, late, late]
+    assert provenance.model_of(0, "unknown", 9) is None
+    assert provenance.last_models() == [late, other]
+
+
+def test_the_latest_statistics_of_a_counter_are_kept(
+    writer: Writer, provenance: Provenance, batch: Batch
+) -> None:
+    early, late = (
+        CounterStatistics("heap", *Moments.of(values).row().tolist()) for values in ([1.0], [1.0, 4.0])
+    )
+    writer.write([batch(1, counter_statistics=[early]), batch(2, counter_statistics=[late])])
+    writer.write([batch(1, counter_statistics=[early])])
+    assert provenance.counter_statistics() == [(0, 1, late)]
+
+
+@pytest.mark.parametrize(
+    ("struct", "table"),
+    [
+        (StepCount, STEPS),
+        (StreamHealth, STREAM_HEALTH),
+        (Metadata, METADATA),
+        (Dropped, DROPPED),
+        (RunInfo, RUNS),
+        (FunctionStatistics, FUNCTION_STATISTICS),
+        (CounterStatistics, COUNTER_STATISTICS),
+    ],
+)
+def test_every_field_has_a_column(struct: type[msgspec.Struct], table: Table) -> None:
+    # A function or counter is told by its number.
+    numbered = {"program", "name"} if struct in (FunctionStatistics, CounterStatistics) else set()
+    assert set(struct.__struct_fields__) - numbered <= set(table.columns.keys())
