@@ -7,10 +7,11 @@ import numpy.typing as npt
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.kernels import judge
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.limits import FunctionLimits
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
-from chimbuko.ad.statistics import StreamStatistics
+from chimbuko.ad.statistics import StreamStatistics, Timers
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
 from chimbuko.packed import Rows
@@ -42,44 +43,33 @@ class Detection:
         due = timers[is_due]
         if len(due):
             self.limits.update(due, seen[is_due], self.statistics.known(due))
-        return completed, self._select(stacks)
+        return completed, self._select(stacks, timers)
 
-    def _select(self, stacks: CallStacks) -> Selection:
+    def _select(self, stacks: CallStacks, timers: Timers) -> Selection:
+        """Abnormal calls, and the most typical one of each function that has none yet beside them."""
+        limits = self.limits
+        looked_at = self._is_wanted.copy()
+        looked_at[timers[limits.may_be_exceeded(timers, self.statistics.extremes[timers])]] = 1
         if len(self._flagged) < stacks.count:
             self._flagged = np.empty(len(stacks.calls), np.int32)
-        limits = self.limits
-        found = judge.flag(
+        typical = np.empty(len(looked_at), np.int32)
+        found = judge.choose(
             stacks.calls,
             stacks.count,
-            limits.is_judged,
-            self._use_inclusive,
-            limits.edges_us,
-            self._flagged,
-        )
-        abnormal = self._flagged[:found]
-        self._is_wanted[stacks.calls.function[abnormal]] = 1
-        rows = np.concatenate([abnormal, self._ordinary(stacks)])
-        order = np.argsort(rows)
-        is_anomaly = (np.arange(len(rows)) < found)[order]
-        return self._judged(stacks, rows[order], is_anomaly)
-
-    def _ordinary(self, stacks: CallStacks) -> npt.NDArray[np.int32]:
-        """The most typical call of the step for each function that has none yet beside an anomaly."""
-        if not self._is_wanted.any():
-            return np.empty(0, np.int32)
-        limits = self.limits
-        best = np.empty(len(self._is_wanted), np.int32)
-        judge.most_typical(
-            stacks.calls,
-            stacks.count,
+            looked_at,
             self._use_inclusive,
             limits.edges_us,
             limits.expected_us,
-            self._is_wanted,
-            best,
+            self._flagged,
+            typical,
         )
-        self._is_wanted[best >= 0] = 0
-        return best[best >= 0]
+        abnormal = self._flagged[:found]
+        self._is_wanted[stacks.calls.function[abnormal]] = 1
+        ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
+        self._is_wanted[typical != NONE] = 0
+        rows = np.concatenate([abnormal, ordinary])
+        order = np.argsort(rows)
+        return self._judged(stacks, rows[order], order < found)
 
     def _judged(
         self, stacks: CallStacks, rows: npt.NDArray[np.int32], is_anomaly: npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from chimbuko.ad.kernels.stack import Table
+from chimbuko.ad.kernels.stack import NONE, Table
 from chimbuko.kernels.buckets import bucket_of
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
 
@@ -60,69 +60,52 @@ def learn(
 
 
 @njit(cache=True, nogil=True)
-def flag(
+def choose(
     calls: Table,
     count: int,
-    is_judged: npt.NDArray[np.uint8],
-    use_inclusive: bool,
-    edges_us: npt.NDArray[np.float64],
-    flagged: npt.NDArray[np.int32],
-) -> int:
-    """Write into ``flagged`` i4[count] which completed calls are not ordinary for their function.
-
-    ``is_judged`` u1[timers]: functions whose calls may be flagged. ``edges_us`` f8[timers, edges]: a
-    runtime is ordinary where an odd number of edges lie at or below it. Returns how many are flagged.
-    """
-    found = 0
-    for call in range(count):
-        time = calls[call].exit
-        function = calls[call].function
-        if time == 0 or calls[call].doubts != 0 or is_judged[function] == 0:
-            continue
-        inclusive = time - calls[call].entry
-        runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
-        below = 0
-        for edge in range(edges_us.shape[1]):
-            if edges_us[function, edge] <= runtime_us:
-                below += 1
-        if below % 2 == 0:
-            flagged[found] = call
-            found += 1
-    return found
-
-
-@njit(cache=True, nogil=True)
-def most_typical(
-    calls: Table,
-    count: int,
+    looked_at: npt.NDArray[np.uint8],
     use_inclusive: bool,
     edges_us: npt.NDArray[np.float64],
     expected_us: npt.NDArray[np.float64],
-    wanted: npt.NDArray[np.uint8],
-    best: npt.NDArray[np.int32],
-) -> None:
-    """Write into ``best`` i4[timers] the ordinary call nearest to what is expected, or -1.
+    flagged: npt.NDArray[np.int32],
+    typical: npt.NDArray[np.int32],
+) -> int:
+    """Find the calls that are not ordinary for their function, and the most typical ones.
 
-    Only for functions that ``wanted`` u1[timers] marks.
+    Parameters
+    ----------
+    looked_at
+        u1[timers]: the functions of whose calls any may be wanted; the others cost a look each.
+    edges_us
+        f8[timers, edges]: a runtime is ordinary where an odd number of edges lie at or below it.
+    expected_us
+        f8[timers]: the ordinary call nearest to it is the most typical one.
+    flagged
+        i4[count]: receives the calls that are not ordinary; the answer is how many.
+    typical
+        i4[timers]: receives the most typical call of each function that is looked at, or -1.
     """
-    nearest = np.full(len(best), np.inf)
-    best[:] = -1
+    found = 0
+    typical[:] = NONE
+    nearest = np.full(len(typical), np.inf)
     for call in range(count):
         function = calls[call].function
-        if wanted[function] == 0:
+        if looked_at[function] == 0:
             continue
         time = calls[call].exit
         if time == 0 or calls[call].doubts != 0:
             continue
         inclusive = time - calls[call].entry
         runtime_us = np.float64(inclusive if use_inclusive else inclusive - calls[call].child_us)
-        distance_us = abs(runtime_us - expected_us[function])
-        if distance_us >= nearest[function]:
-            continue
         below = 0
         for edge in range(edges_us.shape[1]):
             if edges_us[function, edge] <= runtime_us:
                 below += 1
-        if below % 2 == 1:
+        distance_us = abs(runtime_us - expected_us[function])
+        if below % 2 == 0:
+            flagged[found] = call
+            found += 1
+        elif distance_us < nearest[function]:
             nearest[function] = distance_us
-            best[function] = call
+            typical[function] = call
+    return found
