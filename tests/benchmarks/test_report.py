@@ -1,0 +1,31 @@
+"""The tables of docs/performance.md are written by one command."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.report import DOCUMENT, QUICKLY, SECTIONS, replaced
+
+
+def test_a_table_is_replaced_and_nothing_else() -> None:
+    document = (
+        "before\n<!-- a: measured -->\nold\n<!-- a: end -->\nbetween\n<!-- b: measured -->\n<!-- b: end -->\n"
+    )
+    once = replaced(document, "a", "| new |")
+    assert once == document.replace("\nold\n", "\n\n| new |\n\n")
+    assert replaced(once, "a", "| new |") == once
+
+
+def test_a_section_without_markers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no markers of 'c'"):
+        replaced("<!-- c: measured -->\n", "c", "")
+
+
+def test_the_document_has_all_sections_and_they_have_a_quick_way() -> None:
+    document = DOCUMENT.read_text()
+    for section, command in SECTIONS.items():
+        assert replaced(document, section, "") != document
+        script = command.split()[0]
+        assert script in QUICKLY
+        assert (DOCUMENT.parent.parent / "benchmarks" / script).exists()
+        assert f"python benchmarks/{command}" in document
