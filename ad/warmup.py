@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
-from chimbuko.config import AnalysisConfig
+from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 GPU_THREAD = 1
@@ -37,6 +38,9 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
             analysis.take_model(learned.table, number, number)
         read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
     analysis.finish()
+    for name in DETECTORS:
+        detector = make_detector(AnalysisConfig(detector=name))
+        detector.limits(detector.schema.empty(1), np.array([detector.default_threshold]))
 
 
 def _small_step(number: int) -> TraceStep:

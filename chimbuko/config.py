@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 METRICS = ("exclusive", "inclusive")
-DETECTORS = ("robust", "sstd")
+DETECTORS = ("robust", "sstd", "hbos", "copod")
 """Names to choose from; the first is the default."""
 
 

@@ -80,10 +80,14 @@ def make_detector(config: AnalysisConfig) -> Detector:
         Unknown detector or metric, or a threshold that is not positive.
     """
     # Loaded here because each loads kernels, and most of the command line needs none.
+    from chimbuko.ad.detectors.copod import Copod
+    from chimbuko.ad.detectors.hbos import Hbos
     from chimbuko.ad.detectors.robust import Robust
     from chimbuko.ad.detectors.sstd import Sstd
 
-    makers: dict[str, Callable[[AnalysisConfig], Detector]] = {"robust": Robust, "sstd": Sstd}
+    makers: dict[str, Callable[[AnalysisConfig], Detector]] = {
+        maker.name: maker for maker in (Robust, Sstd, Hbos, Copod)
+    }
     if config.metric not in METRICS:
         raise ConfigError(f"metric {config.metric!r} is unknown; choose one of {', '.join(METRICS)}")
     if config.detector not in makers:

@@ -1,0 +1,57 @@
+"""What HBOS and COPOD share: a histogram of each function, whose bins have scores.
+
+The definitions are those of the C++ Chimbuko 7.0, with these differences; docs/detection.md shows for each
+what it mends.
+
+- Histograms are rebuilt from counts in fixed buckets, which merge exactly. Theirs were merged by splitting
+  the counts of one over the bins of the other, so that what came out depended on the order.
+- They reach as far as the calls that are common say, not to the longest call: one huge value left one bin
+  to all others. What lies outside has the highest score, as theirs has.
+- The score of the rarest bin, to which the threshold is relative, follows from the number of calls: that of
+  one call alone in 16 bins. Theirs was the highest score of all bins that are not empty: two equal delays
+  lowered it to their own, and in a histogram of equal counts it was the score of every bin. It grows with
+  the calls, so a threshold that only ever rises needs no further rule.
+- COPOD: the tails are those of each peak. Those of all calls together are not where the gaps are.
+- Young functions are treated with the same care as by ``robust``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.ad.detectors import Judgements, Limits
+from chimbuko.ad.kernels import histogram
+from chimbuko.config import AnalysisConfig
+from chimbuko.moments import Float64Array
+from chimbuko.tables import BUCKETED_PROFILE
+
+
+class ScoredBins:
+    """A detector whose scores stand in the bins of a histogram."""
+
+    schema = BUCKETED_PROFILE
+    default_threshold = 0.99
+    recheck_growth = 0.0
+    is_copod = False
+
+    def __init__(self, config: AnalysisConfig) -> None:
+        self._buckets = BUCKETED_PROFILE.slices["buckets"]
+
+    def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
+        """Ordinary is what lies in bins that score less than the threshold."""
+        edges_us = np.empty((len(table), histogram.EDGES))
+        measures = np.empty((len(table), histogram.MEASURES))
+        counts = np.ascontiguousarray(table[:, self._buckets])
+        histogram.score_bins(counts, thresholds, self.is_copod, edges_us, measures)
+        return Limits(edges_us, measures[:, histogram.MEDIAN], measures)
+
+    def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
+        """Score is that of the bin, 100 outside of all, 0 for young functions."""
+        low, width, count, median, spread, seen = measures[:, : histogram.SCORES].T
+        is_known = count > 0
+        place = np.divide(runtimes_us - low, width, out=np.zeros(len(measures)), where=is_known)
+        is_inside = (place >= 0) & (place < count)
+        bins = np.where(is_inside, place, 0.0).astype(np.int64)
+        inside = measures[np.arange(len(measures)), histogram.SCORES + bins]
+        score = np.where(is_inside, inside, histogram.MOST_SCORE)
+        return Judgements(np.where(is_known, score, 0.0), median, spread, seen)
