@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import Table
-from chimbuko.packed import COUNTER, MEMBER, NO_CALL
+from chimbuko.packed import COUNTER, MEMBER
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -24,14 +23,9 @@ class CallMetrics:
     """What the metrics of selected calls rose by, call by call in the order of their selection."""
 
     counts: Int32Array
-    """i4[calls]: how many of the rows are the call's."""
+    """i4[calls]: how many of the rows are the call's; empty where no call has any."""
     rows: Table
     """``COUNTER`` rows."""
-
-    @classmethod
-    def none(cls, calls: int) -> Self:
-        """For a stream without metrics."""
-        return cls(np.zeros(calls, np.int32), table(COUNTER, 0))
 
 
 @dataclass(frozen=True)
@@ -39,15 +33,14 @@ class CallLaunches:
     """The calls that launched selected ones on a GPU, in the order of their selection."""
 
     steps: Int32Array
-    """i4[calls]: with ``rows`` the launching call, or NO_CALL."""
+    """i4[calls]: with ``rows`` the launching call, or NO_CALL; empty where no call was launched."""
     rows: Int32Array
     counts: Int32Array
     """i4[calls]: how many of the frames are the launching call's."""
     frames: Table
     """``MEMBER`` rows: call stacks at the launch."""
 
-    @classmethod
-    def none(cls, calls: int) -> Self:
-        """For calls that no other has launched."""
-        nowhere = np.full(calls, NO_CALL, np.int32)
-        return cls(nowhere, nowhere, np.zeros(calls, np.int32), table(MEMBER, 0))
+
+_NONE = np.empty(0, np.int32)
+NO_METRICS = CallMetrics(_NONE, table(COUNTER, 0))
+NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, table(MEMBER, 0))

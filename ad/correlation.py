@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.additions import CallLaunches, Int32Array, table
+from chimbuko.ad.additions import NO_LAUNCHES, CallLaunches, Int32Array, table
 from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.selection import Selection
@@ -92,7 +92,7 @@ class Correlation:
     def launches_of(self, calls: int, ids: dict[int, int]) -> CallLaunches:
         """Launches of ``calls`` calls, of which ``ids`` has some; those not known are left out."""
         if self._counter == NONE:
-            return CallLaunches.none(calls)
+            return NO_LAUNCHES
         nodes = np.full(calls, NONE, np.int64)
         found = np.empty(len(ids), np.int64)
         kernels.find_launches(np.array(list(ids.values()), np.uint64), self._launches, found)

@@ -44,7 +44,6 @@ class Counters:
         self._node_state = table(COUNTER, 0)
         self._places = np.empty(0, np.int32)
         self._watched = 0
-        self._is_undecided = False
         self._metrics = Metrics(rank)
 
     @property
@@ -56,10 +55,7 @@ class Counters:
         """Take in the counter values of the next step, whose calls were built."""
         if len(names.counters) != len(self._names):
             self._note_names(names.counters)
-        if self._is_undecided:
-            self._recognise(step, names)
-        self._metrics.read(step.counters, stacks)
-        self._watched = read_counters(
+        self._watched, is_undecided = read_counters(
             step.counters,
             self._rank,
             self._kinds,
@@ -68,6 +64,9 @@ class Counters:
             self._places,
             self._watched,
         )
+        if is_undecided:
+            self._recognise(step, names)
+        self._metrics.read(step.counters, stacks)
 
     def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
         """Metrics of the calls in these rows, which ended in the step; once per step."""
@@ -90,8 +89,7 @@ class Counters:
         self._reserve(max(new, default=-1) + 1)
         for number, name in new.items():
             self._kinds[number] = self._kind(name)
-            self._moments[number] = self._before.pop(name, EMPTY)
-        self._is_undecided = UNDECIDED in self._kinds
+            self._moments[number] = self._before.get(name, EMPTY)
 
     def _kind(self, name: str) -> int:
         if name == CORRELATION_ID:
@@ -105,7 +103,8 @@ class Counters:
         recognise(step.events, step.counters, self._rank, exit_type, self._kinds)
         for counter in np.flatnonzero(undecided & (self._kinds == METRIC)).tolist():
             self._metrics.add(counter)
-        self._is_undecided = UNDECIDED in self._kinds
+            # Statistics of a metric are those of its rises, not of its totals.
+            self._moments[counter] = self._before.get(names.counters[counter], EMPTY)
 
     def _reserve(self, count: int) -> None:
         more = count - len(self._kinds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.additions import CallMetrics, Int32Array, table
+from chimbuko.ad.additions import NO_METRICS, CallMetrics, Int32Array, table
 from chimbuko.ad.kernels import metrics as kernels
 from chimbuko.ad.kernels.held import open_rows
 from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE
@@ -79,7 +79,7 @@ class Metrics:
     def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
         """What each metric rose by in these calls, which ended in the step."""
         if not len(self._counters):
-            return CallMetrics.none(len(rows))
+            return NO_METRICS
         counts = np.empty(len(rows), np.int32)
         into = table(COUNTER, len(rows) * len(self._counters))
         count = kernels.measure_calls(

@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 import numpy as np
 
 from chimbuko.messages import RecordBatch
-from chimbuko.packed import PackedRecords
+from chimbuko.packed import HEAD, PackedRecords
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 
 _FRAME = struct.Struct("<IQ")
@@ -132,7 +131,7 @@ class SpoolWriter:
         for behind, sequence, frame in _frames(segment.path, 0):
             batch = _batches.decode(frame)
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
-            severities_us += batch.records.head_rows().severity_us.tolist()
+            severities_us += _severities_us(batch.records)
             self.health = batch.health
             self.counter_statistics = batch.counter_statistics or self.counter_statistics
             self.last_step = max((step.step for step in batch.steps), default=self.last_step)
@@ -142,9 +141,9 @@ class SpoolWriter:
 
     def _severe(self, records: PackedRecords) -> tuple[PackedRecords, Counter[str]]:
         """The records to keep, and how many abnormal calls of each function the others are."""
-        is_kept = records.head_rows().severity_us >= self._least_us
-        if is_kept.all():
+        if self._least_us < 0:
             return records, Counter()
+        is_kept = records.head_rows().severity_us >= self._least_us
         return records.only(is_kept), _abnormal_calls(records.only(~is_kept))
 
     def _has_to_begin_segment(self) -> bool:
@@ -159,16 +158,17 @@ class SpoolWriter:
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)
-        # Unbuffered: closing a buffer that could not be written out would try again, behind our back.
-        with current.path.open("ab", buffering=0) as file:
-            try:
-                _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
-            except OSError:
-                # Half a frame would hide all that follow it.
-                os.truncate(current.path, current.size_bytes)
-                raise
+        file = os.open(current.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
+        except OSError:
+            # Half a frame would hide all that follow it.
+            os.ftruncate(file, current.size_bytes)
+            raise
+        finally:
+            os.close(file)
         current.size_bytes += _FRAME.size + len(frame)
-        current.severities_us += batch.records.head_rows().severity_us.tolist()
+        current.severities_us += _severities_us(batch.records)
 
     def _make_room(self) -> None:
         """Compact one segment per call while over the limit: the stream must be drained in between."""
@@ -209,7 +209,7 @@ class SpoolWriter:
                     batch = _batches.decode(frame)
                     kept, lost = self._severe(batch.records)
                     dropped += lost
-                    severities_us += kept.head_rows().severity_us.tolist()
+                    severities_us += _severities_us(kept)
                     smaller = _encoder.encode(msgspec.structs.replace(batch, records=kept))
                     file.write(_FRAME.pack(len(smaller), sequence) + smaller)
                 size_bytes = file.tell()
@@ -295,11 +295,16 @@ def _segment_paths(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
-def _write_all(file: BinaryIO, content: bytes) -> None:
+def _severities_us(records: PackedRecords) -> list[float]:
+    severities_us: list[float] = np.frombuffer(records.heads, HEAD)["severity_us"].tolist()
+    return severities_us
+
+
+def _write_all(file: int, content: bytes) -> None:
     """Write all of it, or raise ``OSError``: a disk that fills up takes a part first."""
     left = memoryview(content)
     while left:
-        left = left[file.write(left) :]
+        left = left[os.write(file, left) :]
 
 
 def _first_sequence(path: Path) -> int:

@@ -19,7 +19,7 @@ from chimbuko.ad.kernels.stack import Table
 from chimbuko.ad.kernels.windows import About, Chosen
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
-from chimbuko.ad.windowtables import Room, WindowTables
+from chimbuko.ad.windowtables import WindowTables
 from chimbuko.config import AnalysisConfig
 from chimbuko.packed import COUNTER, PackedRecords
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
@@ -63,22 +63,23 @@ class Windows:
     ) -> PackedRecords:
         """Records that this step makes or completes."""
         self._names = names
-        here = _here(step, names, stacks)
-        chosen = _chosen(selection, metrics, launches)
+        here, chosen = _here(step, names, stacks), _chosen(selection, metrics, launches)
+        about = self._about(facts)
         tables = self._tables
-        tables.reserve(self._room(here, chosen, len(facts.node_state), stacks.timers))
-        kernels.make_records(
+        while not kernels.make_records(
+            tables.room,
             tables.places,
             tables.pool,
             tables.later,
             here,
             tables.links,
             chosen,
-            self._about(facts),
+            about,
             tables.out,
             stacks.message_calls,
             stacks.counter_calls,
-        )
+        ):
+            tables.enlarge()
         tables.swap()
         return self._packed()
 
@@ -98,30 +99,6 @@ class Windows:
     def held_records(self) -> int:
         """Records whose window has not filled."""
         return int(self._tables.places.sizes[held.RECORDS])
-
-    def _room(self, here: Here, chosen: Chosen, node_state: int, timers: int) -> Room:
-        """What the step can need at most."""
-        places, pool = self._tables.places.sizes.tolist(), self._tables.pool.sizes.tolist()
-        opened, frames = kernels.count_references(here, chosen.rows)
-        records, frames = places[held.RECORDS] + len(chosen.rows), places[held.FRAMES] + frames
-        k = self._config.window_calls
-        references = (opened + records) * (2 * k + 1) + frames + here.thread_count * k
-        return Room(
-            calls=here.total,
-            threads=len(here.threads),
-            timers=timers,
-            step_messages=len(here.comms),
-            step_counters=len(here.counters),
-            records=records,
-            frames=frames,
-            node_state=places[held.NODE_STATE] + len(chosen.rows) * node_state,
-            metrics=places[held.METRICS] + len(chosen.metrics),
-            launch_frames=places[held.LAUNCH_FRAMES] + len(chosen.launch_frames),
-            open=opened,
-            held=min(references, pool[held.MEMBERS] + here.total),
-            messages=pool[held.MESSAGES] + len(here.comms),
-            counters=pool[held.COUNTERS] + len(here.counters),
-        )
 
     def _about(self, facts: StepFacts) -> About:
         config = self._config
@@ -147,22 +124,11 @@ class Windows:
         return PackedRecords(
             functions=_named(functions, self._names.timers, "timer"),
             counter_names=_named(counters, self._names.counters | _ABSURD, "counter"),
-            **{part: getattr(out, part)[: sizes[cell]].tobytes() for part, cell in _OUT_SIZES.items()},
+            **self._tables.parts(),
         )
 
 
 _ABSURD = {MAX_COUNTERS: "counter with an absurd number"}
-_OUT_SIZES = {
-    "heads": held.RECORDS,
-    "frames": held.FRAMES,
-    "members": held.MEMBERS,
-    "messages": held.MESSAGES,
-    "counters": held.COUNTERS,
-    "metrics": held.METRICS,
-    "node_state": held.NODE_STATE,
-    "launch_frames": held.LAUNCH_FRAMES,
-}
-"""Which cell tells how many rows of each part of the records there are."""
 
 
 def _here(step: TraceStep, names: StreamNames, stacks: CallStacks) -> Here:
@@ -170,6 +136,7 @@ def _here(step: TraceStep, names: StreamNames, stacks: CallStacks) -> Here:
         stacks.calls,
         stacks.carried,
         stacks.count,
+        stacks.timers,
         stacks.threads,
         stacks.thread_count,
         step.comms,

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.additions import table
+from chimbuko.ad.kernels import held
 from chimbuko.ad.kernels.held import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.kernels.windows import WINDOW, Out, Places
+from chimbuko.ad.kernels.windows import ROOMS, WINDOW, Out, Places, Room
 from chimbuko.config import AnalysisConfig
 from chimbuko.packed import COUNTER, HEAD, MEMBER, MESSAGE, PARTS
 
 Array = npt.NDArray[Any]
 
-
-class Room(NamedTuple):
-    """How many of each thing there is room for."""
-
-    calls: int = 0
-    """Rows of the call table."""
-    threads: int = 0
-    timers: int = 0
-    step_messages: int = 0
-    step_counters: int = 0
-    records: int = 0
-    frames: int = 0
-    """References to the calls of the records' stacks."""
-    node_state: int = 0
-    metrics: int = 0
-    launch_frames: int = 0
-    open: int = 0
-    """Open calls."""
-    held: int = 0
-    messages: int = 0
-    """Of held calls."""
-    counters: int = 0
+OUT_SIZES = {
+    "heads": held.RECORDS,
+    "frames": held.FRAMES,
+    "members": held.MEMBERS,
+    "messages": held.MESSAGES,
+    "counters": held.COUNTERS,
+    "metrics": held.METRICS,
+    "node_state": held.NODE_STATE,
+    "launch_frames": held.LAUNCH_FRAMES,
+}
+"""Which cell tells how many rows of each part of the records there are."""
 
 
 class WindowTables:
@@ -47,7 +37,8 @@ class WindowTables:
         k = config.window_calls
         self._reach = 2 * k + 1
         self._most = config.max_messages, config.max_counters
-        self._room = Room()
+        self._raw: list[tuple[str, int, int, Array]] = []
+        self.room = Room(np.zeros(ROOMS, np.int64), np.zeros(ROOMS, np.int64))
         self.places = Places(
             sizes=np.zeros(SIZES, np.int64),
             recent=np.empty((0, k), np.int32),
@@ -78,72 +69,78 @@ class WindowTables:
             **{part: table(dtype, 0) for part, dtype in PARTS.items()},
         )
 
+    def parts(self) -> dict[str, bytes]:
+        """What was put out, as the parts of ``PackedRecords``."""
+        sizes = self.out.sizes.tolist()
+        return {part: raw[: sizes[cell] * item].tobytes() for part, cell, item, raw in self._raw}
+
     def swap(self) -> None:
         """What was filled is what is read from now on: the kernel reads one pool and fills the other."""
         self.pool, self.later = self.later, self.pool
 
-    def reserve(self, room: Room) -> None:
-        """Make room: memory that is never touched costs nothing."""
-        if all(need <= has for need, has in zip(room, self._room, strict=True)):
-            return
-        pairs = zip(room, self._room, strict=True)
-        room = self._room = Room(*(has if need <= has else need + need // 4 + 64 for need, has in pairs))
+    def enlarge(self) -> None:
+        """Make room for what is needed: memory that is never touched costs nothing."""
+        needed, given = self.room
+        room = np.where(needed > given, needed + needed // 4 + 64, given)
+        given[:] = room
+        calls, threads, timers, messages, counters, records, frames, *rest = room.tolist()
+        node_state, metrics, launch_frames, opened, kept, kept_messages, kept_counters = rest
         of_records = {
-            "heads": room.records,
-            "frames": room.frames,
-            "node_state": room.node_state,
-            "metrics": room.metrics,
-            "launch_frames": room.launch_frames,
+            "heads": records,
+            "frames": frames,
+            "node_state": node_state,
+            "metrics": metrics,
+            "launch_frames": launch_frames,
         }
         of_pool = {
-            "members": room.held,
-            "links": room.held,
-            "messages": room.messages,
-            "counters": room.counters,
+            "members": kept,
+            "links": kept,
+            "messages": kept_messages,
+            "counters": kept_counters,
         }
         self.places = _enlarged(
             self.places,
             **of_records,
-            windows=room.records,
-            around=room.records,
-            open=room.open,
-            open_around=room.open,
-            recent=room.threads,
+            windows=records,
+            around=records,
+            open=opened,
+            open_around=opened,
+            recent=threads,
         )
         self.pool, self.later = _enlarged(self.pool, **of_pool), _enlarged(self.later, **of_pool)
-        self._reserve_links(room)
+        self.links = _enlarged(
+            self.links,
+            is_anomaly=calls,
+            previous=calls,
+            following=calls,
+            first=threads,
+            last=threads,
+            first_message=calls,
+            next_message=messages,
+            messages_left=messages,
+            first_counter=calls,
+            next_counter=counters,
+            counters_left=counters,
+            of_rows=calls,
+            of_held=kept,
+            sources=kept,
+        )
         most_messages, most_counters = self._most
         self.out = _enlarged(
             self.out,
             **of_records,
-            members=room.records * self._reach,
-            calls=room.records * self._reach,
-            callers=room.frames,
+            members=records * self._reach,
+            calls=records * self._reach,
+            callers=frames,
             # A message stands in the windows of all calls around its own.
-            messages=min(room.records * most_messages, room.messages * self._reach),
-            counters=min(room.records * most_counters, room.counters * self._reach),
-            functions=room.timers,
-            is_mentioned=room.timers,
+            messages=min(records * most_messages, kept_messages * self._reach),
+            counters=min(records * most_counters, kept_counters * self._reach),
+            functions=timers,
+            is_mentioned=timers,
         )
-
-    def _reserve_links(self, room: Room) -> None:
-        self.links = _enlarged(
-            self.links,
-            is_anomaly=room.calls,
-            previous=room.calls,
-            following=room.calls,
-            first=room.threads,
-            last=room.threads,
-            first_message=room.calls,
-            next_message=room.step_messages,
-            messages_left=room.step_messages,
-            first_counter=room.calls,
-            next_counter=room.step_counters,
-            counters_left=room.step_counters,
-            of_rows=room.calls,
-            of_held=room.held,
-            sources=room.held,
-        )
+        # To take a slice of a table of records costs 7 µs, of bytes 0.2 µs.
+        arrays = [(part, cell, getattr(self.out, part)) for part, cell in OUT_SIZES.items()]
+        self._raw = [(part, cell, array.itemsize, array.view(np.uint8)) for part, cell, array in arrays]
 
 
 def _empty_pool() -> Pool:

@@ -31,7 +31,7 @@ def read_counters(
     node_state: Table,
     places: npt.NDArray[np.int32],
     watched: int,
-) -> int:
+) -> tuple[int, bool]:
     """Add the values of a step to ``moments``, and note the latest ones of watched counters.
 
     Parameters
@@ -48,8 +48,10 @@ def read_counters(
     places
         i4[counters]: which row of ``node_state`` is the counter's, or NONE.
     watched
-        How many rows of ``node_state`` are in use; the new number is returned.
+        How many rows of ``node_state`` are in use. The new number is returned, and whether there were
+        rows of undecided counters.
     """
+    is_undecided = False
     for at in range(len(counters)):
         number = counters[at, 3]
         if counters[at, 0] != 0 or counters[at, 1] != rank or number >= np.uint64(len(kinds)):
@@ -57,6 +59,7 @@ def read_counters(
         kind = kinds[number]
         if kind in (METRIC, NUMBERED) or is_absurd(counters[at, 5]):
             continue
+        is_undecided |= kind == UNDECIDED
         add_value(moments[number], np.float64(counters[at, 4]))
         if kind == WATCHED:
             if places[number] == NONE:
@@ -68,4 +71,4 @@ def read_counters(
             state.counter = number
             state.step = NONE
             state.row = NONE
-    return watched
+    return watched, is_undecided

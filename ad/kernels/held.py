@@ -76,6 +76,8 @@ class Here(NamedTuple):
     carried: int
     total: int
     """Rows of the call table that are in use."""
+    timers: int
+    """Functions are below this."""
     threads: Table
     """``THREAD``"""
     thread_count: int

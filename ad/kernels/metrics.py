@@ -53,11 +53,6 @@ def recognise(
 
     A metric has one row for each EXIT of a thread, at the same time, and its values never fall.
     """
-    has_rows = False
-    for row in range(len(counters)):
-        has_rows |= counters[row, 3] < np.uint64(len(kinds)) and kinds[counters[row, 3]] == UNDECIDED
-    if not has_rows:
-        return
     numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
     threads = 0
     for row in range(len(events)):

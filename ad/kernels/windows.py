@@ -52,6 +52,32 @@ WINDOW = np.dtype(
 """A window; the references to its calls stand in the row of an array i4[windows, 2k + 1] around its own."""
 
 
+# Cells of what there is room for.
+ROOM_CALLS = 0
+ROOM_THREADS = 1
+ROOM_TIMERS = 2
+ROOM_STEP_MESSAGES = 3
+ROOM_STEP_COUNTERS = 4
+ROOM_RECORDS = 5
+ROOM_FRAMES = 6
+ROOM_NODE_STATE = 7
+ROOM_METRICS = 8
+ROOM_LAUNCH_FRAMES = 9
+ROOM_OPEN = 10
+ROOM_HELD = 11
+ROOM_MESSAGES = 12
+ROOM_COUNTERS = 13
+ROOMS = 14
+
+
+class Room(NamedTuple):
+    """How many rows of each kind a step needs at most, and for how many there is room."""
+
+    needed: Sizes
+    """i8[ROOMS]"""
+    given: Sizes
+
+
 class Places(NamedTuple):
     """Where references to held calls stand."""
 
@@ -74,7 +100,10 @@ class Places(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The calls to record, in order of their rows, with what belongs to each of them alone."""
+    """The calls to record, in order of their rows, with what belongs to each of them alone.
+
+    Where none has metrics, or none a launch, their arrays are empty.
+    """
 
     rows: Int32Array
     is_anomaly: npt.NDArray[np.bool_]
@@ -193,6 +222,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
     windows, around, open_around = places.windows, places.around, places.open_around
     heads, frames = places.heads, places.frames
     sizes = places.sizes
+    has_launches, has_metrics = len(chosen.launch_count) != 0, len(chosen.metrics_count) != 0
     frame_count = sizes[FRAMES]
     for at in range(len(chosen.rows)):
         row = chosen.rows[at]
@@ -224,11 +254,11 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head.depth = call.depth
         head.children = call.children
         head.messages_count = call.messages
-        head.launch_step = chosen.launch_step[at]
-        head.launch_row = chosen.launch_row[at]
+        head.launch_step = chosen.launch_step[at] if has_launches else NONE
+        head.launch_row = chosen.launch_row[at] if has_launches else NONE
         head.node_state = len(about.node_state)
-        head.metrics = chosen.metrics_count[at]
-        head.launch_frames = chosen.launch_count[at]
+        head.metrics = chosen.metrics_count[at] if has_metrics else 0
+        head.launch_frames = chosen.launch_count[at] if has_launches else 0
         head.revision = 0
         head.is_final = 0
         head.is_anomaly = chosen.is_anomaly[at]
@@ -460,7 +490,43 @@ def put_out(places: Places, pool: Pool, out: Out, about: About, is_end: bool) ->
 
 
 @njit(cache=True, nogil=True)
+def _is_enough(room: Room, places: Places, pool: Pool, here: Here, chosen: Chosen, about: About) -> bool:
+    """Whether there is room for all that the step can bring; ``room.needed`` tells what it is."""
+    calls, threads, needed = here.calls, here.threads, room.needed
+    opened = 0
+    for thread in range(here.thread_count):
+        if threads[thread].top != NONE:
+            opened += calls[threads[thread].top].depth + 1
+    frames = places.sizes[FRAMES]
+    for row in chosen.rows:
+        frames += min(calls[row].depth + 1, MAX_FRAMES)
+    records = places.sizes[RECORDS] + len(chosen.rows)
+    references = (opened + records) * places.around.shape[1] + frames
+    references += here.thread_count * places.recent.shape[1]
+    needed[ROOM_CALLS] = here.total
+    needed[ROOM_THREADS] = len(threads)
+    needed[ROOM_TIMERS] = here.timers
+    needed[ROOM_STEP_MESSAGES] = len(here.comms)
+    needed[ROOM_STEP_COUNTERS] = len(here.counters)
+    needed[ROOM_RECORDS] = records
+    needed[ROOM_FRAMES] = frames
+    needed[ROOM_NODE_STATE] = places.sizes[NODE_STATE] + len(chosen.rows) * len(about.node_state)
+    needed[ROOM_METRICS] = places.sizes[METRICS] + len(chosen.metrics)
+    needed[ROOM_LAUNCH_FRAMES] = places.sizes[LAUNCH_FRAMES] + len(chosen.launch_frames)
+    needed[ROOM_OPEN] = opened
+    needed[ROOM_HELD] = min(references, pool.sizes[MEMBERS] + here.total)
+    needed[ROOM_MESSAGES] = pool.sizes[MESSAGES] + len(here.comms)
+    needed[ROOM_COUNTERS] = pool.sizes[COUNTERS] + len(here.counters)
+    is_enough = True
+    for cell in range(ROOMS):
+        if needed[cell] > room.given[cell]:
+            is_enough = False
+    return is_enough
+
+
+@njit(cache=True, nogil=True)
 def make_records(
+    room: Room,
     places: Places,
     pool: Pool,
     later: Pool,
@@ -471,11 +537,14 @@ def make_records(
     out: Out,
     message_owners: Int32Array,
     counter_owners: Int32Array,
-) -> None:
+) -> bool:
     """One step: its records into ``out``, and the calls that later steps may need into ``later``.
 
-    ``message_owners``, ``counter_owners`` name the call of each message and counter, or NONE.
+    ``message_owners``, ``counter_owners`` name the call of each message and counter, or NONE. Where
+    there is too little room nothing is done, and the answer is False.
     """
+    if not _is_enough(room, places, pool, here, chosen, about):
+        return False
     previous, following, is_anomaly = links.previous, links.following, links.is_anomaly
     sizes = places.sizes
     link_calls(here.calls, here.carried, here.total, previous, following, links.first, links.last)
@@ -502,17 +571,4 @@ def make_records(
     for at in range(len(chosen.rows)):
         is_anomaly[chosen.rows[at]] = 0
     put_out(places, later, out, about, False)
-
-
-@njit(cache=True, nogil=True)
-def count_references(here: Here, rows: Int32Array) -> tuple[int, int]:
-    """How many calls are open, and how many frames the stacks of the calls in ``rows`` have."""
-    calls, threads = here.calls, here.threads
-    opened = 0
-    for thread in range(here.thread_count):
-        if threads[thread].top != NONE:
-            opened += calls[threads[thread].top].depth + 1
-    frames = 0
-    for row in rows:
-        frames += min(calls[row].depth + 1, MAX_FRAMES)
-    return opened, frames
+    return True

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from chimbuko.ad.additions import CallMetrics, table
-from chimbuko.ad.kernels.stack import NONE
+from chimbuko.ad.additions import NO_LAUNCHES, NO_METRICS, table
 from chimbuko.ad.launches import Launches
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
@@ -44,7 +43,7 @@ def run(trace: GpuTrace, launches: Launches, config: AnalysisConfig = CONFIG) ->
         selection = selection_of(stacks)
         found = launches.of_calls(step, known, stacks, selection)
         facts = StepFacts(step.step, (0, 0), 0, table(COUNTER, 0), launches.is_gpu)
-        metrics = CallMetrics.none(len(selection.rows))
+        metrics = NO_METRICS
         made = windows.step(step, known, stacks, facts, selection, metrics, found)
         records += [(step.step, record) for record in unpacked(launches.complete(made))]
     finished = unpacked(launches.complete(windows.finish()))
@@ -130,4 +129,4 @@ def test_a_stream_without_a_gpu_is_left_alone() -> None:
     known.metadata.clear()
     stacks.build(trace.steps[0], known)
     found = launches.of_calls(trace.steps[0], known, stacks, selection_of(stacks))
-    assert found.steps.tolist() == [NONE] and not launches.is_gpu.any() and launches.lost() == {}
+    assert found is NO_LAUNCHES and not launches.is_gpu.any() and launches.lost() == {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.additions import CallLaunches, CallMetrics, table
+from chimbuko.ad.additions import NO_LAUNCHES, NO_METRICS, table
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.windows import StepFacts, Windows
@@ -60,11 +60,8 @@ class StreamWindows:
         no_gpu = np.zeros(len(stacks.threads), np.uint8)
         facts = StepFacts(step.step, step.interval_us() or (0, 0), 0, table(COUNTER, 0), no_gpu)
         selection = selection_of(stacks)
-        calls = len(selection.rows)
         return unpacked(
-            self.windows.step(
-                step, self._names, stacks, facts, selection, CallMetrics.none(calls), CallLaunches.none(calls)
-            )
+            self.windows.step(step, self._names, stacks, facts, selection, NO_METRICS, NO_LAUNCHES)
         )
 
     def finish(self) -> list[CallRecord]:
