@@ -107,7 +107,7 @@ def main() -> int:
     else:
         for table in report.tables(options.explain):
             print(table.markdown() if options.markdown else table.text(), end="\n\n")
-    return 0 if all(one.is_met for one in report.required()) else 1
+    return 0 if all(one.is_held for one in report.required()) else 1
 
 
 def _statistical(configs: list[AnalysisConfig], options: argparse.Namespace) -> list[Case]:
