@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test check install web clean benchmark detection chromium
+.PHONY: demo test soak check install web clean benchmark detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -13,6 +13,10 @@ demo: install ## Watch a recorded MPI program, then a live one, each with known 
 test: install chromium ## All tests.
 	$(BIN)/python -m pytest
 	cd viz/web && npm test --silent
+
+soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
+	$(BIN)/python -m pytest -m soak tests/integration
+	$(BIN)/python tests/fuzz/steps.py --seconds 600
 
 check: install ## Style and types.
 	$(BIN)/ruff check .

@@ -6,7 +6,10 @@ It never compiles, connects or waits for anything but its stream, and in lockste
 from __future__ import annotations
 
 import os
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -98,7 +101,10 @@ class StreamChild:
         """Read to the end."""
         spec = self._spec
         try:
-            reader = StreamReader(Path(spec.path), spec.engine, rank=spec.rank, first_rank=spec.first_rank)
+            with _undisturbed():
+                reader = StreamReader(
+                    Path(spec.path), spec.engine, rank=spec.rank, first_rank=spec.first_rank
+                )
             self._names_file.load_into(reader.names)
             phase = self._drain(reader)
             reader.close()
@@ -179,6 +185,20 @@ class StreamChild:
             Metadata(self._spec.program, rank, thread, key, names.metadata[rank, thread, key])
             for rank, thread, key in sorted(new)
         ]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off the end that the agent's death brings (SIGTERM) until the stream is open.
+
+    A reader that dies between asking to be let in and being let in, at the stream's next step, takes the
+    writer with it: in ADIOS2 2.12 that crashes or waits for ever. From then on its death is harmless.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def run_child(spec: ChildSpec) -> None:

@@ -45,7 +45,10 @@ def serve() -> None:
                 _obey(msgspec.json.decode(line, type=Request), children)
         _reap(children)
     for pid in children:
-        os.kill(pid, signal.SIGKILL)
+        # The one that waits for its stream's writer to let it in ends when that is done; a stopped one has
+        # to go on for that.
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
 
 
 def _load() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.ad.exchange import Cell, Phase
@@ -14,8 +17,6 @@ TICK_S = 0.05
 STUCK_TICKS = 20
 """A live stream that was not drained for so many ticks (1 s) has a stuck reader. Counted in ticks of the
 agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
-OPENING_TICKS = 400
-"""SST gives up opening after 10 s by itself."""
 HUNG_TICKS = 2400
 """Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
 MOST_ATTEMPTS = 20
@@ -62,7 +63,12 @@ class Supervisor:
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
         stream.attempts = MOST_ATTEMPTS
-        self._forks.ask(Request(kill=stream.key))
+        if self._is_joining(stream):
+            self._signal(stream, signal.SIGTERM)
+            stream.pid = 0
+            stream.give_up()
+        else:
+            self._forks.ask(Request(kill=stream.key))
 
     def _start(self, stream: AgentStream) -> None:
         self._forks.ask(Request(start=stream.next_attempt()))
@@ -88,11 +94,23 @@ class Supervisor:
             stream.heartbeat = heartbeat
             stream.quiet_ticks = 0
             return
+        if self._is_joining(stream):
+            self._signal(stream, signal.SIGCONT)
+            return
         stream.quiet_ticks += 1
-        longest = OPENING_TICKS if phase is Phase.OPENING else STUCK_TICKS
-        if stream.quiet_ticks > (longest if self._is_live else HUNG_TICKS):
+        if stream.quiet_ticks > (STUCK_TICKS if self._is_live else HUNG_TICKS):
             stream.quiet_ticks = 0
             self._forks.ask(Request(kill=stream.key))
+
+    def _is_joining(self, stream: AgentStream) -> bool:
+        """Whether its reader waits to be let in: killed it would take the application with it, and stopped
+        hold it up; see ``chimbuko.ad.child``. It waits no longer than the application lives."""
+        return self._is_live and stream.phase is Phase.OPENING
+
+    def _signal(self, stream: AgentStream, number: signal.Signals) -> None:
+        # It may have ended, and nobody has told so yet.
+        with suppress(ProcessLookupError):
+            os.kill(stream.pid, number)
 
 
 def _is_stopped(pid: int) -> bool:

@@ -1,135 +1,114 @@
 """Whatever happens to the analysis, the application ends normally, in its time, with all steps written.
 
-TAU cannot be installed here: a stand-in for `tau_exec` obeys the settings that `chimbuko run` makes, and
-writes as TAU does, from the thread that computes.
+A small version of it; ``make soak`` does everything with 16 streams at once, again and again.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import STAND_IN, Run, Start
+from tests.integration.beside import (
+    AGENT,
+    BROKER,
+    SERVER,
+    STORE,
+    Application,
+    begin,
+    check,
+    kill,
+    kill_agent_after,
+    kill_agent_before,
+    kill_agent_while_readers_join,
+    kill_readers,
+    slow_readers,
+    stop_agent,
+    stop_joining_readers,
+    stop_reader,
+)
+from tests.integration.conftest import STAND_IN, Start
 
 PERIOD_S = 0.2
-SECONDS = 8
-LONGEST_STEP_S = 3.0
-"""A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
+LONG_PERIOD_S = 4.0
+"""So long do readers wait to be let in."""
 
-Beside = Callable[[], Run]
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
-    """Where the stand-in says what it measured."""
-    return tmp_path / "report.json"
+Disturb = Callable[[Application], None]
 
 
-@pytest.fixture
-def beside(start: Start, report: Path) -> Beside:
-    """Starts a run around the stand-in."""
-
-    def start_beside() -> Run:
-        program = [*STAND_IN, "-T", "mpi,pthread", "-adios2_trace", sys.executable, "-c"]
-        program.append(f"import time; time.sleep({SECONDS}); raise SystemExit(5)")
-        environment = {"STAND_IN_REPORT": str(report)}
-        return start("--period", str(PERIOD_S), "--no-dashboard", "--", *program, environment=environment)
-
-    return start_beside
+def test_undisturbed(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=2, seconds=3, period_s=PERIOD_S)
+    check(application)
+    for stream in application.run.health:
+        assert stream.state == "ended"
+        # SST lets a reader in at one step and gives it the next: the first ones before that are gaps.
+        assert stream.gap_steps <= 1 / PERIOD_S + 2
 
 
-def wait_until(condition: Callable[[], bool], run: Run, timeout_s: float = 30.0) -> None:
-    """Wait for a condition by asking for it."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline and run.process.poll() is None, run.output
-        time.sleep(0.05)
+def test_readers_die_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=3, seconds=10)
+    for disturb in (kill_readers, stop_reader, slow_readers):
+        disturb(application)
+    check(application)
+    assert {stream.state for stream in application.run.health} == {"ended"}
 
 
-def readers(run: Run) -> list[int]:
-    """Processes of the streams: what the fork server has forked."""
-    return run.processes("chimbuko.ad.forkserver")[1:]
+def test_services_are_killed(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=2, seconds=10)
+    for module in (AGENT, STORE, BROKER):
+        kill(module)(application)
+    check(application)
+    assert application.run.output.count("ended early") >= 3
 
 
-def steps(run: Run) -> int:
-    """Steps that are in the store."""
-    return sum(stream.steps for stream in run.health_so_far)
+def test_nothing_happens_to_readers_that_join(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=2, seconds=10, period_s=LONG_PERIOD_S)
+    kill_agent_while_readers_join(application)
+    application.wait_until(lambda: "ended early" in application.run.output)
+    stop_joining_readers(application)
+    check(application)
+    assert {stream.state for stream in application.run.health} == {"ended"}
 
 
-def check_application(run: Run, report: Path) -> dict[str, float]:
-    """It ended with its own code, and was never held up."""
-    assert run.end() == 5, run.output
-    measured: dict[str, float] = json.loads(report.read_text())
-    assert measured["steps"] > SECONDS / PERIOD_S / 4
-    assert measured["worst_step_s"] < LONGEST_STEP_S
-    return measured
+def test_agent_is_killed_before_and_after_the_application(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=2, seconds=4, delay_s=2)
+    kill_agent_before(application)
+    kill_agent_after(application)
+    check(application)
+    assert application.run.health
 
 
-def test_undisturbed(beside: Beside, report: Path) -> None:
-    run = beside()
-    measured = check_application(run, report)
-    (stream,) = run.health
-    assert stream.state == "ended"
-    # SST lets a reader in at one step and gives it the next: the first ones before that are gaps.
-    assert stream.steps + stream.gap_steps == measured["steps"]
-    assert stream.gap_steps <= 1 / PERIOD_S + 2
-
-
-def test_reader_dies_and_comes_again(beside: Beside, report: Path) -> None:
-    run = beside()
-    for _ in range(3):
-        wait_until(lambda: bool(readers(run)), run)
-        victim = readers(run)[0]
-        before = steps(run)
-        wait_until(lambda before=before: steps(run) > before, run)
-        os.kill(victim, signal.SIGKILL)
-        wait_until(lambda victim=victim: readers(run) not in ([], [victim]), run)
-    measured = check_application(run, report)
-    (stream,) = run.health
-    assert stream.state == "ended"
-    assert stream.steps + stream.gap_steps == measured["steps"]
-
-
-def test_stuck_reader_is_replaced(beside: Beside, report: Path) -> None:
-    run = beside()
-    wait_until(lambda: steps(run) > 0, run)
-    victim = readers(run)[0]
-    os.kill(victim, signal.SIGSTOP)
-    wait_until(lambda: bool(readers(run)) and victim not in readers(run), run)
-    measured = check_application(run, report)
-    (stream,) = run.health
-    assert stream.state == "ended"
-    assert stream.steps + stream.gap_steps == measured["steps"]
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["chimbuko.ad.agent", "chimbuko.provenance.service", "valkey-server", "chimbuko.pserver.service"],
-)
-def test_killed_service_harms_nothing(module: str, beside: Beside, report: Path) -> None:
-    run = beside()
-    wait_until(lambda: steps(run) > 0, run)
-    os.kill(run.processes(module)[0], signal.SIGKILL)
-    if module == "chimbuko.ad.agent":
-        before = steps(run)
-        wait_until(lambda: steps(run) != before, run)
-    check_application(run, report)
-    assert "ended early" in run.output
-    (stream,) = run.health
-    assert stream.calls > 0
-    if module != "chimbuko.pserver.service":
-        assert stream.state == "ended", run.output
-    assert run.processes("chimbuko") == []
-
-
-def test_refuses_settings_that_would_hang_tau(start: Start, tmp_path: Path) -> None:
+def test_refuses_settings_that_would_hang_tau(start: Start) -> None:
     """The stand-in itself fails where real TAU would wait for ever: the settings are what keeps it alive."""
     run = start("--no-dashboard", "--", "env", "-u", "TAU_ADIOS2_SELECT_FILE", *STAND_IN, "true")
     assert run.end() == 99
+
+
+DISTURBANCES: dict[str, Disturb] = {
+    "nothing": lambda application: None,
+    "readers killed": kill_readers,
+    "reader stopped": stop_reader,
+    "readers slow": slow_readers,
+    "whole agent stopped": stop_agent,
+    "agent killed before": kill_agent_before,
+    "agent killed": kill(AGENT),
+    "agent killed after": kill_agent_after,
+    "agent killed while readers join": kill_agent_while_readers_join,
+    "joining readers stopped": stop_joining_readers,
+    "store's writer killed": kill(STORE),
+    "broker killed": kill(BROKER),
+    "server killed": kill(SERVER),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(5))
+@pytest.mark.parametrize("streams", [1, 16])
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+def test_soak(disturbance: str, streams: int, turn: int, start: Start, tmp_path: Path) -> None:
+    delay_s = 2.0 if disturbance == "agent killed before" else 0.0
+    period_s = LONG_PERIOD_S if "join" in disturbance else PERIOD_S
+    application = begin(start, tmp_path, streams, 12, period_s, delay_s)
+    DISTURBANCES[disturbance](application)
+    check(application)

@@ -1,0 +1,193 @@
+"""Applications beside which the analysis is killed, stopped and slowed down.
+
+TAU cannot be installed here: a stand-in for `tau_exec` obeys the settings that `chimbuko run` makes, and
+writes as TAU does, from the thread that computes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.integration.conftest import STAND_IN, Run, Start
+
+EXIT_CODE = 5
+LONGEST_STEP_S = 3.0
+"""A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
+AGENT = "chimbuko.ad.service"
+STORE = "chimbuko.provenance.service"
+BROKER = "valkey-server"
+SERVER = "chimbuko.pserver.service"
+
+
+@dataclass(frozen=True)
+class Application:
+    """Some processes under the stand-in, with a run around them; each writes one stream."""
+
+    run: Run
+    reports: list[Path]
+    """Where each says, at its end, what it measured."""
+
+    def measured(self) -> list[dict[str, Any]]:
+        """What its processes measured; waits for the end of all."""
+        assert self.run.end() == EXIT_CODE, self.run.output
+        return [json.loads(report.read_text()) for report in self.reports]
+
+    @property
+    def readers(self) -> list[int]:
+        """Processes of the streams: what the fork server has forked."""
+        return self.run.processes("chimbuko.ad.forkserver")[1:]
+
+    @property
+    def agent_processes(self) -> list[int]:
+        """The agent, the fork server and the readers."""
+        return self.run.processes(AGENT) + self.run.processes("chimbuko.ad.forkserver")
+
+    @property
+    def steps(self) -> list[int]:
+        """Steps of each stream that are in the store."""
+        return [stream.steps for stream in self.run.health_so_far]
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait for a condition by asking for it."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline and self.run.process.poll() is None, self.run.output
+            time.sleep(0.05)
+
+    def wait_for_steps(self) -> None:
+        """Wait until the store gets steps of all streams: then all readers have joined theirs."""
+        before = dict(enumerate(self.steps))
+
+        def have_grown() -> bool:
+            steps = self.steps
+            return len(steps) == len(self.reports) and all(n > before.get(i, 0) for i, n in enumerate(steps))
+
+        self.wait_until(have_grown)
+
+
+def begin(
+    start: Start,
+    folder: Path,
+    streams: int,
+    seconds: float,
+    period_s: float = 0.2,
+    delay_s: float = 0.0,
+    environment: dict[str, str] | None = None,
+) -> Application:
+    """Start an application of ``streams`` processes, ``delay_s`` after the analysis."""
+    reports = [folder / f"report-{rank}.json" for rank in range(streams)]
+    command = shlex.join([*map(str, STAND_IN), "-T", "mpi,pthread", "-adios2_trace", "sh", "-c"])
+    program = shlex.quote(f"sleep {seconds}; exit {EXIT_CODE}")
+    script = f"sleep {delay_s};"
+    for rank, report in enumerate(reports):
+        script += (
+            f" PMI_RANK={rank} STAND_IN_REPORT={shlex.quote(str(report))} {command} {program} & p{rank}=$!;"
+        )
+    script += "".join(f" wait $p{rank} || code=$?;" for rank in range(streams)) + " exit $code"
+    arguments = ["--period", str(period_s), "--no-dashboard", "--", "sh", "-c", script]
+    return Application(start(*arguments, environment=environment), reports)
+
+
+def check(application: Application) -> None:
+    """All processes ended in their time with all steps written, and what was not seen of them is counted."""
+    measured = application.measured()
+    for process in measured:
+        assert max(process["step_s"]) < LONGEST_STEP_S
+    health = {stream.rank: stream for stream in application.run.health}
+    for rank, process in enumerate(measured):
+        stream = health.get(rank)
+        if stream is not None and stream.state == "ended":
+            assert stream.steps + stream.gap_steps == process["steps"], application.run.output
+        else:
+            assert stream is None or stream.steps + stream.gap_steps <= process["steps"]
+            assert stream is None or f"0:{rank}" in application.run.output
+    assert application.run.processes("chimbuko") == []
+
+
+def kill_readers(application: Application) -> None:
+    """One after the other, but none while it joins its stream: that no application survives."""
+    for turn in range(3):
+        application.wait_for_steps()
+        victims = application.readers
+        os.kill(victims[turn % len(victims)], signal.SIGKILL)
+
+
+def stop_reader(application: Application) -> None:
+    """The analysis itself has to notice, and to replace it."""
+    application.wait_for_steps()
+    victim = application.readers[0]
+    os.kill(victim, signal.SIGSTOP)
+    application.wait_until(lambda: bool(application.readers) and victim not in application.readers)
+
+
+def slow_readers(application: Application, seconds: float = 2.0) -> None:
+    """They rest half of the time, but never so long that they count as stuck."""
+    application.wait_for_steps()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        _stop_for(application.readers, 0.3)
+        time.sleep(0.3)
+
+
+def stop_agent(application: Application, seconds: float = 3.0) -> None:
+    """All of it: nobody replaces its readers."""
+    application.wait_for_steps()
+    _stop_for(application.agent_processes, seconds)
+
+
+def kill(module: str) -> Callable[[Application], None]:
+    """Kill one of the services, once the store gets steps."""
+
+    def disturb(application: Application) -> None:
+        application.wait_for_steps()
+        before = application.run.output.count("ended early")
+        os.kill(application.run.processes(module)[0], signal.SIGKILL)
+        application.wait_until(lambda: application.run.output.count("ended early") > before)
+
+    return disturb
+
+
+def kill_agent_before(application: Application) -> None:
+    """Before it has streams; it has begun only when all services were there."""
+    application.wait_until(lambda: bool(application.run.processes("sleep")))
+    os.kill(application.run.processes(AGENT)[0], signal.SIGKILL)
+
+
+def kill_agent_while_readers_join(application: Application) -> None:
+    """Readers wait to be let in until the next step; they outlive their agent for so long."""
+    application.wait_until(lambda: len(application.readers) == len(application.reports))
+    os.kill(application.run.processes(AGENT)[0], signal.SIGKILL)
+
+
+def stop_joining_readers(application: Application) -> None:
+    """The analysis has to make them go on, or the application would wait."""
+    application.wait_until(lambda: len(application.readers) == len(application.reports))
+    for pid in application.readers:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def kill_agent_after(application: Application) -> None:
+    """When the application has ended, and the analysis has not."""
+    application.wait_for_steps()
+    application.wait_until(lambda: all(report.exists() for report in application.reports))
+    for pid in application.run.processes(AGENT)[:1]:
+        # It may be through by now.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _stop_for(processes: list[int], seconds: float) -> None:
+    for sign, pause_s in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, sign)
+        time.sleep(pause_s)
