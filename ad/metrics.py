@@ -33,13 +33,15 @@ class Metrics:
         self._counters = np.empty(0, np.int32)
         self._slots = np.empty(0, np.int32)
         self._gap_steps = 0
-        self._numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
+        self._numbers = np.empty(0, np.int32)
         self._series = kernels.Series(np.zeros(1, np.int64), *(np.empty(0, np.uint64) for _ in range(2)))
         self._threads = _no_totals()
         self._open = _no_totals()
 
     def add(self, counter: int) -> None:
         """Take a counter for a metric from now on, unless there are too many."""
+        if not len(self._counters):
+            self._numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
         if len(self._counters) < MAX_METRICS:
             slots = np.full(max(len(self._slots), counter + 1), NONE, np.int32)
             slots[: len(self._slots)] = self._slots
