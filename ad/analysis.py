@@ -82,6 +82,7 @@ class StreamAnalysis:
             self._model_version,
             self._counters.node_state,
             self._launches.is_gpu,
+            self._counters.owners,
         )
         records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
         records = self._launches.complete(records)

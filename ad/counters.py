@@ -45,6 +45,8 @@ class Counters:
         self._places = np.empty(0, np.int32)
         self._watched = 0
         self._metrics = Metrics(rank)
+        self.owners = np.empty(0, np.int32)
+        """i4[counters]: the call that each value of the step belongs to; NONE for none, and for metrics."""
 
     @property
     def node_state(self) -> Table:
@@ -66,7 +68,7 @@ class Counters:
         )
         if is_undecided:
             self._recognise(step, names)
-        self._metrics.read(step.counters, stacks)
+        self.owners = self._metrics.read(step.counters, stacks)
 
     def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
         """Metrics of the calls in these rows, which ended in the step; once per step."""

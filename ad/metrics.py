@@ -49,10 +49,10 @@ class Metrics:
             self._slots = slots
             self._counters = np.append(self._counters, np.int32(counter))
 
-    def read(self, counters: UInt64Array, stacks: CallStacks) -> None:
-        """Take in a step's rows of metrics, which the step's calls then lose as counters."""
+    def read(self, counters: UInt64Array, stacks: CallStacks) -> Int32Array:
+        """Take in a step's rows of metrics; returns the calls of all other values, and NONE for these."""
         if not len(self._counters):
-            return
+            return stacks.counter_calls
         threads = stacks.thread_count
         self._numbers[stacks.threads["id"][:threads]] = np.arange(threads, dtype=np.int32)
         self._threads = _with_room(self._threads, threads)
@@ -68,15 +68,17 @@ class Metrics:
         if len(self._series.starts) != threads * len(self._counters) + 1:
             starts = np.zeros(threads * len(self._counters) + 1, np.int64)
             self._series = self._series._replace(starts=starts)
+        owners = stacks.counter_calls.copy()
         kernels.sort_series(
             counters,
             self._rank,
             self._slots,
             len(self._counters),
             self._numbers,
-            stacks.counter_calls,
+            owners,
             self._series,
         )
+        return owners
 
     def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
         """What each metric rose by in these calls, which ended in the step."""

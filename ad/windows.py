@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.additions import CallLaunches, CallMetrics, table
+from chimbuko.ad.additions import CallLaunches, CallMetrics, Int32Array, table
 from chimbuko.ad.kernels import held
 from chimbuko.ad.kernels import windows as kernels
 from chimbuko.ad.kernels.held import MAX_COUNTERS, Here
@@ -38,6 +38,8 @@ class StepFacts:
     """``COUNTER`` rows: last value of each watched counter."""
     is_gpu: npt.NDArray[np.uint8]
     """u1[threads]"""
+    counter_owners: Int32Array
+    """i4[counters]: the call that each counter value is listed with, or NONE."""
 
 
 class Windows:
@@ -77,7 +79,7 @@ class Windows:
             about,
             tables.out,
             stacks.message_calls,
-            stacks.counter_calls,
+            facts.counter_owners,
         ):
             tables.enlarge()
         tables.swap()
@@ -85,7 +87,7 @@ class Windows:
 
     def finish(self) -> PackedRecords:
         """Final revisions of all records whose window did not fill; for the end of the stream."""
-        facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8))
+        facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8), np.empty(0, np.int32))
         tables = self._tables
         kernels.put_out(tables.places, tables.pool, tables.out, self._about(facts), True)
         return self._packed()

@@ -132,7 +132,7 @@ def sort_series(
     owners: Int32Array,
     series: Series,
 ) -> None:
-    """Sort the rows of metrics by series, and take them away from the calls that they were attached to.
+    """Sort the rows of metrics by series, and take them away from their ``owners``.
 
     Parameters
     ----------

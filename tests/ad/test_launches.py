@@ -42,7 +42,7 @@ def run(trace: GpuTrace, launches: Launches, config: AnalysisConfig = CONFIG) ->
         stacks.build(step, known)
         selection = selection_of(stacks)
         found = launches.of_calls(step, known, stacks, selection)
-        facts = StepFacts(step.step, (0, 0), 0, table(COUNTER, 0), launches.is_gpu)
+        facts = StepFacts(step.step, (0, 0), 0, table(COUNTER, 0), launches.is_gpu, stacks.counter_calls)
         metrics = NO_METRICS
         made = windows.step(step, known, stacks, facts, selection, metrics, found)
         records += [(step.step, record) for record in unpacked(launches.complete(made))]

@@ -55,7 +55,7 @@ def measured(steps: list[TraceStep], names: StreamNames) -> tuple[Rises, Counter
         assert metrics.counts.sum() == len(metrics.rows)
         for value in metrics.rows:
             found.setdefault((int(value.step), int(value.row)), {})[int(value.counter)] = int(value.value)
-        attached.append(step.counters[stacks.counter_calls != NONE, 3].tolist())
+        attached.append(step.counters[counters.owners != NONE, 3].tolist())
     return found, counters, attached
 
 

@@ -58,7 +58,9 @@ class StreamWindows:
         stacks = self.stacks
         stacks.build(step, self._names)
         no_gpu = np.zeros(len(stacks.threads), np.uint8)
-        facts = StepFacts(step.step, step.interval_us() or (0, 0), 0, table(COUNTER, 0), no_gpu)
+        facts = StepFacts(
+            step.step, step.interval_us() or (0, 0), 0, table(COUNTER, 0), no_gpu, stacks.counter_calls
+        )
         selection = selection_of(stacks)
         return unpacked(
             self.windows.step(step, self._names, stacks, facts, selection, NO_METRICS, NO_LAUNCHES)

@@ -57,14 +57,19 @@ def real_stream() -> Stream:
 
 
 def made_stream(chance: np.random.Generator) -> Stream:
-    """Calls on some threads that begin and end at random, with their names or without."""
+    """Calls on some threads that begin and end at random, with names, metrics and GPUs or without."""
     threads, timers = int(chance.integers(1, 12)), int(chance.integers(1, 40))
     named = {
         timer: f"{'MPI_' if timer % 3 == 0 else ''}f{timer}"
         for timer in range(timers)
         if chance.random() < 0.9
     }
-    names = StreamNames(timers=named, counters={0: "TIME", 1: "monitoring: load", 2: "Correlation ID"})
+    names = StreamNames(
+        timers=named,
+        counters={0: "TIME", 1: "monitoring: load", 2: "Correlation ID", 3: "CPU_TIME"},
+        metadata={(0, thread, "CUDA Stream"): "1" for thread in range(threads) if chance.random() < 0.2},
+    )
+    has_metric = chance.random() < 0.5
     stream = Stream([], list(range(int(chance.integers(1, 8)))), [])
     stacks: dict[int, list[int]] = {thread: [] for thread in range(threads)}
     time_us = 1_000_000
@@ -79,6 +84,8 @@ def made_stream(chance: np.random.Generator) -> Stream:
                 rows[2].append([0, 0, thread, int(chance.integers(3)), int(chance.integers(9)), time_us])
             elif kind < 0.6 and stacks[thread]:
                 rows[0].append([0, 0, thread, 1, stacks[thread].pop(), time_us])
+                if has_metric:
+                    rows[2].append([0, 0, thread, 3, time_us // 2, time_us])
             else:
                 stacks[thread].append(int(chance.integers(timers)))
                 rows[0].append([0, 0, thread, 0, stacks[thread][-1], time_us])
