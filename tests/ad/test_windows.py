@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.additions import NO_LAUNCHES, NO_METRICS, table
+from chimbuko.ad.kernels.windows import MAX_FRAMES
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.windows import StepFacts, Windows
@@ -196,3 +197,14 @@ def test_memory_does_not_grow_with_the_stream() -> None:
         windows = stream.windows
         held.append((windows.held_calls, windows.held_records))
     assert max(held[20:]) <= max(held[:20])
+
+
+def test_of_a_stack_that_runs_away_the_innermost_calls_are_kept() -> None:
+    depth = MAX_FRAMES + 500
+    rows = [[0, RANK, 0, 0, 1, START_US + level] for level in range(depth)]
+    rows += [[0, RANK, 0, 1, 1, START_US + 2 * depth]] * 3
+    records = [record for _, record in run_windows(made(rows, 0).steps(), AnalysisConfig(window_calls=1))]
+    assert {len(record.call_stack) for record in records} == {MAX_FRAMES}
+    for record in records:
+        assert record.call_stack[0].id == record.id
+        assert record.call_stack[-1].entry_us == record.entry_us - MAX_FRAMES + 1
