@@ -142,7 +142,8 @@ for size in range(1, 200, 9):
     stacks[-1].build(step_of([(0, 0, size, 1000 + size) for _ in range(size)]), StreamNames())
 told.tell(stacks[0], count_of(1, 1, 1))
 print("ready", flush=True)
-while True:
+parent = os.getppid()
+while os.getppid() == parent:
     for one in stacks:
         told.tell(one, count_of(one.count, one.count, one.count))
         time.sleep(0.002)  # Streams write now and then; one that always does cannot be read.
