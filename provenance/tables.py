@@ -65,8 +65,13 @@ def _key(name: str) -> Column[int]:
 
 
 def _keyed(name: str, *columns: Column[Any]) -> Table:
-    """A table whose rows stand in the order of their key, and not once more in an index."""
+    """A table of short rows that stand in the order of their key, and not once more in an index."""
     return Table(name, SCHEMA, _key("run"), *columns, sqlite_with_rowid=False)
+
+
+def _indexed(name: str, *columns: Column[Any]) -> Table:
+    """A table of rows that may be long: in order of their key SQLite would give each a page of its own."""
+    return Table(name, SCHEMA, _key("run"), *columns)
 
 
 RUNS = Table(
@@ -92,10 +97,10 @@ RUNS = Table(
 
 PROGRAMS = _keyed("programs", _key("program"), _text("name"))
 
-FUNCTIONS = _keyed("functions", _key("number"), _small("program"), _text("name"))
+FUNCTIONS = _indexed("functions", _key("number"), _small("program"), _text("name"))
 """Functions of a run, numbered from 0; each stands here once."""
 
-TEXTS = _keyed("texts", _key("number"), _text("text"))
+TEXTS = _indexed("texts", _key("number"), _text("text"))
 """Texts that a run repeats, numbered from 0: names of counters, keys and values of metadata."""
 
 CALLS = Table(
@@ -158,10 +163,10 @@ STEPS = _keyed(
 )
 """``StepCount``."""
 
-NODE_STATES = _keyed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
+NODE_STATES = _indexed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
 """Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
 
-MODELS = _keyed("models", _key("function"), Column("version", BigInteger, primary_key=True), _blob("model"))
+MODELS = _indexed("models", _key("function"), Column("version", BigInteger, primary_key=True), _blob("model"))
 """``FunctionModel``: the row of the detector's table, compressed with zlib."""
 
 STREAM_HEALTH = _keyed(

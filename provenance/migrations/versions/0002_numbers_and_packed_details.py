@@ -222,15 +222,15 @@ def make_tables() -> None:
     )
     make_calls()
     make_keyed("programs", integers("program"), texts("name"))
-    make_keyed("functions", integers("number"), [*integers("program"), *texts("name")])
-    make_keyed("texts", integers("number"), texts("text"))
+    make_indexed("functions", integers("number"), [*integers("program"), *texts("name")])
+    make_indexed("texts", integers("number"), texts("text"))
     make_keyed(
         "steps",
         integers("program", "rank", "step"),
         [*big_integers("start_us", "end_us", "calls", "anomalies"), *reals("severity_us")],
     )
-    make_keyed("node_states", integers("program", "rank", "step"), blobs("counters"))
-    make_keyed("models", [*integers("function"), *big_integers("version")], blobs("model"))
+    make_indexed("node_states", integers("program", "rank", "step"), blobs("counters"))
+    make_indexed("models", [*integers("function"), *big_integers("version")], blobs("model"))
     make_keyed(
         "stream_health",
         integers("program", "rank"),
@@ -281,13 +281,17 @@ def make_calls() -> None:
 
 
 def make_keyed(name: str, key: list[sa.Column[Any]], others: list[sa.Column[Any]]) -> None:
+    make_indexed(name, key, others, sqlite_with_rowid=False)
+
+
+def make_indexed(name: str, key: list[sa.Column[Any]], others: list[sa.Column[Any]], **options: bool) -> None:
     key = [*integers("run"), *key]
     op.create_table(
         name,
         *key,
         *others,
         sa.PrimaryKeyConstraint(*(column.name for column in key), name=f"pk_{name}"),
-        sqlite_with_rowid=False,
+        **options,
     )
 
 
