@@ -98,7 +98,7 @@ class Links(NamedTuple):
     """i4[threads]: the first call entered on the thread in this step, or NONE."""
     last: Int32Array
     first_message: Int32Array
-    """i4[calls]: the call's first message in this step, or NONE."""
+    """i4[held]: a call's first message in this step, by its new number, or NONE."""
     next_message: Int32Array
     messages_left: Int32Array
     """i4[messages]: how many messages of the same call there are from this one on."""
@@ -118,6 +118,7 @@ def link_calls(
     calls: Table,
     carried: int,
     total: int,
+    threads: int,
     previous: Int32Array,
     following: Int32Array,
     first: Int32Array,
@@ -126,6 +127,17 @@ def link_calls(
     """Chain the calls that were entered in the step, thread by thread, in order of entry."""
     first[:] = NONE
     last[:] = NONE
+    if threads == 1 and total > carried:
+        # Nothing of the calls has to be read, and in slices the loop is one of vectors: 2 µs instead of 70.
+        behind, ahead = previous[carried:total], following[carried:total]
+        for at in range(total - carried):
+            behind[at] = carried + at - 1
+            ahead[at] = carried + at + 1
+        behind[0] = NONE
+        ahead[-1] = NONE
+        first[0] = carried
+        last[0] = total - 1
+        return
     for row in range(carried, total):
         thread = calls[row].thread
         before = last[thread]
@@ -160,19 +172,20 @@ def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
 
 
 @njit(cache=True, nogil=True)
-def chain_points(
-    owners: Int32Array, total: int, first: Int32Array, after: Int32Array, left: Int32Array
+def _chain_points(
+    owners: Int32Array, of_rows: Int32Array, held: int, first: Int32Array, after: Int32Array, left: Int32Array
 ) -> None:
-    """Chain the messages or counters of each call; ``owners`` i4[points] names the call of each, or NONE."""
-    first[:total] = NONE
+    """Chain the messages or counters of held calls; ``owners`` i4[points] has the call of each, or NONE."""
+    first[:held] = NONE
     for point in range(len(owners) - 1, -1, -1):
-        call = owners[point]
-        if call == NONE:
+        row = owners[point]
+        number = of_rows[row] if row != NONE else NONE
+        if number == NONE:
             continue
-        behind = first[call]
+        behind = first[number]
         after[point] = behind
         left[point] = left[behind] + 1 if behind != NONE else 1
-        first[call] = point
+        first[number] = point
 
 
 @njit(cache=True, nogil=True)
@@ -219,11 +232,20 @@ def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
 
 @njit(cache=True, nogil=True)
 def hold_calls(
-    pool: Pool, later: Pool, here: Here, links: Links, own: Int32Array, most_messages: int, most_counters: int
+    pool: Pool,
+    later: Pool,
+    here: Here,
+    links: Links,
+    own: Int32Array,
+    message_owners: Int32Array,
+    counter_owners: Int32Array,
+    most_messages: int,
+    most_counters: int,
 ) -> None:
     """Fill ``later`` with the calls that were numbered, from the step and from ``pool``.
 
-    ``own`` i4[carried] has the references under which the carried calls are held in ``pool``.
+    ``own`` i4[carried] has the references under which the carried calls are held in ``pool``;
+    ``message_owners``, ``counter_owners`` the call of each message and counter, or NONE.
     """
     calls, is_anomaly, carried = here.calls, links.is_anomaly, here.carried
     sources, of_rows = links.sources, links.of_rows
@@ -238,7 +260,6 @@ def hold_calls(
         link.counters_seen = 0
         held = ~reference
         if reference >= 0:
-            of_rows[reference] = NONE
             held = ~own[reference] if reference < carried else NONE
             fill_member(new_members[number], calls, reference, is_anomaly[reference])
         else:
@@ -250,16 +271,20 @@ def hold_calls(
             link.counters = old_links[held].counters
             link.first_message = old_links[held].first_message
             link.first_counter = old_links[held].first_counter
-    _hold_messages(pool, later, here, links, most_messages)
-    _hold_counters(pool, later, here, links, most_counters)
+    _hold_messages(pool, later, here, links, message_owners, most_messages)
+    _hold_counters(pool, later, here, links, counter_owners, most_counters)
+    for number in range(later.sizes[MEMBERS]):
+        if sources[number] >= 0:
+            of_rows[sources[number]] = NONE
 
 
 @njit(cache=True, nogil=True)
-def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, most: int) -> None:
+def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
     """Copy the messages that are held already, and add those of the step up to ``most`` per call."""
     calls, comms, send_type = here.calls, here.comms, here.send_type
     sources, first, after, left = links.sources, links.first_message, links.next_message, links.messages_left
     old, new, held = pool.messages, later.messages, later.links
+    _chain_points(owners, links.of_rows, later.sizes[MEMBERS], first, after, left)
     count = 0
     for number in range(later.sizes[MEMBERS]):
         link = held[number]
@@ -269,7 +294,7 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, most: int)
             count += 1
         link.first_message = begin
         row = sources[number]
-        point = first[row] if row >= 0 else NONE
+        point = first[number]
         if point != NONE:
             link.messages_seen += left[point]
         while point != NONE and count < begin + most:
@@ -288,11 +313,12 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, most: int)
 
 
 @njit(cache=True, nogil=True)
-def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, most: int) -> None:
+def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
     """As ``_hold_messages``."""
     calls, counters = here.calls, here.counters
     sources, first, after, left = links.sources, links.first_counter, links.next_counter, links.counters_left
     old, new, held = pool.counters, later.counters, later.links
+    _chain_points(owners, links.of_rows, later.sizes[MEMBERS], first, after, left)
     count = 0
     for number in range(later.sizes[MEMBERS]):
         link = held[number]
@@ -302,7 +328,7 @@ def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, most: int)
             count += 1
         link.first_counter = begin
         row = sources[number]
-        point = first[row] if row >= 0 else NONE
+        point = first[number]
         if point != NONE:
             link.counters_seen += left[point]
         while point != NONE and count < begin + most:

@@ -27,7 +27,6 @@ from chimbuko.ad.kernels.held import (
     Pool,
     Sizes,
     UInt8Array,
-    chain_points,
     hold_calls,
     link_calls,
     number_references,
@@ -547,9 +546,16 @@ def make_records(
         return False
     previous, following, is_anomaly = links.previous, links.following, links.is_anomaly
     sizes = places.sizes
-    link_calls(here.calls, here.carried, here.total, previous, following, links.first, links.last)
-    chain_points(message_owners, here.total, links.first_message, links.next_message, links.messages_left)
-    chain_points(counter_owners, here.total, links.first_counter, links.next_counter, links.counters_left)
+    link_calls(
+        here.calls,
+        here.carried,
+        here.total,
+        here.thread_count,
+        previous,
+        following,
+        links.first,
+        links.last,
+    )
     for at in range(len(chosen.rows)):
         is_anomaly[chosen.rows[at]] = chosen.is_anomaly[at]
     # The calls carried over, under the references by which they are held.
@@ -565,7 +571,17 @@ def make_records(
     number_references(places.around[: sizes[RECORDS]].ravel(), pool.links, links, later.sizes)
     number_references(places.frames[: sizes[FRAMES]], pool.links, links, later.sizes)
     number_references(places.recent[: here.thread_count].ravel(), pool.links, links, later.sizes)
-    hold_calls(pool, later, here, links, own, about.max_messages, about.max_counters)
+    hold_calls(
+        pool,
+        later,
+        here,
+        links,
+        own,
+        message_owners,
+        counter_owners,
+        about.max_messages,
+        about.max_counters,
+    )
     for at in range(sizes[OPEN]):
         later.links[~places.open_around[at, places.open_around.shape[1] // 2]].row = at
     for at in range(len(chosen.rows)):
