@@ -11,6 +11,7 @@ from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.launches import Launches
 from chimbuko.ad.opencalls import Reports
 from chimbuko.ad.report import ReportedCalls
+from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.windows import StepFacts, Windows
@@ -69,8 +70,9 @@ class StreamAnalysis:
         stacks = self._stacks
         stacks.build(step, names)
         self._counters.read(step, names, stacks)
-        completed, selection = self._detection.step(stacks, names)
-        selection = self._reported.complete(selection, stacks)
+        completed, judged = self._detection.step(stacks, names)
+        is_recorded = self._config.records_step(step.step)
+        selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = stacks.interval_us or (end_us, end_us)
@@ -86,8 +88,9 @@ class StreamAnalysis:
         )
         records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
         records = self._launches.complete(records)
-        anomalies = int(selection.is_anomaly.sum())
-        severity_us = float(selection.severity_us[selection.is_anomaly].sum())
+        counted = selection if is_recorded else judged
+        anomalies = int(counted.is_anomaly.sum())
+        severity_us = float(counted.severity_us[counted.is_anomaly].sum())
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes

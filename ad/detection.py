@@ -88,7 +88,8 @@ class Detection:
 
     def _runtimes_us(self, calls: Rows) -> Float64Array:
         inclusive_us = calls["exit"] - calls["entry"]
-        return (inclusive_us if self._use_inclusive else inclusive_us - calls["child_us"]).astype(np.float64)
+        judged_us = inclusive_us if self._use_inclusive else inclusive_us - calls["child_us"]
+        return np.asarray(judged_us, np.float64)
 
     def _note_names(self, timers: int, names: StreamNames) -> None:
         self.limits.reserve(timers)

@@ -87,7 +87,8 @@ class FunctionLimits:
         """Of which of ``timers`` a call of the step may be abnormal; ``extremes`` as for ``due``."""
         edges_us = self.edges_us[timers]
         is_inside = (extremes[:, 0] >= edges_us[:, 0]) & (extremes[:, 1] < edges_us[:, 1])
-        return ~is_inside & (self.is_judged[timers] != 0)
+        may_be: npt.NDArray[np.bool_] = ~is_inside & (self.is_judged[timers] != 0)
+        return may_be
 
     def update(self, timers: npt.NDArray[np.int64], seen: Float64Array, table: Float64Array) -> None:
         """Work out the limits of ``timers`` from their rows f8[n, width] of what is known."""

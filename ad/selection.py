@@ -25,3 +25,9 @@ class Selection:
     spread_us: Float64Array
     seen: Float64Array
     """Calls of the function known when it was judged."""
+
+    @classmethod
+    def none(cls) -> Selection:
+        """No call."""
+        nothing = np.empty(0)
+        return cls(np.empty(0, np.int32), np.empty(0, np.bool_), nothing, nothing, nothing, nothing, nothing)

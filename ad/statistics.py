@@ -95,7 +95,8 @@ class StreamStatistics:
         for learned in self._handed_out.values():
             rows, at = _common(timers, learned.timers)
             seen[rows] += learned.table[at, self._count_at]
-        return seen + self._own[timers, self._count_at]
+        seen += self._own[timers, self._count_at]
+        return seen
 
     def known(self, timers: Timers) -> Float64Array:
         """All that is known of ``timers``, ascending and each once: f8[n, width]."""

@@ -106,7 +106,8 @@ class Watch:
         """Report the calls that have become overdue, and again those that have become so much more."""
         before = self._reported.pop(stream.key, {})
         first_us = int(opened.calls.entry_us.min(initial=opened.newest_us))
-        if opened.newest_us - first_us + silence_us < LEAST_US:
+        is_long = opened.newest_us - first_us + silence_us >= LEAST_US
+        if not is_long or not self._config.records_step(opened.step):
             return
         stream.learn_names()
         known = self._known(stream, opened)

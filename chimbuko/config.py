@@ -47,3 +47,7 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Per stream: beyond this the spool keeps the highest severities and counts the rest."""
     recorder_bytes: int = 4 << 20
     """Per stream: size of the flight recorder, which holds the newest raw rows; 0 for none."""
+
+    def records_step(self, step: int) -> bool:
+        """Whether records are made of calls that ended in this step."""
+        return self.record_from_step <= step and (self.record_to_step is None or step <= self.record_to_step)

@@ -62,6 +62,11 @@ class RunDirectory:
         return f"sqlite:///{self.store_path}"
 
     @property
+    def model_path(self) -> Path:
+        """What the run learned of its functions; written at its end."""
+        return self.path / "model.msgpack"
+
+    @property
     def logs(self) -> Path:
         """One log per process of ours."""
         return self.path / "logs"

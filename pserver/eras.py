@@ -38,6 +38,11 @@ class Eras:
         self._reserve(int(rows.max(initial=-1)) + 1)
         np.add.at(self._era, rows, counts)
 
+    def begin_with(self, row: int, counts: Float64Array) -> None:
+        """Calls f8[BUCKETS] of a function that are known from before: its oldest."""
+        self._reserve(row + 1)
+        self._older[row] += counts
+
     def remembered(self, rows: Int64Array) -> Float64Array:
         """What the functions ``rows`` are judged by, f8[n, BUCKETS]."""
         return self._era[rows] + self._newer[rows] + self._older[rows]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
+from typing import cast
 
 import msgspec
 import redis
 
 from chimbuko.broker import broker_from_environment, read_stream
-from chimbuko.config import DETECTORS
+from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
-from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, Delta
+from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, PROGRAMS, Delta
+from chimbuko.model import Model, load_model, save_model
 from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.pserver.state import ServerState
 from chimbuko.tables import schema_of
@@ -55,11 +58,13 @@ class Server:
     def _serve_once(self) -> bool:
         """Merge what has come; True if nothing had."""
         entries = read_stream(self._broker, DELTAS, self._read_to, READ_COUNT, READ_BLOCK_MS)
+        # Programs have their numbers before their first delta is sent.
+        programs = cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS))
+        self._state.name_programs({int(number): name.decode() for name, number in programs.items()})
         for entry, payload in entries:
             self._state.apply(_deltas.decode(payload))
             self._read_to = entry
-        if entries:
-            self._publish_model()
+        self._publish_model()
         if time.monotonic() - self._framed_at >= FRAME_PERIOD_S:
             self._framed_at = time.monotonic()
             self._publish_frame(is_last=False)
@@ -67,12 +72,13 @@ class Server:
 
     def _publish_model(self) -> None:
         update = self._state.model_update()
+        if update is None:
+            return
         with self._broker.pipeline() as pipeline:
-            if update is not None:
-                pipeline.set(MODEL, _encoder.encode(self._state.model()))
-                pipeline.xadd(
-                    MODEL_UPDATES, {PAYLOAD: _encoder.encode(update)}, maxlen=KEPT_UPDATES, approximate=True
-                )
+            pipeline.set(MODEL, _encoder.encode(self._state.model()))
+            pipeline.xadd(
+                MODEL_UPDATES, {PAYLOAD: _encoder.encode(update)}, maxlen=KEPT_UPDATES, approximate=True
+            )
             pipeline.xtrim(DELTAS, minid=self._read_to, approximate=False)
             pipeline.execute()
 
@@ -87,16 +93,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--lockstep-streams", type=int, default=0)
     parser.add_argument("--detector", choices=DETECTORS, default=DETECTORS[0])
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
+    parser.add_argument("--load-model", type=Path)
+    parser.add_argument("--freeze", action="store_true")
+    parser.add_argument("--save-model", type=Path, action="append", default=[])
     options = parser.parse_args()
     try:
-        state = ServerState(options.lockstep_streams, schema_of(options.detector))
+        config = AnalysisConfig(detector=options.detector, metric=options.metric)
+        base = load_model(options.load_model, config) if options.load_model else None
+        schema = schema_of(options.detector)
+        state = ServerState(options.lockstep_streams, schema, base, options.freeze)
         server = Server(broker_from_environment(), state)
+        should_stop = StopSignal()
+        say_ready(service="pserver")
+        server.run(should_stop)
+        for path in options.save_model:
+            save_model(path, Model(options.detector, options.metric, *state.learned()))
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)
-    should_stop = StopSignal()
-    say_ready(service="pserver")
-    server.run(should_stop)
 
 
 if __name__ == "__main__":

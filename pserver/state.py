@@ -5,6 +5,7 @@ A pure core: deltas in, model updates and frames out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ from chimbuko.messages import (
     ModelUpdate,
     RankStatistics,
 )
+from chimbuko.model import Model
 from chimbuko.moments import Float64Array, Moments
 from chimbuko.pserver.eras import Eras
 from chimbuko.records import StepCount, StreamHealth
@@ -70,11 +72,25 @@ class ServerState:
     lockstep_streams
         Number of streams that advance together by epochs; 0 where they do not wait for each other.
         An epoch is closed when all of them have closed it.
+    base
+        What an earlier run has learned: part of the model, but not of this run's statistics.
+    is_frozen
+        The model is ``base`` and stays as it is.
     """
 
-    def __init__(self, lockstep_streams: int = 0, schema: TableSchema = PROFILE) -> None:
+    def __init__(
+        self,
+        lockstep_streams: int = 0,
+        schema: TableSchema = PROFILE,
+        base: Model | None = None,
+        is_frozen: bool = False,
+    ) -> None:
         self._schema = schema
         self._lockstep_streams = lockstep_streams
+        self._is_frozen = is_frozen
+        self._programs: dict[int, str] = {}
+        self._base = {} if base is None else dict(zip(base.functions, base.table, strict=True))
+        self._base_table = schema.empty(64)
         self._agents: dict[str, _Agent] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._names: list[FunctionName] = []
@@ -89,10 +105,24 @@ class ServerState:
         self._changes = _Changes()
         self._tick = 0
         self._eras = Eras()
+        self._calls_at = schema.slices["exclusive_us"].start
         forgotten = [column.name for column in schema.columns if column.is_forgotten]
         self._forgotten = schema.slices[forgotten[0]] if forgotten else None
         self._forgot_epoch = NO_EPOCH
         self._told_calls: dict[int, float] = {}
+
+    def name_programs(self, programs: Mapping[int, str]) -> None:
+        """Learn the names of programs by number: functions of the base are known from then on."""
+        for program, name in programs.items():
+            if program in self._programs:
+                continue
+            self._programs[program] = name
+            numbers = [
+                self._begin_with(program, function, row)
+                for (of, function), row in self._base.items()
+                if of == name
+            ]
+            self._changed.update(numbers)
 
     def apply(self, delta: Delta) -> bool:
         """Merge one delta; False if it was merged before."""
@@ -121,7 +151,7 @@ class ServerState:
 
     def model_update(self) -> ModelUpdate | None:
         """What changed since the last update, or None if there is nothing to tell yet."""
-        if not self._merged_now:
+        if not self._merged_now and not self._changed:
             return None
         self._version += 1
         self._end_epoch()
@@ -134,6 +164,17 @@ class ServerState:
     def model(self) -> ModelUpdate:
         """The whole model as of the last update."""
         return self._model(list(range(len(self._names))), self._names, set(self._agents))
+
+    def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
+        """Names of program and function, and the rows of the model; with what only the base knows."""
+        named = [name for name in self._names if name.program in self._programs]
+        rows = self._judged_by(np.array([name.number for name in named], np.int64))
+        known = {
+            (self._programs[name.program], name.name): row for name, row in zip(named, rows, strict=True)
+        }
+        known = self._base | known
+        table = np.array(list(known.values())).reshape(len(known), self._schema.width)
+        return list(known), table
 
     def frame(self, is_last: bool = False) -> Frame | None:
         """What changed since the last frame, or None if nothing did."""
@@ -166,10 +207,20 @@ class ServerState:
 
     def _judged_by(self, numbers: Int64Array) -> Float64Array:
         """The rows by which agents judge: without what is forgotten."""
+        if self._is_frozen:
+            return self._base_table[numbers]
         table = self._table[numbers]
+        self._schema.merge(table, np.arange(len(numbers)), self._base_table[numbers])
         if self._forgotten is not None:
             table[:, self._forgotten] = self._eras.remembered(numbers)
         return table
+
+    def _begin_with(self, program: int, function: str, row: Float64Array) -> int:
+        number = self._global_number(FunctionName(0, program, function))
+        self._base_table[number] = row
+        if self._forgotten is not None:
+            self._eras.begin_with(number, row[self._forgotten])
+        return number
 
     def _end_epoch(self) -> None:
         """Forget, once per epoch: in lockstep when all streams have closed it."""
@@ -183,8 +234,9 @@ class ServerState:
         """Models of those functions whose calls have grown by half since the last time."""
         models = []
         for number in sorted(functions if not is_last else range(len(self._names))):
-            calls = self._table[number, self._schema.slices["exclusive_us"].start]
-            if calls < MODEL_GROWTH * self._told_calls.get(number, 1) and not is_last:
+            own = self._table[number, self._calls_at]
+            calls = self._base_table[number, self._calls_at] + (0.0 if self._is_frozen else own)
+            if not own or (calls < MODEL_GROWTH * self._told_calls.get(number, 1) and not is_last):
                 continue
             self._told_calls[number] = calls
             name = self._names[number]
@@ -207,6 +259,7 @@ class ServerState:
             self._names.append(named)
             self._named_now.append(named)
             self._table = self._schema.grown(self._table, number + 1)
+            self._base_table = self._schema.grown(self._base_table, number + 1)
         return number
 
     def _merge_table(self, agent: _Agent, delta: Delta) -> None:

@@ -166,7 +166,7 @@ def _ln_at(fit: npt.NDArray[np.float64], share: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _bucket_at(edges: npt.NDArray[np.float64], ln_us: float) -> int:
-    return int(min(max(np.searchsorted(edges, ln_us, "right") - 1, 0), BUCKETS - 1))
+    return min(max(int(np.searchsorted(edges, ln_us, "right")) - 1, 0), BUCKETS - 1)
 
 
 @njit(cache=True, nogil=True)

@@ -59,6 +59,10 @@ class LaunchOptions:
     """Recorded streams to analyse; empty for a live run."""
     unreadable: list[str] = field(default_factory=list)
     """One line for each recorded stream that is left out."""
+    load_model: Path | None = None
+    """What an earlier run has learned, to begin with."""
+    save_model: Path | None = None
+    """Where a copy of the final model goes."""
 
 
 class Launcher:
@@ -213,9 +217,9 @@ class Launcher:
         self._note_broker()
         secret = {BROKER_VARIABLE: self._broker_url}
         logs = self.run.logs
-        learning = ["--lockstep-streams", str(self.options.lockstep_streams)]
-        learning += ["--detector", self.options.config.detector]
-        self._server = Service("pserver", "chimbuko.pserver.service", learning, secret, logs)
+        self._server = Service(
+            "pserver", "chimbuko.pserver.service", self._learning_arguments(), secret, logs
+        )
         self._writer = Service(
             "provenance",
             "chimbuko.provenance.service",
@@ -237,6 +241,20 @@ class Launcher:
             service.wait_ready()
         if self._dashboard is not None:
             self.dashboard_url = self._dashboard.wait_ready()["url"]
+
+    def _learning_arguments(self) -> list[str]:
+        """What the parameter server is told."""
+        options, config = self.options, self.options.config
+        words = ["--lockstep-streams", str(options.lockstep_streams)]
+        words += ["--detector", config.detector, "--metric", config.metric]
+        if options.load_model is not None:
+            words += ["--load-model", str(options.load_model)]
+        if config.is_frozen:
+            words.append("--freeze")
+        for path in (self.run.model_path, options.save_model):
+            if path is not None:
+                words += ["--save-model", str(path)]
+        return words
 
     def _claim_broker(self) -> None:
         """One run at a time uses a broker's database; the claim lapses if the run dies."""

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import click
+import msgspec
 
-from chimbuko.ad.detectors import make_detector
+from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
 from chimbuko.cli.launcher import LaunchOptions, check_agents
-from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.trace.apart import readable
@@ -39,11 +39,7 @@ from chimbuko.trace.tau import application_settings
 @click.option("--store", metavar="URL", help="Provenance in PostgreSQL; default SQLite in the run's folder.")
 @click.option("--broker", metavar="URL", help="Redis or Valkey by URL; default a private one.")
 @click.option("--agents", default=1, show_default=True, help="Agents that share the ranks of this node.")
-@click.option("--detector", type=click.Choice(DETECTORS), default=DETECTORS[0], show_default=True)
-@click.option("--threshold", type=float, help="Flag calls so many σ from ordinary; default 4.5 or 6.")
-@click.option("--metric", type=click.Choice(METRICS), default="exclusive", show_default=True)
-@click.option("--window", default=5, show_default=True, help="Calls kept before and after each anomaly.")
-@click.option("--period", default=1.0, show_default=True, help="Seconds between two steps of the trace.")
+@analysis_options
 @click.option("--port", default=0, help="Port of the dashboard; default any that is free.")
 @click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace.")
 @click.option("--keep", is_flag=True, help="Keep the dashboard after the end, until Ctrl-C.")
@@ -58,11 +54,7 @@ def command(
     store: str | None,
     broker: str | None,
     agents: int,
-    detector: str,
-    threshold: float | None,
-    metric: str,
-    window: int,
-    period: float,
+    analysis: AnalysisOptions,
     port: int,
     dashboard: bool | None,
     keep: bool,
@@ -83,21 +75,11 @@ def command(
     """
     if sum(map(bool, (trace, replay, command_line))) != 1:
         raise ConfigError("give one of: a COMMAND after '--', --trace PATTERN, --replay PATTERN")
-    if period <= 0 or window < 0:
-        raise ConfigError("--period must be positive and --window must not be negative")
     if lockstep and not replay:
         raise ConfigError("--lockstep goes with --replay: how many streams a live program has is not known")
     recorded, unreadable = readable(find_recorded(trace + replay)) if trace or replay else ([], [])
     check_agents(agents, recorded)
-    config = AnalysisConfig(
-        detector=detector,
-        threshold=threshold,
-        metric=metric,
-        window_calls=window,
-        period_us=round(period * 1e6),
-        lockstep=bool(trace) or lockstep,
-    )
-    make_detector(config)
+    config = msgspec.structs.replace(analysis.config, lockstep=bool(trace) or lockstep)
     options = LaunchOptions(
         config=config,
         agents=agents,
@@ -107,6 +89,8 @@ def command(
         has_dashboard=keep or (not trace if dashboard is None else dashboard),
         recorded=recorded if trace else [],
         unreadable=unreadable,
+        load_model=analysis.load_model,
+        save_model=analysis.save_model,
     )
     source = "trace" if trace else "replay"
     words = list(command_line) or [f"--{source}", *trace, *replay]

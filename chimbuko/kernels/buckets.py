@@ -32,7 +32,7 @@ def bucket_of(runtime_us: float) -> int:
     if runtime_us < 1.0:
         return 0
     bits = np.float64(runtime_us).view(np.int64)
-    return int(min((bits >> _MANTISSA_SHIFT) - _ONE + 1, BUCKETS - 1))
+    return min(int(bits >> _MANTISSA_SHIFT) - _ONE + 1, BUCKETS - 1)
 
 
 @njit(cache=True, nogil=True)

@@ -298,3 +298,24 @@ def test_a_record_has_metrics_the_state_of_the_node_and_its_launch() -> None:
     for record in (slow_launch, slow_kernel):
         assert [(value.counter, value.value) for value in record.node_state] == [("monitoring: load", 9)]
     assert {one.name for one in analysis.counter_statistics()} == {"CPU_TIME", "monitoring: load"}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "recorded"), [(0, None, [1, 2, 3]), (2, None, [2, 3]), (0, 2, [1, 2]), (2, 2, [2])]
+)
+def test_calls_are_recorded_of_the_wanted_steps_and_learned_and_counted_of_all(
+    first: int, last: int | None, recorded: list[int]
+) -> None:
+    analysis = make_analysis(threshold=6.0, record_from_step=first, record_to_step=last)
+    flagged, counted = set(), []
+    for number in range(4):
+        slow = [(1, 5000)] if number else []
+        result = analysis.analyse(
+            flat_step(number, [*[(1, 10 + call % 3) for call in range(100)], *slow]), NAMES
+        )
+        flagged |= {record.step for record in unpacked(result.records)}
+        counted.append(result.count.anomalies)
+    assert sorted(flagged) == recorded
+    assert counted == [0, 1, 1, 1]
+    assert analysis.health("ended").anomalies == 3
+    assert analysis.hand_out(0).table[0, PROFILE.slices["anomalies"].start] == 3
