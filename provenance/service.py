@@ -206,8 +206,9 @@ def main() -> None:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         broker = broker_from_environment()
         engine = open_for_writing(options.store)
-        warm_kernels()
         say_ready(service="provenance")
+        # Records wait in the broker, but nobody waits for this: it takes a third of a second.
+        warm_kernels()
         run_writer(broker, engine, options.run_id, should_stop)
         close(engine)
     except ChimbukoError as error:
