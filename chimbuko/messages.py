@@ -10,7 +10,6 @@ import msgspec
 from chimbuko.packed import PackedRecords
 from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
-from chimbuko.tables import PackedTable
 from chimbuko.trace.schema import StreamNames
 
 DELTAS = "chimbuko:deltas"
@@ -51,6 +50,18 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
     number: int
     program: int
     name: str
+
+
+class PackedTable(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a table as they are sent."""
+
+    rows: int
+    narrow: bytes
+    """f8[rows, ...]: columns of one value and moments."""
+    cells: bytes
+    """u4[n]: which numbers of the other columns are not 0, counted row by row."""
+    values: bytes
+    """f8[n]"""
 
 
 class Delta(msgspec.Struct, frozen=True, array_like=True):
@@ -136,6 +147,8 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
     exclusive_maximum_us: float
     inclusive_mean_us: float
     inclusive_maximum_us: float
+    drift: float = 1.0
+    """How many times as long its calls take now as at first; slow changes add up to it."""
 
 
 class FunctionModel(msgspec.Struct, frozen=True, array_like=True):

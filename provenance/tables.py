@@ -219,5 +219,6 @@ FUNCTION_STATISTICS = _keyed(
     _real("exclusive_maximum_us"),
     _real("inclusive_mean_us"),
     _real("inclusive_maximum_us"),
+    _real("drift"),
 )
 """``FunctionStatistics``, the latest of each function."""

@@ -320,4 +320,5 @@ class ServerState:
             exclusive_maximum_us=exclusive.maximum,
             inclusive_mean_us=inclusive.mean,
             inclusive_maximum_us=inclusive.maximum,
+            drift=self._eras.drift(number),
         )

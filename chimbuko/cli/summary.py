@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import msgspec
@@ -16,6 +17,8 @@ from chimbuko.trace.schema import UNRESOLVED
 from chimbuko.units import format_duration_us
 
 MOST_SHOWN = 5
+DRIFT = 1.2
+"""Functions whose calls take so many times as long, or as short, as at first are named."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -43,6 +46,8 @@ class Summary(msgspec.Struct, frozen=True):
     """The largest step, if it is so large that it can hold up the application."""
     functions: list[FunctionStatistics]
     """Those with the most time lost, worst first."""
+    drifted: list[FunctionStatistics]
+    """Those that have slowly become slower or faster, the most first."""
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
@@ -62,7 +67,9 @@ def summarize(run: RunDirectory, problems: list[str]) -> Summary:
 
 def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
     health = provenance.health()
-    functions = [f for f in provenance.function_statistics() if f.anomalies]
+    known = provenance.function_statistics()
+    functions = [f for f in known if f.anomalies]
+    drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
     ranks = [r for r in provenance.rank_statistics() if r.total]
     return Summary(
         run=str(run.path),
@@ -81,6 +88,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         unresolved=_unresolved(provenance),
         large_step=_large_step(provenance, health),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
+        drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
         problems=problems,
@@ -108,6 +116,7 @@ def summary_lines(summary: Summary) -> list[str]:
             f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
             for r in summary.worst_ranks
         ]
+    lines += [f"Drifted: {f.name} now takes {f.drift:.2g} times as long as at first" for f in summary.drifted]
     if summary.unended:
         lines.append("Calls that never ended, the longest first:")
         lines += [
@@ -129,6 +138,10 @@ def summary_lines(summary: Summary) -> list[str]:
     lines.append(f"Provenance: {summary.run}")
     lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
     return lines
+
+
+def _extent(function: FunctionStatistics) -> float:
+    return abs(math.log(function.drift))
 
 
 def _unresolved(provenance: Provenance) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from chimbuko.cli.summary import Summary, summarize, summary_lines
@@ -76,3 +77,14 @@ def test_stream_without_an_end_is_told(state: str, summary_of: Summarize) -> Non
     summary = summary_of([], state=state)
     assert summary.broken_streams == ["0:3"]
     assert any("the end of 1 streams (0:3)" in line for line in summary_lines(summary))
+
+
+def test_functions_that_have_slowly_changed_are_named(summary_of: Summarize) -> None:
+    drifts = {"main": 1.0, "solve": 1.9, "norm": 1.15, "pack": 0.45, "send": 0.9}
+    functions = [msgspec.structs.replace(function(name, 9000, 10.0), drift=f) for name, f in drifts.items()]
+    summary = summary_of(functions)
+    assert [(f.name, f.drift) for f in summary.drifted] == [("pack", 0.45), ("solve", 1.9)]
+    assert [line for line in summary_lines(summary) if line.startswith("Drifted")] == [
+        "Drifted: pack now takes 0.45 times as long as at first",
+        "Drifted: solve now takes 1.9 times as long as at first",
+    ]

@@ -136,7 +136,7 @@ def test_the_latest_health_of_a_stream_is_kept(writer: Writer, provenance: Prove
 
 def test_the_latest_statistics_of_a_function_are_kept(writer: Writer, provenance: Provenance) -> None:
     early = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
-    late = FunctionStatistics(0, "main", 3, 1, 7.5, 1.5, 0.5, 1.0, 2.0, 2.5, 3.0)
+    late = FunctionStatistics(0, "main", 3, 1, 7.5, 1.5, 0.5, 1.0, 2.0, 2.5, 3.0, drift=1.75)
     other = FunctionStatistics(1, "main", 8, 0, 0.0, 2.0, 0.1, 1.0, 4.0, 2.5, 5.0)
     writer.write_function_statistics([early, other])
     writer.write_function_statistics([late])

@@ -247,7 +247,11 @@ def make_tables() -> None:
     make_keyed(
         "function_statistics",
         integers("function"),
-        [*big_integers(*STATISTICS[:2]), *reals(*STATISTICS[2:])],
+        [
+            *big_integers(*STATISTICS[:2]),
+            *reals(*STATISTICS[2:]),
+            sa.Column("drift", sa.Double(), nullable=False, server_default="1"),
+        ],
     )
     make_keyed(
         "counter_statistics",
