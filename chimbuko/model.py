@@ -10,8 +10,9 @@ import msgspec
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.messages import PackedTable
 from chimbuko.moments import Float64Array
-from chimbuko.tables import PackedTable, TableSchema, schema_of
+from chimbuko.tables import TableSchema, schema_of
 
 FORMAT = 1
 """Of the file; higher ones are refused."""

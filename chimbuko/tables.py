@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.kernels import merge
 from chimbuko.kernels.buckets import BUCKETS
+from chimbuko.messages import PackedTable
 from chimbuko.moments import EMPTY, Float64Array
 
 Int64Array = npt.NDArray[np.int64]
@@ -47,18 +47,6 @@ class Column:
     def width(self) -> int:
         """Numbers per row."""
         return merge.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
-
-
-class PackedTable(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of a table as they are sent."""
-
-    rows: int
-    narrow: bytes
-    """f8[rows, ...]: columns of one value and moments."""
-    cells: bytes
-    """u4[n]: which numbers of the other columns are not 0, counted row by row."""
-    values: bytes
-    """f8[n]"""
 
 
 @dataclass(frozen=True)
