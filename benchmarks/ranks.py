@@ -77,6 +77,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     shape = HARD if options.hard else SIMPLE
+    # Compiled once for all ranks.
+    SyntheticTrace(100, shape=shape).next_step()
     children = []
     for rank in range(options.ranks):
         child = os.fork()
