@@ -38,6 +38,9 @@ LOST_ROW_KINDS = (
 )
 """Kinds whose rows are not used at all; the rows of the other kinds are."""
 
+MAIN_THREAD = 0
+"""TAU's id of it; TAU ends its calls when the program ends, and not those of other threads."""
+
 
 class Call(NamedTuple):
     """One row of the call table as plain numbers; fields as in ``CALL``."""
@@ -111,6 +114,12 @@ class CallStacks:
     def thread_count(self) -> int:
         """Threads seen so far."""
         return int(self._progress[stack.THREADS])
+
+    @property
+    def is_main_open(self) -> bool:
+        """Whether a call of the main thread is open; where the stream is over, its last step is missing."""
+        number = self._thread_numbers[MAIN_THREAD]
+        return bool(number != stack.NONE and self.threads.top[number] != stack.NONE)
 
     def build(self, step: TraceStep, names: StreamNames) -> None:
         """Rebuild the calls of the next step.

@@ -33,9 +33,9 @@ MAX_ROWS = 1 << 28
 MAX_NAMES = 1 << 20
 
 HARMLESS_SST_PARAMETERS = {"SpeculativePreloadMode": "Off"}
-"""The reader fetches a step when it wants it. As a lone reader it would by default get each one pushed, by the
-thread that writes it: a reader that is stopped holds up the application until it is gone (5 s in a step of
-2.4 MB, against 6 ms)."""
+"""The reader fetches a step when it wants it. As a lone reader it would by default get each one pushed, by
+the thread that writes it, and a reader that is stopped would hold up the application until it is gone (5 s
+in a step of 2.4 MB, against 6 ms)."""
 
 
 WAIT = -1.0
@@ -102,6 +102,8 @@ class StreamReader:
         if engine != "SST":
             # Else it starts threads for every array of every step: a tenth of the time at 10,000 rows.
             self._io.SetParameter("Threads", "1")
+            # ... and leaves a file about itself in /tmp for every stream that it has read.
+            self._io.SetParameter("Profile", "Off")
             # The default transport waits for ever, in C++, for data that a truncated file does not hold.
             self._io.AddTransport("File", {"Library": "stdio"})
         if engine != "SST" and not path.exists():

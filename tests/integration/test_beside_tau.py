@@ -103,6 +103,7 @@ DISTURBANCES: dict[str, Disturb] = {
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("turn", range(5))
 @pytest.mark.parametrize("streams", [1, 16])
 @pytest.mark.parametrize("disturbance", DISTURBANCES)

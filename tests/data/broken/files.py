@@ -96,7 +96,11 @@ def no_steps(path: Path) -> None:
 
 
 @counted(
-    "the last step was never written: calls stay open", rows=2 * STEP_ROWS + 2, calls=2 * STEP_CALLS, steps=2
+    "the last step was never written: calls stay open",
+    rows=2 * STEP_ROWS + 2,
+    calls=2 * STEP_CALLS,
+    steps=2,
+    state="broken",
 )
 def no_last_step(path: Path) -> None:
     stream = Stream()
