@@ -66,13 +66,13 @@ def processes() -> dict[int, Process]:
     return found
 
 
-def descendants(root: int) -> set[int]:
+def descendants(root: int) -> list[Process]:
     """Processes that a process has started, and those that these have started."""
-    found = processes().values()
+    found = processes()
     family = {root}
-    while grown := {process.pid for process in found if process.parent in family} - family:
+    while grown := {process.pid for process in found.values() if process.parent in family} - family:
         family |= grown
-    return family - {root}
+    return [found[pid] for pid in family - {root}]
 
 
 def cpu_of(pids: Iterable[int]) -> float:

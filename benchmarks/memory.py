@@ -22,7 +22,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measuring import cpu_of, descendants, processes, table
+from measuring import cpu_of, descendants, table
 
 STARTED_S = 60.0
 """How long the run may take until each rank has its reader."""
@@ -50,12 +50,11 @@ class AgentProcesses:
     """The agent below a process, its fork server, and the processes of its streams; 0 for one not found."""
 
     def __init__(self, root: int) -> None:
-        found = processes()
         family = descendants(root)
-        self.agent = next((pid for pid in family if "chimbuko.ad.service" in found[pid].command), 0)
-        below = {process.pid for process in found.values() if self.agent and process.parent == self.agent}
-        self.fork_server = next((pid for pid in below if "forkserver" in found[pid].command), 0)
-        self.children = [p.pid for p in found.values() if self.fork_server and p.parent == self.fork_server]
+        self.agent = next((p.pid for p in family if "chimbuko.ad.service" in p.command), 0)
+        servers = (p.pid for p in family if p.parent == self.agent and "forkserver" in p.command)
+        self.fork_server = next(servers, 0)
+        self.children = [p.pid for p in family if p.parent == self.fork_server]
 
 
 def memory_mb(pid: int) -> dict[str, float]:

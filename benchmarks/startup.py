@@ -70,7 +70,9 @@ def measure(folder: Path, trace: Path, broker: PrivateBroker) -> Result:
             if time.monotonic() - began > TIMEOUT_S:
                 sys.exit("no step was analysed")
             time.sleep(POLL_S)
-        return Result(ready_s, time.monotonic() - began, cpu_of({agent.pid} | descendants(agent.pid)))
+        return Result(
+            ready_s, time.monotonic() - began, cpu_of([agent.pid, *(p.pid for p in descendants(agent.pid))])
+        )
     finally:
         agent.kill()
         agent.wait()
