@@ -86,6 +86,13 @@ class RunDirectory:
         """Files made for the application: ADIOS2 settings, TAU's select file."""
         return self.path / "settings"
 
+    def used_store_url(self, info: RunInfo) -> str:
+        """URL of the store that holds the run.
+
+        The file in the folder comes first: the folder may have been moved since its URL was noted.
+        """
+        return self.store_url if self.store_path.exists() else info.store_url
+
     def read_info(self) -> RunInfo:
         """What the run was.
 

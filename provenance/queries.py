@@ -404,6 +404,4 @@ def open_run(run: RunDirectory) -> Provenance:
         The folder or its store cannot be read.
     """
     info = run.read_info()
-    # The file in the folder comes first: the folder may have been moved since its URL was noted.
-    url = f"sqlite:///{run.store_path}" if run.store_path.exists() else info.store_url
-    return Provenance(open_for_reading(url), info.id)
+    return Provenance(open_for_reading(run.used_store_url(info)), info.id)

@@ -13,6 +13,7 @@ import msgspec
 
 from chimbuko.cli.launcher import Launcher, LaunchOptions
 from chimbuko.cli.progress import Progress
+from chimbuko.cli.relabel import relabel_run, relabelled_line
 from chimbuko.cli.summary import summarize, summary_lines
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.rundir import RunDirectory
@@ -56,6 +57,9 @@ class Conductor:
             if code == 0:
                 code = self._watch(launcher)
             launcher.finish_analysis()
+            with _problems_noted(launcher):
+                if self._options.relabel:
+                    _say(relabelled_line(relabel_run(self._run, is_deleting=False)))
             with _problems_noted(launcher):
                 self._note_end(launcher, code)
             self._report(launcher, as_json)

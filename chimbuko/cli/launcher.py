@@ -63,6 +63,8 @@ class LaunchOptions:
     """What an earlier run has learned, to begin with."""
     save_model: Path | None = None
     """Where a copy of the final model goes."""
+    relabel: bool = False
+    """Recorded calls are judged again at the end."""
 
 
 class Launcher:

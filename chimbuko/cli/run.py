@@ -91,6 +91,7 @@ def command(
         unreadable=unreadable,
         load_model=analysis.load_model,
         save_model=analysis.save_model,
+        relabel=analysis.relabel,
     )
     source = "trace" if trace else "replay"
     words = list(command_line) or [f"--{source}", *trace, *replay]

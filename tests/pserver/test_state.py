@@ -8,16 +8,19 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.statistics import Learned
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.statistics import Learned
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH, Delta, ModelUpdate
+from chimbuko.model import Model
 from chimbuko.moments import Moments
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import PROFILE
+from chimbuko.tables import BUCKETED_PROFILE, PROFILE
+from tests.ad.tables import table_of
 
 EXAMPLES = settings(max_examples=120, deadline=None)
 EXCLUSIVE = PROFILE.slices["exclusive_us"]
+BUCKETS = BUCKETED_PROFILE.slices["buckets"]
 NAMES = ("main", "solve", "MPI_Send()", "norm")
 Values = list[tuple[int, int]]
 """Function (index of its name) and runtime in µs."""
@@ -276,3 +279,117 @@ def test_an_older_update_changes_nothing() -> None:
     agent.apply(older)
     timer = next(t for t, name in timers_of(0).items() if name == "main")
     assert agent.model_for(0, timers_of(0))[timer, 0] == 2
+
+
+BASE_VALUES = [(0, 5), (0, 6), (1, 70), (2, 8)]
+"""What an earlier run knew."""
+
+
+def base_of(values: Values, program: str = "heat") -> Model:
+    functions = sorted({number for number, _ in values})
+    rows = [[us for function, us in values if function == number] for number in functions]
+    return Model("robust", "exclusive", [(program, NAMES[n]) for n in functions], table_of(*rows))
+
+
+def bucketed(values: Values) -> Learned:
+    """As a stream learns them, with counts by bucket; rows by the timers of agent 0."""
+    model = base_of(values)
+    timers = {name: timer for timer, name in timers_of(0).items()}
+    rows = [timers[name] for _, name in model.functions]
+    order = np.argsort(rows)
+    return Learned(np.array(rows, np.int64)[order], model.table[order])
+
+
+def assert_rows(update: ModelUpdate, values: Values) -> None:
+    """Counts exactly, moments nearly."""
+    names = {name.number: name.name for name in update.names}
+    rows = [names[number] for number in np.frombuffer(update.rows, np.int64).tolist()]
+    table = dict(zip(rows, BUCKETED_PROFILE.unpack(update.table), strict=True))
+    for number in {function for function, _ in values}:
+        exact = table_of([us for function, us in values if function == number])[0]
+        found = table[NAMES[number]]
+        np.testing.assert_array_equal(found[BUCKETS], exact[BUCKETS])
+        np.testing.assert_allclose(found[EXCLUSIVE], exact[EXCLUSIVE])
+
+
+def test_the_model_is_what_was_known_before_and_what_the_run_has_learned() -> None:
+    """Known from before as soon as the program has a number; and apart from the run's own statistics."""
+    server = ServerState(schema=BUCKETED_PROFILE, base=base_of(BASE_VALUES))
+    assert server.model_update() is None
+    server.name_programs({3: "viz"})
+    assert server.model_update() is None
+    server.name_programs({3: "viz", 0: "heat"})
+    first = server.model_update()
+    assert first is not None
+    assert_rows(first, BASE_VALUES)
+    assert {name.program for name in first.names} == {0}
+    server.name_programs({3: "viz", 0: "heat"})
+    assert server.model_update() is None
+    agent = AgentStatistics("agent0", 1, BUCKETED_PROFILE)
+    own = [(1, 90), (3, 7)]
+    agent.gather(0, timers_of(0), bucketed(own))
+    server.apply(delta_of(agent))
+    second = server.model_update()
+    assert second is not None and len(second.rows) == 2 * 8
+    assert_rows(server.model(), BASE_VALUES + own)
+    frame = server.frame()
+    assert frame is not None
+    assert {(f.name, f.calls, f.exclusive_mean_us) for f in frame.functions} == {
+        ("solve", 1, 90.0),
+        ("norm", 1, 7.0),
+    }
+    assert {model.name for model in frame.models} == {"solve"}
+    functions, table = server.learned()
+    assert sorted(functions) == sorted(("heat", name) for name in NAMES)
+    assert table[functions.index(("heat", "solve")), 0] == 2
+
+
+def test_a_frozen_model_stays_as_it_was_loaded() -> None:
+    server = ServerState(schema=BUCKETED_PROFILE, base=base_of(BASE_VALUES), is_frozen=True)
+    server.name_programs({0: "heat"})
+    agent = AgentStatistics("agent0", 1, BUCKETED_PROFILE)
+    agent.gather(0, timers_of(0), bucketed([(1, 90), (3, 7)]))
+    server.apply(delta_of(agent))
+    assert server.model_update() is not None
+    assert_rows(server.model(), BASE_VALUES)
+    frame = server.frame(is_last=True)
+    assert frame is not None
+    assert {(f.name, f.calls) for f in frame.functions} == {("solve", 1), ("norm", 1)}
+    functions, table = server.learned()
+    assert dict(zip(functions, table[:, 0].tolist(), strict=True)) == {
+        **{("heat", NAMES[number]): float(n) for number, n in ((0, 2), (1, 1), (2, 1))},
+        ("heat", "norm"): 0.0,
+    }
+
+
+def test_what_only_an_earlier_run_knew_is_passed_on() -> None:
+    """Its program does not appear in this run."""
+    server = ServerState(schema=BUCKETED_PROFILE, base=base_of(BASE_VALUES, "another"))
+    server.name_programs({0: "heat"})
+    agent = AgentStatistics("agent0", 1, BUCKETED_PROFILE)
+    agent.gather(0, timers_of(0), bucketed([(1, 90)]))
+    server.apply(delta_of(agent))
+    functions, table = server.learned()
+    known = dict(zip(functions, table[:, 0].tolist(), strict=True))
+    assert known[("heat", "solve")] == 1 and known[("another", "main")] == 2
+    assert len(known) == 4
+    assert_rows(server.model(), [(1, 90)])
+
+
+def test_a_model_of_nothing_can_be_saved() -> None:
+    functions, table = ServerState(schema=BUCKETED_PROFILE).learned()
+    assert functions == [] and table.shape == (0, BUCKETED_PROFILE.width)
+
+
+def test_drift_is_told_with_the_statistics() -> None:
+    server = ServerState(schema=BUCKETED_PROFILE)
+    agent = AgentStatistics("agent0", 1, BUCKETED_PROFILE)
+    for runtime_us in (100, 150):
+        row = table_of([runtime_us])
+        row[:, BUCKETS] *= 3000.0
+        agent.gather(0, {0: "solve"}, Learned(np.array([0]), row))
+        server.apply(delta_of(agent))
+        server.model_update()
+    frame = server.frame()
+    assert frame is not None
+    assert frame.functions[0].drift == pytest.approx(1.5, rel=0.1)
