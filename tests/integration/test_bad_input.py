@@ -138,6 +138,15 @@ def test_exit_code_is_the_applications(start: Start) -> None:
     assert "No trace stream appeared" in run.output
 
 
+def test_stream_that_never_opens_is_counted(start: Start) -> None:
+    """A contact file without a writer behind it."""
+    script = "touch $TAU_ADIOS2_FILENAME-app-3.bp.sst; sleep 1; exit 6"
+    run = start("--no-dashboard", "--", "sh", "-c", script)
+    assert run.end() == 6, run.output
+    assert [(stream.rank, stream.state, stream.rows) for stream in run.health] == [(3, "broken", 0)]
+    assert "the end of 1 streams (0:3)" in run.output
+
+
 def test_killed_application_keeps_what_was_found(start: Start) -> None:
     program = [sys.executable, EXAMPLES / "heat.py", "--traced", "--iterations", "100000"]
     run = start("--period", "0.2", "--no-dashboard", "--", *program)
