@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import gpu, measure, processes, recorded, requirements
+from benchmarks.detection import comparison, gpu, measure, processes, recorded, requirements
 from benchmarks.detection.gpu import PairResult
 from benchmarks.detection.injections import INJECTED, INJECTIONS
 from benchmarks.detection.measure import Case, Measured
@@ -65,6 +65,8 @@ class Report:
         """For people."""
         for part, results in self.measured.items():
             yield measure.table(f"{part.capitalize()} scenarios", results)
+            if len({result.detector for result in results}) > 1:
+                yield comparison.table(results)
         if self.recorded:
             yield recorded.table(self.recorded)
         if self.pairs:
