@@ -17,7 +17,7 @@ def table(results: Sequence[Measured]) -> ResultTable:
         cells = rows.setdefault((result.scenario, result.variant), {})
         cells[result.detector] = _cell(result)
     return ResultTable(
-        "Precision / recall of visible delays; of clean runs false flags per 100,000 calls (4 agents, lockstep)",
+        "Precision / recall of visible delays, or false flags per 100,000 clean calls (4 agents, lockstep)",
         ("scenario", "delays", *detectors),
         [(*key, *(cells[name] for name in detectors)) for key, cells in rows.items()],
     )

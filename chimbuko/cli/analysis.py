@@ -138,6 +138,8 @@ def _options(
         raise ConfigError("--freeze goes with --load-model: otherwise nothing would ever be known")
     if load_model is not None:
         model.load_model(load_model, made)
+    if save_model is not None and not save_model.absolute().parent.is_dir():
+        raise ConfigError(f"{save_model}: the model cannot be written, its folder does not exist")
     return AnalysisOptions(made, load_model, save_model, relabel)
 
 

@@ -66,7 +66,7 @@ def delays(folder: Path) -> list[tuple[int, str, int, int]]:
     return [(int(line[0]), line[2], int(line[3]), int(line[4])) for line in lines]
 
 
-FOUND_AND_FLAGS = {"robust": (36, 220), "sstd": (32, 253)}
+FOUND_AND_FLAGS = {"robust": (36, 220), "sstd": (32, 229), "hbos": (38, 250), "copod": (37, 260)}
 """Delays that are found at least, of 41, and calls that are flagged at most."""
 
 

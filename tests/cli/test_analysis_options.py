@@ -134,6 +134,7 @@ def test_what_is_wrong_in_a_file_is_one_line(tmp_path: Path, text: str, error: s
         ("--period 0", "the period must not be 0"),
         ("--freeze", "goes with --load-model"),
         ("--load-model none", "none: the model cannot be read"),
+        ("--save-model none/model", "none/model: the model cannot be written, its folder does not exist"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_one_line(arguments: str, error: str) -> None:
