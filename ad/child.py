@@ -22,12 +22,13 @@ from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.stacks import MAIN_THREAD
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.processes import log
 from chimbuko.records import Metadata
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
@@ -118,14 +119,26 @@ class StreamChild:
 
     def _drain(self, reader: StreamReader) -> Phase:
         timeout_s = WAIT if self._spec.engine == "SST" else RECORDED_SILENCE_S
+        last = None
         while True:
             self._box[Cell.PHASE] = Phase.IDLE
             got = reader.next_step(timeout_s)
             self._box[Cell.HEARTBEAT] += 1
             self._box[Cell.PHASE] = Phase.READING
             if not isinstance(got, TraceStep):
-                return Phase.ENDED if got is Waiting.END else Phase.BROKEN
+                is_complete = got is Waiting.END and self._has_ended(last, reader.names)
+                return Phase.ENDED if is_complete else Phase.BROKEN
             self._step(got, reader.names)
+            # A step without events leaves the arrays of the one before as they are.
+            last = got if len(got.events) else last
+
+    def _has_ended(self, last: TraceStep | None, names: StreamNames) -> bool:
+        """Whether the program was seen to end. A last step that was never written, or thrown away because
+        the reader was too slow, leaves no gap behind it."""
+        if ROOT_TIMER_NAME not in names.timers.values():
+            return not self._analysis.stacks.is_main_open
+        timer = None if last is None else last.last_timer(MAIN_THREAD)
+        return timer is not None and names.timers.get(timer) == ROOT_TIMER_NAME
 
     def _step(self, step: TraceStep, names: StreamNames) -> None:
         if self._names_file.save(names):
@@ -163,8 +176,7 @@ class StreamChild:
 
     def _end(self, phase: Phase) -> None:
         records = self._analysis.finish()
-        is_complete = phase is Phase.ENDED and not self._analysis.stacks.is_main_open
-        state = "ended" if is_complete else "broken"
+        state = "ended" if phase is Phase.ENDED else "broken"
         health, counters = self._analysis.health(state), self._analysis.counter_statistics()
         self._spool.append(records, [], [], health, counters)
         while not self._box.exchange(self._analysis):

@@ -39,7 +39,7 @@ LOST_ROW_KINDS = (
 """Kinds whose rows are not used at all; the rows of the other kinds are."""
 
 MAIN_THREAD = 0
-"""TAU's id of it; TAU ends its calls when the program ends, and not those of other threads."""
+"""TAU's id of it."""
 
 
 class Call(NamedTuple):
@@ -117,7 +117,7 @@ class CallStacks:
 
     @property
     def is_main_open(self) -> bool:
-        """Whether a call of the main thread is open; where the stream is over, its last step is missing."""
+        """Whether a call of the main thread is open."""
         number = self._thread_numbers[MAIN_THREAD]
         return bool(number != stack.NONE and self.threads.top[number] != stack.NONE)
 

@@ -28,6 +28,9 @@ SCALARS: Final = (
     "counter_count",
 )
 
+ROOT_TIMER_NAME: Final = ".TAU application"
+"""The outermost call of a program's main thread; it ends with the program, in the last step."""
+
 UNRESOLVED: Final = "addr=<"
 """Begins the name of a function of which TAU knows only the address."""
 
@@ -131,6 +134,11 @@ class TraceStep:
             possible = times[(times > 0) & (times < MAX_TIME_US)]
             return (int(possible.min()), int(possible.max())) if len(possible) else None
         return first, last
+
+    def last_timer(self, thread: int) -> int | None:
+        """Timer of the last event of a thread, TAU's id; None where it has none."""
+        timers = self.events[self.events[:, EventColumn.THREAD] == thread, EventColumn.TIMER]
+        return int(timers[-1]) if len(timers) else None
 
     @property
     def rows(self) -> int:

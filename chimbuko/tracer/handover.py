@@ -18,7 +18,6 @@ COUNTER_COLUMNS = 3
 """Counter, value, time."""
 
 ROOT_TIMER = 0
-ROOT_TIMER_NAME = ".TAU application"
 TIME_COUNTER_NAME = "TIME"
 """TAU's counter 0, which has no rows."""
 

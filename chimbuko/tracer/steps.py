@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.trace.schema import StreamNames, UInt64Array
+from chimbuko.trace.schema import ROOT_TIMER_NAME, StreamNames, UInt64Array
 from chimbuko.tracer.handover import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -16,7 +16,6 @@ from chimbuko.tracer.handover import (
     EXIT,
     RECEIVE,
     ROOT_TIMER,
-    ROOT_TIMER_NAME,
     SEND,
     TIME_COUNTER_NAME,
     Handover,

@@ -254,7 +254,7 @@ def points_outside_of_calls(path: Path) -> None:
     stream.write(path)
 
 
-@counted("noise, as a writer with a wild pointer leaves it", {ORIGIN: 400}, rows=400, calls=0, steps=1)
+@counted("noise, as a writer with a wild pointer leaves it", {ORIGIN: 400}, 400, 0, 1, "broken")
 def noise(path: Path) -> None:
     chance = np.random.default_rng(1)
     stream = Stream()
