@@ -46,6 +46,11 @@ class Application:
         """Processes of the streams: what the fork server has forked."""
         return self.run.processes("chimbuko.ad.forkserver")[1:]
 
+    def service(self, module: str) -> int:
+        """Process of a service, once it is there."""
+        self.wait_until(lambda: bool(self.run.processes(module)))
+        return self.run.processes(module)[0]
+
     @property
     def agent_processes(self) -> list[int]:
         """The agent, the fork server and the readers."""
@@ -150,7 +155,7 @@ def kill(module: str) -> Callable[[Application], None]:
     def disturb(application: Application) -> None:
         application.wait_for_steps()
         before = application.run.output.count("ended early")
-        os.kill(application.run.processes(module)[0], signal.SIGKILL)
+        os.kill(application.service(module), signal.SIGKILL)
         application.wait_until(lambda: application.run.output.count("ended early") > before)
 
     return disturb
@@ -158,14 +163,14 @@ def kill(module: str) -> Callable[[Application], None]:
 
 def kill_agent_before(application: Application) -> None:
     """Before it has streams; it has begun only when all services were there."""
-    application.wait_until(lambda: bool(application.run.processes("sleep")))
-    os.kill(application.run.processes(AGENT)[0], signal.SIGKILL)
+    application.service("sleep")
+    os.kill(application.service(AGENT), signal.SIGKILL)
 
 
 def kill_agent_while_readers_join(application: Application) -> None:
     """Readers wait to be let in until the next step; they outlive their agent for so long."""
     application.wait_until(lambda: len(application.readers) == len(application.reports))
-    os.kill(application.run.processes(AGENT)[0], signal.SIGKILL)
+    os.kill(application.service(AGENT), signal.SIGKILL)
 
 
 def stop_joining_readers(application: Application) -> None:
