@@ -128,6 +128,7 @@ def test_reports_reach_the_streams_process_once(tmp_path: Path) -> None:
 
 
 WRITER = """
+import os
 import sys
 import time
 from pathlib import Path
