@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.additions import table
 from chimbuko.ad.kernels import held
-from chimbuko.ad.kernels.held import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool
+from chimbuko.ad.kernels.held import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool, Sizes
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.kernels.windows import ROOMS, WINDOW, Out, Places, Room
 from chimbuko.config import AnalysisConfig
@@ -100,6 +100,7 @@ class WindowTables:
         }
         self.places = _enlarged(
             self.places,
+            self.places.sizes,
             **of_records,
             windows=records,
             around=records,
@@ -107,9 +108,11 @@ class WindowTables:
             open_around=opened,
             recent=threads,
         )
-        self.pool, self.later = _enlarged(self.pool, **of_pool), _enlarged(self.later, **of_pool)
+        self.pool = _enlarged(self.pool, self.pool.sizes, **of_pool)
+        self.later = _enlarged(self.later, None, **of_pool)
         self.links = _enlarged(
             self.links,
+            None,
             is_anomaly=calls,
             previous=calls,
             following=calls,
@@ -128,6 +131,7 @@ class WindowTables:
         most_messages, most_counters = self._most
         self.out = _enlarged(
             self.out,
+            None,
             **of_records,
             members=records * self._reach,
             calls=records * self._reach,
@@ -156,22 +160,43 @@ def _empty_pool() -> Pool:
 _FILL = {"recent": EMPTY, "of_rows": NONE, "is_anomaly": 0, "is_mentioned": 0}
 """What new rows of an array hold, where that matters."""
 
+_USED = {
+    "heads": held.RECORDS,
+    "windows": held.RECORDS,
+    "around": held.RECORDS,
+    "frames": held.FRAMES,
+    "node_state": held.NODE_STATE,
+    "metrics": held.METRICS,
+    "launch_frames": held.LAUNCH_FRAMES,
+    "open": held.OPEN,
+    "open_around": held.OPEN,
+    "members": held.MEMBERS,
+    "links": held.MEMBERS,
+    "messages": held.MESSAGES,
+    "counters": held.COUNTERS,
+}
+"""Which cell tells how many rows of each table are in use between steps."""
+
 Arrays = TypeVar("Arrays", Places, Pool, Links, Out)
 
 
-def _enlarged(arrays: Arrays, **rows: int) -> Arrays:
-    """With room for so many rows in the named arrays; what they hold is kept."""
-    larger: dict[str, Any] = {
-        name: _with_room(getattr(arrays, name), count, _FILL.get(name))
-        for name, count in rows.items()
-        if len(getattr(arrays, name)) < count
-    }
+def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:
+    """With room for so many rows in the named arrays; where sizes are given, rows in use are kept."""
+    larger: dict[str, Any] = {}
+    for name, count in rows.items():
+        array = getattr(arrays, name)
+        if len(array) < count:
+            kept = 0
+            if in_use is not None:
+                kept = int(in_use[_USED[name]]) if name in _USED else len(array)
+            larger[name] = _with_room(array, count, kept, _FILL.get(name))
     return arrays._replace(**larger)
 
 
-def _with_room(array: Array, rows: int, fill: int | None) -> Array:
+def _with_room(array: Array, rows: int, kept: int, fill: int | None) -> Array:
+    # No more is touched than has to be: the rest costs no memory.
     larger = np.empty((rows, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
+    larger[:kept] = array[:kept]
     if fill is not None:
-        larger[len(array) :] = fill
+        larger[kept:] = fill
     return larger.view(type(array))

@@ -12,6 +12,7 @@ from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFram
 from tests.sample_records import make_record
 
 PROGRAM, RANK = 2, 5
+DETECTOR = "sstd"
 HEALTH = StreamHealth(PROGRAM, RANK, "node7", "reading", 1, 1, 1, 1, 1, 0, {})
 EXAMPLES = settings(max_examples=60, deadline=None)
 
@@ -33,6 +34,7 @@ calls = st.builds(WindowCall, ids, names, times, times, st.just("") | ids, st.in
 records = st.builds(
     make_record,
     id=ids,
+    detector=st.just(DETECTOR),
     program=st.just(PROGRAM),
     rank=st.just(RANK),
     function=names,
@@ -60,7 +62,7 @@ def test_records_come_back_as_they_were(made: list[CallRecord]) -> None:
     packed = pack(made)
     assert packed.count == len(made)
     sent = msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=PackedRecords)
-    assert unpack(sent, HEALTH, "sstd") == made
+    assert unpack(sent, HEALTH, DETECTOR) == made
 
 
 @EXAMPLES
@@ -69,6 +71,6 @@ def test_some_of_the_records_are_those_and_no_others(made: list[tuple[CallRecord
     packed = pack([record for record, _ in made])
     some = packed.only(np.array([is_wanted for _, is_wanted in made], np.bool_))
     wanted = [record for record, is_wanted in made if is_wanted]
-    assert unpack(some, HEALTH, "sstd") == wanted
+    assert unpack(some, HEALTH, DETECTOR) == wanted
     assert set(some.functions.values()) == set(pack(wanted).functions.values())
     assert set(some.counter_names.values()) == set(pack(wanted).counter_names.values())
