@@ -19,6 +19,7 @@ TESTS = (
     "tests/ad/test_flightrecorder.py",
     "tests/ad/test_analysis.py",
     "tests/ad/test_tail.py",
+    "tests/ad/test_histograms.py",
     "tests/ad/test_statistics.py",
     "tests/chimbuko/test_buckets.py",
     "tests/chimbuko/test_moments.py",
