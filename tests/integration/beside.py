@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import STAND_IN, Run, Start
+from tests.integration.conftest import STAND_IN, Run, Start, command_line, descendants
 
 EXIT_CODE = 5
 LONGEST_STEP_S = 3.0
@@ -163,7 +163,9 @@ def kill(module: str) -> Callable[[Application], None]:
 
 def kill_agent_before(application: Application) -> None:
     """Before it has streams; it has begun only when all services were there."""
-    application.service("sleep")
+    root = application.run.process.pid
+    # Begins with it: a process that is just being started still carries the whole script as its command line.
+    application.wait_until(lambda: any(command_line(pid).startswith("sleep") for pid in descendants(root)))
     os.kill(application.service(AGENT), signal.SIGKILL)
 
 
