@@ -12,6 +12,7 @@ from chimbuko.provenance.details import Names, OwnCall, read_details, read_node_
 from chimbuko.provenance.packing import CALL_COLUMNS, StoredRecords, call_rows, node_state_rows, store_records
 from chimbuko.provenance.store import StoreRefused
 from chimbuko.records import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
+from chimbuko.trace.schema import MAX_TIME_US
 from tests.reference.details import packed_details, packed_node_state
 from tests.sample_records import make_record
 
@@ -23,7 +24,7 @@ NAMES = Names({n: name for name, n in FUNCTIONS.items()}, {n: text for text, n i
 EXAMPLES = settings(max_examples=60, deadline=None)
 
 names = st.sampled_from(sorted(FUNCTIONS))
-times = st.integers(0, 1 << 62)
+times = st.integers(0, MAX_TIME_US - 1)
 whole = st.integers(0, (1 << 64) - 1)
 few = st.integers(0, 3)
 """So few that calls are often those of the stack or window."""
@@ -53,8 +54,8 @@ records = st.builds(
     program=st.just(PROGRAM),
     rank=st.just(RANK),
     function=names,
-    entry_us=st.integers(0, 1 << 61),
-    exit_us=st.integers(1 << 61, 1 << 62),
+    entry_us=st.integers(0, MAX_TIME_US // 2),
+    exit_us=st.integers(MAX_TIME_US // 2, MAX_TIME_US - 1),
     depth=st.integers(0, 99),
     call_stack=st.lists(frames, max_size=4),
     window=st.lists(calls, max_size=6),
