@@ -154,6 +154,7 @@ class SpoolWriter:
         """Write a frame, into a new segment or into the current one."""
         current = self._current
         if is_new or current is None:
+            self._forget_removed()
             current = _Segment(self._folder / f"{batch.sequence:016d}{_SUFFIX}", 0, [])
             self._segments.append(current)
             self._current = current
@@ -170,12 +171,15 @@ class SpoolWriter:
         current.size_bytes += _FRAME.size + len(frame)
         current.severities_us += _severities_us(batch.records)
 
+    def _forget_removed(self) -> None:
+        """Forget segments that were acknowledged and removed."""
+        self._segments = [segment for segment in self._segments if segment.path.exists()]
+
     def _make_room(self) -> None:
         """Compact one segment per call while over the limit: the stream must be drained in between."""
         size_bytes = sum(segment.size_bytes for segment in self._segments)
         if size_bytes > self._limit_bytes // 2:
-            # Some of it may have been acknowledged and removed.
-            self._segments = [segment for segment in self._segments if segment.path.exists()]
+            self._forget_removed()
             size_bytes = sum(segment.size_bytes for segment in self._segments)
         if size_bytes <= self._limit_bytes // 2:
             self._least_us = -1.0
