@@ -93,7 +93,7 @@ class Agent:
     def _find(self) -> list[AgentStream]:
         spec = self._spec
         if self._is_live:
-            names = find_live(Path(spec.live_folder))
+            names = find_live(Path(spec.live_folder), known=self._found)
         else:
             names = [StreamName(s.program, s.rank, Path(s.path), s.first_rank) for s in spec.recorded]
         mine = [

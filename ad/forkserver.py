@@ -24,19 +24,20 @@ from chimbuko.ad.forks import Event, Request
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.processes import die_with_parent, do_without_scipy
 
-REAP_S = 0.02
-
 
 def serve() -> None:
     """Serve requests until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _load()
+    someone_ended = _told_of_ends()
     _say(Event("ready"))
     children: dict[int, str] = {}
     pending = b""
     while True:
-        readable, _, _ = select.select([0], [], [], REAP_S)
-        if readable:
+        readable, _, _ = select.select([0, someone_ended], [], [])
+        if someone_ended in readable:
+            os.read(someone_ended, 1 << 16)
+        if 0 in readable:
             received = os.read(0, 1 << 16)
             if not received:
                 break
@@ -66,6 +67,15 @@ def _load() -> None:
     gc.enable()
 
 
+def _told_of_ends() -> int:
+    """Descriptor that becomes readable when a child has ended."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reading
+
+
 def _obey(request: Request, children: dict[int, str]) -> None:
     if request.start is not None:
         pid = os.fork()
@@ -81,6 +91,8 @@ def _obey(request: Request, children: dict[int, str]) -> None:
 def _become_child(spec: ChildSpec) -> None:
     code = 1
     try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(signal.set_wakeup_fd(-1))
         # Standard input and output are the agent's conversation with this server, not the child's.
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)

@@ -88,9 +88,7 @@ class Supervisor:
     def _watch(self, stream: AgentStream) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
         heartbeat, phase = stream.box[Cell.HEARTBEAT], stream.phase
-        awaits_step = self._is_live and phase is Phase.IDLE and not _is_stopped(stream.pid)
-        is_at_rest = phase is Phase.WAITING or awaits_step
-        if stream.pid == 0 or heartbeat != stream.heartbeat or is_at_rest:
+        if stream.pid == 0 or heartbeat != stream.heartbeat or phase is Phase.WAITING:
             stream.heartbeat = heartbeat
             stream.quiet_ticks = 0
             return
@@ -98,8 +96,11 @@ class Supervisor:
             self._signal(stream, signal.SIGCONT)
             return
         stream.quiet_ticks += 1
-        if stream.quiet_ticks > (STUCK_TICKS if self._is_live else HUNG_TICKS):
-            stream.quiet_ticks = 0
+        if stream.quiet_ticks <= (STUCK_TICKS if self._is_live else HUNG_TICKS):
+            return
+        stream.quiet_ticks = 0
+        awaits_step = self._is_live and phase is Phase.IDLE and not _is_stopped(stream.pid)
+        if not awaits_step:
             self._forks.ask(Request(kill=stream.key))
 
     def _is_joining(self, stream: AgentStream) -> bool:

@@ -8,9 +8,10 @@ interpreter runs have its name. So the prefix may go on: ``tau-metrics.4-app-2.b
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -105,10 +106,13 @@ def _told_apart(streams: list[StreamName]) -> list[StreamName]:
     return apart
 
 
-def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[StreamName]:
-    """Streams whose SST contact file stands in ``folder`` now, sorted by program and rank."""
-    found = (
-        parse_stream_path(path, prefix)
-        for path in folder.glob(f"{glob.escape(prefix)}[-.]*-*.bp{CONTACT_SUFFIX}")
-    )
+def find_live(folder: Path, prefix: str = STREAM_PREFIX, known: Container[Path] = ()) -> list[StreamName]:
+    """Streams whose SST contact file stands in ``folder`` now, sorted by program and rank.
+
+    Those whose path is ``known`` are left out: an agent looks twenty times a second.
+    """
+    contacts = (name for name in os.listdir(folder) if name.endswith(f".bp{CONTACT_SUFFIX}"))
+    ours = (name for name in contacts if name.startswith((f"{prefix}-", f"{prefix}.")))
+    paths = (folder / name.removesuffix(CONTACT_SUFFIX) for name in ours)
+    found = (parse_stream_path(path, prefix) for path in paths if path not in known)
     return sorted(stream for stream in found if stream is not None)

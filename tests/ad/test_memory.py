@@ -22,13 +22,14 @@ from chimbuko.trace.writer import StreamWriter
 ROWS_PER_STEP = 500
 OUTLIER_SHARE = 0.02
 """Ten records per step or so: what is held of them must be let go."""
-WARM_STEPS = 3000
-"""Until then it still makes pages its own that it shared with the fork server, 1.4 MB in all."""
-STEPS = 5000
+WARM_STEPS = 2000
+"""Until then it still makes pages its own that it shared with the fork server, and its tables grow."""
+STEPS = 4000
 TICK_STEPS = 20
 """After so many steps the agent takes what was learned and delivers what was found."""
-MOST_GROWTH_KB = 256
-"""0.13 kB per step: to keep one record or one page of each step would be ten times as much."""
+MOST_GROWTH_KB = 1024
+"""0.5 kB per step; a record, or a page, that is kept of each step would be many times as much. Tables may
+still grow, by 256 kB, to what the largest step so far needs."""
 MOST_SPOOL_BYTES = 8 << 20
 
 

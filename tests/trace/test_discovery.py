@@ -110,6 +110,7 @@ def test_live_streams_are_those_with_a_contact_file(tmp_path: Path) -> None:
         "tau-metrics.3-app-0.bp.sst",
         "tau-metrics-app-2.bp",
         "x-app-3.bp.sst",
+        "tau-metricsx-app-3.bp.sst",
     ):
         (tmp_path / name).touch()
     assert find_live(tmp_path) == [
@@ -117,6 +118,8 @@ def test_live_streams_are_those_with_a_contact_file(tmp_path: Path) -> None:
         StreamName("app", 1, tmp_path / "tau-metrics-app-1.bp"),
         StreamName("app", 3, tmp_path / "tau-metrics.3-app-0.bp", 3),
     ]
+    known = {tmp_path / "tau-metrics-app-0.bp", tmp_path / "tau-metrics.3-app-0.bp"}
+    assert [stream.rank for stream in find_live(tmp_path, known=known)] == [1]
 
 
 def test_prefix_of_live_streams_is_taken_literally(tmp_path: Path) -> None:
