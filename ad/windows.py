@@ -15,8 +15,9 @@ from chimbuko.ad.additions import CallLaunches, CallMetrics, Int32Array, table
 from chimbuko.ad.kernels import held
 from chimbuko.ad.kernels import windows as kernels
 from chimbuko.ad.kernels.held import MAX_COUNTERS, Here
+from chimbuko.ad.kernels.output import put_out
+from chimbuko.ad.kernels.recordtables import About, Chosen
 from chimbuko.ad.kernels.stack import Table
-from chimbuko.ad.kernels.windows import About, Chosen
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.windowtables import WindowTables
@@ -89,7 +90,7 @@ class Windows:
         """Final revisions of all records whose window did not fill; for the end of the stream."""
         facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8), np.empty(0, np.int32))
         tables = self._tables
-        kernels.put_out(tables.places, tables.pool, tables.out, self._about(facts), True)
+        put_out(tables.places, tables.pool, tables.out, self._about(facts), True)
         return self._packed()
 
     @property

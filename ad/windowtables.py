@@ -10,8 +10,8 @@ import numpy.typing as npt
 from chimbuko.ad.additions import table
 from chimbuko.ad.kernels import held
 from chimbuko.ad.kernels.held import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool, Sizes
+from chimbuko.ad.kernels.recordtables import ROOMS, WINDOW, Out, Places, Room
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.kernels.windows import ROOMS, WINDOW, Out, Places, Room
 from chimbuko.config import AnalysisConfig
 from chimbuko.packed import COUNTER, HEAD, MEMBER, MESSAGE, PARTS
 

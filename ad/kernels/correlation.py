@@ -13,8 +13,8 @@ import numpy.typing as npt
 from numba import njit
 
 from chimbuko.ad.kernels.held import fill_member
+from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.kernels.stack import NONE, Table
-from chimbuko.ad.kernels.windows import MAX_FRAMES
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from chimbuko.ad.kernels.held import (
-    COUNTER_NAMES,
     COUNTERS,
     EMPTY,
     FRAMES,
-    FUNCTIONS,
     LAUNCH_FRAMES,
     MEMBERS,
     MESSAGES,
@@ -25,140 +22,36 @@ from chimbuko.ad.kernels.held import (
     Int32Array,
     Links,
     Pool,
-    Sizes,
-    UInt8Array,
     hold_calls,
     link_calls,
     number_references,
     open_rows,
 )
-from chimbuko.ad.kernels.stack import NONE, Table
-
-Float64Array = npt.NDArray[np.float64]
-
-MAX_FRAMES = 1000
-"""Innermost calls of a stack that are kept: a recursion that runs away would fill the memory."""
-
-WINDOW = np.dtype(
-    [
-        ("thread", np.int32),
-        ("before", np.int32),  # how many neighbours are known
-        ("after", np.int32),
-        ("last_step", np.int32),  # a record is final after this step, filled or not
-    ],
-    align=True,
+from chimbuko.ad.kernels.output import append, put_out
+from chimbuko.ad.kernels.recordtables import (
+    MAX_FRAMES,
+    ROOM_CALLS,
+    ROOM_COUNTERS,
+    ROOM_FRAMES,
+    ROOM_HELD,
+    ROOM_LAUNCH_FRAMES,
+    ROOM_MESSAGES,
+    ROOM_METRICS,
+    ROOM_NODE_STATE,
+    ROOM_OPEN,
+    ROOM_RECORDS,
+    ROOM_STEP_COUNTERS,
+    ROOM_STEP_MESSAGES,
+    ROOM_THREADS,
+    ROOM_TIMERS,
+    ROOMS,
+    About,
+    Chosen,
+    Out,
+    Places,
+    Room,
 )
-"""A window; the references to its calls stand in the row of an array i4[windows, 2k + 1] around its own."""
-
-
-# Cells of what there is room for.
-ROOM_CALLS = 0
-ROOM_THREADS = 1
-ROOM_TIMERS = 2
-ROOM_STEP_MESSAGES = 3
-ROOM_STEP_COUNTERS = 4
-ROOM_RECORDS = 5
-ROOM_FRAMES = 6
-ROOM_NODE_STATE = 7
-ROOM_METRICS = 8
-ROOM_LAUNCH_FRAMES = 9
-ROOM_OPEN = 10
-ROOM_HELD = 11
-ROOM_MESSAGES = 12
-ROOM_COUNTERS = 13
-ROOMS = 14
-
-
-class Room(NamedTuple):
-    """How many rows of each kind a step needs at most, and for how many there is room."""
-
-    needed: Sizes
-    """i8[ROOMS]"""
-    given: Sizes
-
-
-class Places(NamedTuple):
-    """Where references to held calls stand."""
-
-    sizes: Sizes
-    recent: Int32Array
-    """i4[threads, k]: the last calls entered on each thread, newest last."""
-    open: Table
-    """``WINDOW``: of the open calls, in order of their rows."""
-    open_around: Int32Array
-    heads: Table
-    """``HEAD``: records whose window has not filled."""
-    windows: Table
-    """``WINDOW``: of these records."""
-    around: Int32Array
-    frames: Int32Array
-    """References to the calls of the records' stacks; ``heads`` tells how many each has."""
-    node_state: Table
-    metrics: Table
-    launch_frames: Table
-
-
-class Chosen(NamedTuple):
-    """The calls to record, in order of their rows, with what belongs to each of them alone.
-
-    Where none has metrics, or none a launch, their arrays are empty.
-    """
-
-    rows: Int32Array
-    is_anomaly: npt.NDArray[np.bool_]
-    score: Float64Array
-    severity_us: Float64Array
-    expected_us: Float64Array
-    spread_us: Float64Array
-    seen: Float64Array
-    metrics_count: Int32Array
-    metrics: Table
-    """``COUNTER``"""
-    launch_step: Int32Array
-    launch_row: Int32Array
-    launch_count: Int32Array
-    launch_frames: Table
-    """``MEMBER``"""
-
-
-class About(NamedTuple):
-    """What all records of a step share."""
-
-    step: int
-    start_us: int
-    end_us: int
-    model_version: int
-    final_after_steps: int
-    max_messages: int
-    max_counters: int
-    is_gpu: UInt8Array
-    """u1[threads]"""
-    node_state: Table
-    """``COUNTER``"""
-
-
-class Out(NamedTuple):
-    """Records as in ``PackedRecords``."""
-
-    sizes: Sizes
-    heads: Table
-    frames: Table
-    members: Table
-    messages: Table
-    counters: Table
-    metrics: Table
-    node_state: Table
-    launch_frames: Table
-    calls: Int32Array
-    """Numbers of the held calls in ``members``."""
-    callers: Int32Array
-    """Of those in ``frames``."""
-    functions: Int32Array
-    """Those that are mentioned."""
-    is_mentioned: UInt8Array
-    """u1[timers]: marks them."""
-    counter_names: Int32Array
-    is_counter_mentioned: UInt8Array
+from chimbuko.ad.kernels.stack import NONE, Table
 
 
 @njit(cache=True, nogil=True)
@@ -268,18 +161,11 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
             frame_count += 1
             row = calls[row].parent
         head.frames = frame_count - begin
-        _append(places.node_state, sizes, NODE_STATE, about.node_state, 0, len(about.node_state))
+        append(places.node_state, sizes, NODE_STATE, about.node_state, 0, len(about.node_state))
     sizes[FRAMES] = frame_count
     sizes[RECORDS] += len(chosen.rows)
-    _append(places.metrics, sizes, METRICS, chosen.metrics, 0, len(chosen.metrics))
-    _append(places.launch_frames, sizes, LAUNCH_FRAMES, chosen.launch_frames, 0, len(chosen.launch_frames))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _append(into: Table, sizes: Sizes, cell: int, source: Table, begin: int, count: int) -> None:
-    for at in range(count):
-        into[sizes[cell] + at] = source[begin + at]
-    sizes[cell] += count
+    append(places.metrics, sizes, METRICS, chosen.metrics, 0, len(chosen.metrics))
+    append(places.launch_frames, sizes, LAUNCH_FRAMES, chosen.launch_frames, 0, len(chosen.launch_frames))
 
 
 @njit(cache=True, nogil=True)
@@ -316,176 +202,6 @@ def _note_recent(recent: Int32Array, thread_count: int, last: Int32Array, previo
         for place in range(k - 1, k - 1 - entered, -1):
             recent[thread, place] = row
             row = previous[row]
-
-
-@njit(cache=True, nogil=True)
-def _sort_out(places: Places, links: Table, out: Out, step: int, is_end: bool) -> None:
-    """Put out the heads of records that are new or final; forget the final ones.
-
-    ``out.calls`` and ``out.callers`` receive the numbers of the held calls of windows and stacks.
-    """
-    heads, windows, around, frames = places.heads, places.windows, places.around, places.frames
-    calls, callers = out.calls, out.callers
-    k = around.shape[1] // 2
-    sizes, put = places.sizes, out.sizes
-    count = sizes[RECORDS]
-    frame, state, metric, launch_frame = 0, 0, 0, 0
-    for cell in (RECORDS, FRAMES, NODE_STATE, METRICS, LAUNCH_FRAMES):
-        sizes[cell] = 0
-    for record in range(count):
-        head = heads[record]
-        begin = k - windows[record].before
-        end = k + 1 + windows[record].after
-        is_final = windows[record].after == k
-        for place in range(k + 1, end):
-            if links[~around[record, place]].row != NONE:
-                is_final = False
-        is_new = head.revision == 0
-        if is_end or (not is_new and step >= windows[record].last_step):
-            is_final = True
-        if is_new or is_final:
-            head.revision += 1
-            head.is_final = is_final
-            head.members = end - begin
-            for at in range(head.frames):
-                callers[put[FRAMES] + at] = ~frames[frame + at]
-            put[FRAMES] += head.frames
-            for at in range(end - begin):
-                calls[put[MEMBERS] + at] = ~around[record, begin + at]
-            put[MEMBERS] += end - begin
-            _append(out.node_state, put, NODE_STATE, places.node_state, state, head.node_state)
-            _append(out.metrics, put, METRICS, places.metrics, metric, head.metrics)
-            source = places.launch_frames
-            _append(out.launch_frames, put, LAUNCH_FRAMES, source, launch_frame, head.launch_frames)
-            out.heads[put[RECORDS]] = head
-            put[RECORDS] += 1
-        next_frame = frame + head.frames
-        next_state = state + head.node_state
-        next_metric = metric + head.metrics
-        next_launch_frame = launch_frame + head.launch_frames
-        if not is_final:
-            to = sizes[RECORDS]
-            windows[to] = windows[record]
-            around[to] = around[record]
-            for at in range(head.frames):
-                frames[sizes[FRAMES] + at] = frames[frame + at]
-            sizes[FRAMES] += head.frames
-            _append(places.node_state, sizes, NODE_STATE, places.node_state, state, head.node_state)
-            _append(places.metrics, sizes, METRICS, places.metrics, metric, head.metrics)
-            source = places.launch_frames
-            _append(source, sizes, LAUNCH_FRAMES, source, launch_frame, head.launch_frames)
-            sizes[RECORDS] = to + 1
-            # Last, since it may overwrite what ``head`` shows.
-            heads[to] = head
-        frame, state, metric, launch_frame = next_frame, next_state, next_metric, next_launch_frame
-
-
-@njit(cache=True, nogil=True)
-def _put_members(members: Table, numbers: Int32Array, count: int, held: Table) -> None:
-    for at in range(count):
-        members[at] = held[numbers[at]]
-
-
-@njit(cache=True, nogil=True)
-def _mention_functions(
-    rows: Table, count: int, is_mentioned: UInt8Array, functions: Int32Array, mentioned: int
-) -> int:
-    """Add the functions of rows to those that are mentioned; returns how many these are."""
-    for at in range(count):
-        number = rows[at].function
-        if is_mentioned[number] == 0:
-            is_mentioned[number] = 1
-            functions[mentioned] = number
-            mentioned += 1
-    return mentioned
-
-
-@njit(cache=True, nogil=True)
-def _mention_counters(
-    rows: Table, count: int, is_mentioned: UInt8Array, names: Int32Array, mentioned: int
-) -> int:
-    """As ``_mention_functions``."""
-    for at in range(count):
-        number = rows[at].counter
-        if is_mentioned[number] == 0:
-            is_mentioned[number] = 1
-            names[mentioned] = number
-            mentioned += 1
-    return mentioned
-
-
-@njit(cache=True, nogil=True)
-def _mention(out: Out) -> None:
-    """List the functions and counters that the records mention, for their names."""
-    sizes, marks, counter_marks = out.sizes, out.is_mentioned, out.is_counter_mentioned
-    functions, counters = out.functions, out.counter_names
-    count = _mention_functions(out.heads, sizes[RECORDS], marks, functions, 0)
-    count = _mention_functions(out.members, sizes[MEMBERS], marks, functions, count)
-    count = _mention_functions(out.frames, sizes[FRAMES], marks, functions, count)
-    count = _mention_functions(out.launch_frames, sizes[LAUNCH_FRAMES], marks, functions, count)
-    for at in range(count):
-        marks[functions[at]] = 0
-    sizes[FUNCTIONS] = count
-    count = _mention_counters(out.counters, sizes[COUNTERS], counter_marks, counters, 0)
-    count = _mention_counters(out.metrics, sizes[METRICS], counter_marks, counters, count)
-    count = _mention_counters(out.node_state, sizes[NODE_STATE], counter_marks, counters, count)
-    for at in range(count):
-        counter_marks[counters[at]] = 0
-    sizes[COUNTER_NAMES] = count
-
-
-@njit(cache=True, nogil=True)
-def _put_messages(out: Out, pool: Pool, most: int) -> None:
-    """Put out the messages of windows, up to ``most`` for each record."""
-    heads, calls, messages, links, held = out.heads, out.calls, out.messages, pool.links, pool.messages
-    count = 0
-    call = 0
-    for record in range(out.sizes[RECORDS]):
-        begin = count
-        seen = 0
-        for member in range(call, call + heads[record].members):
-            link = links[calls[member]]
-            seen += link.messages_seen
-            for at in range(min(link.messages, begin + most - count)):
-                messages[count] = held[link.first_message + at]
-                count += 1
-        call += heads[record].members
-        heads[record].messages = count - begin
-        heads[record].left_out = seen - (count - begin)
-    out.sizes[MESSAGES] = count
-
-
-@njit(cache=True, nogil=True)
-def _put_counters(out: Out, pool: Pool, most: int) -> None:
-    """As ``_put_messages``, after it."""
-    heads, calls, counters, links, held = out.heads, out.calls, out.counters, pool.links, pool.counters
-    count = 0
-    call = 0
-    for record in range(out.sizes[RECORDS]):
-        begin = count
-        seen = 0
-        for member in range(call, call + heads[record].members):
-            link = links[calls[member]]
-            seen += link.counters_seen
-            for at in range(min(link.counters, begin + most - count)):
-                counters[count] = held[link.first_counter + at]
-                count += 1
-        call += heads[record].members
-        heads[record].counters = count - begin
-        heads[record].left_out += seen - (count - begin)
-    out.sizes[COUNTERS] = count
-
-
-@njit(cache=True, nogil=True)
-def put_out(places: Places, pool: Pool, out: Out, about: About, is_end: bool) -> None:
-    """Fill ``out`` with the records that are new or final; at the end of the stream all are."""
-    out.sizes[:] = 0
-    _sort_out(places, pool.links, out, about.step, is_end)
-    _put_members(out.members, out.calls, out.sizes[MEMBERS], pool.members)
-    _put_members(out.frames, out.callers, out.sizes[FRAMES], pool.members)
-    _put_messages(out, pool, about.max_messages)
-    _put_counters(out, pool, about.max_counters)
-    _mention(out)
 
 
 @njit(cache=True, nogil=True)

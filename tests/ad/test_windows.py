@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.additions import NO_LAUNCHES, NO_METRICS, table
-from chimbuko.ad.kernels.windows import MAX_FRAMES
+from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.windows import StepFacts, Windows
