@@ -4,7 +4,7 @@ Run: python -m benchmarks.delays [--streams N] [--seconds S] [--json]
 
 A stand-in for TAU writes steps of 4.4 MB over SST at the settings of ``chimbuko run``, from the thread that
 computes: what a step takes, the application waits. Steps of 5 MB shall never take more than 100 ms, except
-while the whole agent is stopped and nobody replaces its readers.
+where the whole agent is stopped while its readers join their streams: nobody makes them go on then.
 """
 
 from __future__ import annotations
@@ -26,21 +26,25 @@ from tests.integration.beside import (
     kill_readers,
     slow_readers,
     stop_agent,
+    stop_agent_while_readers_join,
     stop_joining_readers,
     stop_reader,
 )
 from tests.integration.conftest import Run
 
+ROUNDS_PER_TICK_S = 120
+"""For a period of 1 s; of 368 bytes, a hundred ticks a second: 4.4 MB per step."""
 PERIOD_S = 0.25
-ROUNDS_PER_TICK = 480
-"""Of 368 bytes, a hundred ticks a second: 4.4 MB per step."""
-SCENARIOS: dict[str, Callable[[Application], None]] = {
-    "undisturbed": lambda application: None,
-    "readers killed": kill_readers,
-    "reader stopped": stop_reader,
-    "readers slow": slow_readers,
-    "joining readers stopped": stop_joining_readers,
-    "whole agent stopped for 3 s": stop_agent,
+LONG_PERIOD_S = 2.0
+"""So long does a reader wait to be let in."""
+SCENARIOS: dict[str, tuple[Callable[[Application], None], float]] = {
+    "undisturbed": (lambda application: None, PERIOD_S),
+    "readers killed": (kill_readers, PERIOD_S),
+    "reader stopped": (stop_reader, PERIOD_S),
+    "readers slow": (slow_readers, PERIOD_S),
+    "whole agent stopped for 3 s": (stop_agent, PERIOD_S),
+    "joining readers stopped": (stop_joining_readers, LONG_PERIOD_S),
+    "whole agent stopped for 3 s while readers join": (stop_agent_while_readers_join, LONG_PERIOD_S),
 }
 
 
@@ -68,9 +72,10 @@ def measure(scenario: str, streams: int, seconds: float) -> Delays:
         def start(*arguments: str | Path, environment: dict[str, str] | None = None) -> Run:
             return Run(folder / "run", *arguments, environment=environment)
 
-        settings = {"STAND_IN_CALLS": str(ROUNDS_PER_TICK)}
-        application = begin(start, folder, streams, seconds, PERIOD_S, environment=settings)
-        SCENARIOS[scenario](application)
+        disturb, period_s = SCENARIOS[scenario]
+        settings = {"STAND_IN_CALLS": str(round(ROUNDS_PER_TICK_S / period_s))}
+        application = begin(start, folder, streams, seconds, period_s, environment=settings)
+        disturb(application)
         measured = application.measured()
         health = application.run.health
     # The last step is smaller, and nobody waits for it but the end.

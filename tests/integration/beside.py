@@ -20,7 +20,7 @@ from typing import Any
 from tests.integration.conftest import STAND_IN, Run, Start, command_line, descendants
 
 EXIT_CODE = 5
-LONGEST_STEP_S = 3.0
+LONGEST_STEP_S = 4.0
 """A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
 AGENT = "chimbuko.ad.service"
 STORE = "chimbuko.provenance.service"
@@ -146,6 +146,12 @@ def slow_readers(application: Application, seconds: float = 2.0) -> None:
 def stop_agent(application: Application, seconds: float = 3.0) -> None:
     """All of it: nobody replaces its readers."""
     application.wait_for_steps()
+    _stop_for(application.agent_processes, seconds)
+
+
+def stop_agent_while_readers_join(application: Application, seconds: float = 3.0) -> None:
+    """What the application has to wait for: nobody makes the readers go on."""
+    application.wait_until(lambda: len(application.readers) == len(application.reports))
     _stop_for(application.agent_processes, seconds)
 
 

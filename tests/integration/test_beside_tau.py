@@ -25,6 +25,7 @@ from tests.integration.beside import (
     kill_readers,
     slow_readers,
     stop_agent,
+    stop_agent_while_readers_join,
     stop_joining_readers,
     stop_reader,
 )
@@ -91,6 +92,7 @@ DISTURBANCES: dict[str, Disturb] = {
     "reader stopped": stop_reader,
     "readers slow": slow_readers,
     "whole agent stopped": stop_agent,
+    "whole agent stopped while readers join": stop_agent_while_readers_join,
     "agent killed before": kill_agent_before,
     "agent killed": kill(AGENT),
     "agent killed after": kill_agent_after,
