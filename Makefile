@@ -11,8 +11,8 @@ demo: install ## Watch a recorded MPI program, then a live one, each with known 
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests.
-	$(BIN)/python -m pytest
 	cd viz/web && npm test --silent
+	$(BIN)/python -m pytest
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration

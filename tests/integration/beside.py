@@ -68,6 +68,12 @@ class Application:
             assert time.monotonic() < deadline and self.run.process.poll() is None, self.run.output
             time.sleep(0.05)
 
+    def wait_for_joining_readers(self) -> None:
+        """Wait until all readers have asked to be let in; with a long period none has been let in by then."""
+        self.wait_until(lambda: len(self.readers) == len(self.reports))
+        # Nobody can see from outside that they have asked, which takes them some 10 ms.
+        time.sleep(0.5)
+
     def wait_for_steps(self) -> None:
         """Wait until the store gets steps of all streams: then all readers have joined theirs."""
         before = dict(enumerate(self.steps))
@@ -151,7 +157,7 @@ def stop_agent(application: Application, seconds: float = 3.0) -> None:
 
 def stop_agent_while_readers_join(application: Application, seconds: float = 3.0) -> None:
     """What the application has to wait for: nobody makes the readers go on."""
-    application.wait_until(lambda: len(application.readers) == len(application.reports))
+    application.wait_for_joining_readers()
     _stop_for(application.agent_processes, seconds)
 
 
@@ -177,13 +183,13 @@ def kill_agent_before(application: Application) -> None:
 
 def kill_agent_while_readers_join(application: Application) -> None:
     """Readers wait to be let in until the next step; they outlive their agent for so long."""
-    application.wait_until(lambda: len(application.readers) == len(application.reports))
+    application.wait_for_joining_readers()
     os.kill(application.service(AGENT), signal.SIGKILL)
 
 
 def stop_joining_readers(application: Application) -> None:
     """The analysis has to make them go on, or the application would wait."""
-    application.wait_until(lambda: len(application.readers) == len(application.reports))
+    application.wait_for_joining_readers()
     for pid in application.readers:
         os.kill(pid, signal.SIGSTOP)
 
