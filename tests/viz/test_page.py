@@ -185,6 +185,7 @@ def test_the_table_is_the_query(page: Page, provenance: Provenance) -> None:
     def ids() -> list[str]:
         return page.evaluate("[...document.querySelectorAll('[data-call]')].map(r => r.dataset.call)")  # type: ignore[no-any-return]
 
+    page.wait_for_selector("[data-call]")
     assert ids() == [call.id for call in provenance.calls(CallFilter(), "entry_us").calls]
     page.get_by_label("Function", exact=True).fill("MPI_*")
     page.get_by_label("Function", exact=True).press("Enter")
