@@ -149,4 +149,6 @@ class StopSignal:
         return self._asked_at > 0
 
     def _ask(self, signum: int, frame: object) -> None:
-        self._asked_at = self._asked_at or time.monotonic()
+        self._asked_at = time.monotonic()
+        # Asked again while Python ends, when its own handlers are gone, the process would count as killed.
+        signal.signal(signum, signal.SIG_IGN)

@@ -51,6 +51,15 @@ def test_a_service_tells_facts_when_it_is_ready_and_stops_in_order(start: Starte
     assert (tmp_path / "made.log").read_text() == "bye\n"
 
 
+def test_one_that_is_asked_again_and_again_is_not_killed_by_that(start: Starter) -> None:
+    """Also not in Python's last moments, when signals do again what they do by default."""
+    service = start("stop = StopSignal()\nsay_ready()\nwhile not stop(): time.sleep(0.01)")
+    service.wait_ready()
+    while service.is_running:
+        service.ask_to_stop()
+    assert service.process.returncode == 0
+
+
 def test_one_that_does_not_listen_is_killed(start: Starter) -> None:
     service = start(
         "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay_ready()\ntime.sleep(1000)"

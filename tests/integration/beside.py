@@ -17,15 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import STAND_IN, Run, Start, command_line, descendants
+from tests.integration.conftest import AGENT, STAND_IN, Run, Start, command_line, descendants
 
 EXIT_CODE = 5
 LONGEST_STEP_S = 4.0
 """A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
-AGENT = "chimbuko.ad.service"
-STORE = "chimbuko.provenance.service"
-BROKER = "valkey-server"
-SERVER = "chimbuko.pserver.service"
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,6 @@ class Application:
         """Processes of the streams: what the fork server has forked."""
         return self.run.processes("chimbuko.ad.forkserver")[1:]
 
-    def service(self, module: str) -> int:
-        """Process of a service, once it is there."""
-        self.wait_until(lambda: bool(self.run.processes(module)))
-        return self.run.processes(module)[0]
-
     @property
     def agent_processes(self) -> list[int]:
         """The agent, the fork server and the readers."""
@@ -61,16 +52,9 @@ class Application:
         """Steps of each stream that are in the store."""
         return [stream.steps for stream in self.run.health_so_far]
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Wait for a condition by asking for it."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline and self.run.process.poll() is None, self.run.output
-            time.sleep(0.05)
-
     def wait_for_joining_readers(self) -> None:
         """Wait until all readers have asked to be let in; with a long period none has been let in by then."""
-        self.wait_until(lambda: len(self.readers) == len(self.reports))
+        self.run.wait_until(lambda: len(self.readers) == len(self.reports))
         # Nobody can see from outside that they have asked, which takes them some 10 ms.
         time.sleep(0.5)
 
@@ -82,7 +66,7 @@ class Application:
             steps = self.steps
             return len(steps) == len(self.reports) and all(n > before.get(i, 0) for i, n in enumerate(steps))
 
-        self.wait_until(have_grown)
+        self.run.wait_until(have_grown)
 
 
 def begin(
@@ -137,7 +121,7 @@ def stop_reader(application: Application) -> None:
     application.wait_for_steps()
     victim = application.readers[0]
     os.kill(victim, signal.SIGSTOP)
-    application.wait_until(lambda: bool(application.readers) and victim not in application.readers)
+    application.run.wait_until(lambda: bool(application.readers) and victim not in application.readers)
 
 
 def slow_readers(application: Application, seconds: float = 2.0) -> None:
@@ -167,8 +151,8 @@ def kill(module: str) -> Callable[[Application], None]:
     def disturb(application: Application) -> None:
         application.wait_for_steps()
         before = application.run.output.count("ended early")
-        os.kill(application.service(module), signal.SIGKILL)
-        application.wait_until(lambda: application.run.output.count("ended early") > before)
+        os.kill(application.run.service(module), signal.SIGKILL)
+        application.run.wait_until(lambda: application.run.output.count("ended early") > before)
 
     return disturb
 
@@ -177,14 +161,16 @@ def kill_agent_before(application: Application) -> None:
     """Before it has streams; it has begun only when all services were there."""
     root = application.run.process.pid
     # Begins with it: a process that is just being started still carries the whole script as its command line.
-    application.wait_until(lambda: any(command_line(pid).startswith("sleep") for pid in descendants(root)))
-    os.kill(application.service(AGENT), signal.SIGKILL)
+    application.run.wait_until(
+        lambda: any(command_line(pid).startswith("sleep") for pid in descendants(root))
+    )
+    os.kill(application.run.service(AGENT), signal.SIGKILL)
 
 
 def kill_agent_while_readers_join(application: Application) -> None:
     """Readers wait to be let in until the next step; they outlive their agent for so long."""
     application.wait_for_joining_readers()
-    os.kill(application.service(AGENT), signal.SIGKILL)
+    os.kill(application.run.service(AGENT), signal.SIGKILL)
 
 
 def stop_joining_readers(application: Application) -> None:
@@ -197,7 +183,7 @@ def stop_joining_readers(application: Application) -> None:
 def kill_agent_after(application: Application) -> None:
     """When the application has ended, and the analysis has not."""
     application.wait_for_steps()
-    application.wait_until(lambda: all(report.exists() for report in application.reports))
+    application.run.wait_until(lambda: all(report.exists() for report in application.reports))
     for pid in application.run.processes(AGENT)[:1]:
         # It may be through by now.
         with suppress(ProcessLookupError):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,6 +101,18 @@ class Run:
         except ChimbukoError:
             return []
 
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait for a condition by asking for it."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline and self.process.poll() is None, self.output
+            time.sleep(0.05)
+
+    def service(self, module: str) -> int:
+        """Process of a service, once it is there."""
+        self.wait_until(lambda: bool(self.processes(module)))
+        return self.processes(module)[0]
+
     def processes(self, module: str) -> list[int]:
         """Ids of the run's processes of one module, oldest first, found among its descendants."""
         return sorted(pid for pid in descendants(self.process.pid) if module in command_line(pid))
@@ -135,6 +148,11 @@ def command_line(pid: int) -> str:
     except OSError:
         return ""
 
+
+AGENT = "chimbuko.ad.service"
+STORE = "chimbuko.provenance.service"
+BROKER = "valkey-server"
+SERVER = "chimbuko.pserver.service"
 
 Start = Callable[..., Run]
 

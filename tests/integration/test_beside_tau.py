@@ -11,10 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.beside import (
-    AGENT,
-    BROKER,
-    SERVER,
-    STORE,
     Application,
     begin,
     check,
@@ -29,7 +25,7 @@ from tests.integration.beside import (
     stop_joining_readers,
     stop_reader,
 )
-from tests.integration.conftest import STAND_IN, Start
+from tests.integration.conftest import AGENT, BROKER, SERVER, STAND_IN, STORE, Start
 
 PERIOD_S = 0.2
 LONG_PERIOD_S = 4.0
@@ -66,7 +62,7 @@ def test_services_are_killed(start: Start, tmp_path: Path) -> None:
 def test_nothing_happens_to_readers_that_join(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=10, period_s=LONG_PERIOD_S)
     kill_agent_while_readers_join(application)
-    application.wait_until(lambda: "ended early" in application.run.output)
+    application.run.wait_until(lambda: "ended early" in application.run.output)
     stop_joining_readers(application)
     check(application)
     assert {stream.state for stream in application.run.health} == {"ended"}

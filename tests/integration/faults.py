@@ -1,0 +1,63 @@
+"""What can go wrong with the processes of a run, at moments that nobody chose."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from chimbuko.broker import connect
+from chimbuko.rundir import RunDirectory
+from tests.integration.conftest import Run
+
+SEED_VARIABLE = "CHIMBUKO_FAULTS_SEED"
+"""Environment variable that chooses the same moments again."""
+STOPPED_S = 10.0
+WITHOUT_MEMORY_S = 3.0
+
+Fault = Callable[[Run, float], None]
+"""Does something to a run after so many seconds, and returns when that is over."""
+
+
+def random_moments() -> random.Random:
+    """Chooses the moments of one test; the seed is in the test's output."""
+    seed = int(os.environ.get(SEED_VARIABLE, 0)) or random.SystemRandom().randrange(1, 1 << 32)
+    print(f"{SEED_VARIABLE}={seed}")
+    return random.Random(seed)
+
+
+def kill(module: str) -> Fault:
+    """kill -9 of a service; over when the run has noticed."""
+
+    def strike(run: Run, after_s: float) -> None:
+        time.sleep(after_s)
+        before = run.output.count("ended early")
+        os.kill(run.service(module), signal.SIGKILL)
+        run.wait_until(lambda: run.output.count("ended early") > before)
+
+    return strike
+
+
+def stop(module: str, seconds: float = STOPPED_S) -> Fault:
+    """A service stands still."""
+
+    def strike(run: Run, after_s: float) -> None:
+        time.sleep(after_s)
+        pid = run.service(module)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+
+    return strike
+
+
+def take_memory(run: Run, after_s: float) -> None:
+    """The broker takes nothing any more, for a while."""
+    time.sleep(after_s)
+    client = connect(RunDirectory(run.folder).broker_path.read_text())
+    client.config_set("maxmemory", 1)
+    time.sleep(WITHOUT_MEMORY_S)
+    client.config_set("maxmemory", 0)
+    client.close()
