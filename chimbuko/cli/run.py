@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import time
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.cli.agents import AgentOptions, check_agents
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
-from chimbuko.cli.launcher import LaunchOptions, check_agents
+from chimbuko.cli.services import ServiceOptions
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.trace.apart import readable
@@ -80,31 +82,36 @@ def command(
     recorded, unreadable = readable(find_recorded(trace + replay)) if trace or replay else ([], [])
     check_agents(agents, recorded)
     config = msgspec.structs.replace(analysis.config, lockstep=bool(trace) or lockstep)
-    options = LaunchOptions(
-        config=config,
-        agents=agents,
-        lockstep_streams=len(recorded) if config.lockstep else 0,
-        broker_url=broker,
-        port=port,
-        has_dashboard=keep or (not trace if dashboard is None else dashboard),
-        recorded=recorded if trace else [],
-        unreadable=unreadable,
-        load_model=analysis.load_model,
-        save_model=analysis.save_model,
-        relabel=analysis.relabel,
-    )
     source = "trace" if trace else "replay"
     words = list(command_line) or [f"--{source}", *trace, *replay]
     name = Path(command_line[0]).name if command_line else source
     folder = output or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     run = new_run(folder, words, config, store)
+    services = ServiceOptions(
+        config=config,
+        lockstep_streams=len(recorded) if config.lockstep else 0,
+        programs=tuple(sorted({stream.program for stream in recorded} if trace else ())),
+        broker_url=broker,
+        has_dashboard=keep or (not trace if dashboard is None else dashboard),
+        port=port,
+        load_model=analysis.load_model,
+        save_model=analysis.save_model,
+    )
+    readers = AgentOptions(
+        config=config,
+        node=platform.node(),
+        names=tuple(f"agent-{index}" for index in range(agents)),
+        live_folder=None if trace else run.trace,
+        recorded=recorded if trace else [],
+    )
     if replay:
         application, environment = _replay(replay, pace, run), dict(os.environ)
     else:
         application = list(command_line)
         settings = application_settings(run.settings, run.trace, config.period_us, os.environ)
         environment = {**os.environ, **settings}
-    sys.exit(Conductor(run, options, application, environment).conduct(keep, as_json))
+    conductor = Conductor(run, services, readers, application, environment, unreadable)
+    sys.exit(conductor.conduct(analysis.relabel, keep, as_json))
 
 
 def _replay(patterns: tuple[str, ...], pace: str, run: RunDirectory) -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.cli import launcher
-from chimbuko.cli.launcher import Launcher, LaunchOptions
+from chimbuko.cli import services
+from chimbuko.cli.agents import AgentOptions, Agents
+from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RUN
 from chimbuko.provenance.queries import open_run
@@ -46,16 +47,19 @@ def test_unreachable_broker(start: Start, heat4: Path) -> None:
 def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network(
     heat4: Path, heat4_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "is_on_network", lambda folder: True)
+    monkeypatch.setattr(services, "is_on_network", lambda folder: True)
     config = AnalysisConfig(lockstep=True)
     recorded = find_recorded([str(heat4 / "*.bp")])
-    options = LaunchOptions(config, lockstep_streams=4, has_dashboard=False, recorded=recorded)
     run = new_run(tmp_path / "run", ["--trace"], config, None)
-    with Launcher(run, options) as services:
-        assert not run.store_path.exists()
-        while services.is_analysing:
-            assert services.look_after() == []
-        services.finish_analysis()
-        assert services.problems == []
+    problems: list[str] = []
+    options = ServiceOptions(config, lockstep_streams=4, has_dashboard=False)
+    readers = AgentOptions(config, "node", ("agent-0",), recorded=recorded)
+    with Services(run, options, problems) as served:
+        with Agents(run, run.read_info().id, readers, served.broker_url, problems) as agents:
+            assert not run.store_path.exists()
+            while agents.is_analysing:
+                assert [*served.look_after(), *agents.look_after()] == []
+        served.finish()
+        assert problems == []
     with open_run(run) as provenance:
         assert {call.id for call in all_anomalies(provenance)} == heat4_run.ids

@@ -1,0 +1,178 @@
+"""The agents of this node, for one run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.ad.orders import AgentSpec, RecordedStream
+from chimbuko.broker import BROKER_VARIABLE
+from chimbuko.cli.collisions import Collisions
+from chimbuko.cli.scratch import scratch_folder
+from chimbuko.cli.servicegroup import ServiceGroup
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+from chimbuko.processes import Service
+from chimbuko.rundir import RunDirectory
+from chimbuko.trace.discovery import StreamName
+
+LONGEST_DELIVERY_S = 600.0
+"""An agent gives up by itself when nothing gets through any more."""
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """Which agents are wanted, and what they read."""
+
+    config: AnalysisConfig
+    node: str
+    names: tuple[str, ...]
+    """One agent each: the ranks are dealt out among them."""
+    live_folder: Path | None = None
+    """Where streams appear; None where the streams are recorded."""
+    recorded: list[StreamName] = field(default_factory=list)
+    """Recorded streams to analyse."""
+
+
+class Agents:
+    """Agents of one node, as a context: they are gone when it ends.
+
+    Parameters
+    ----------
+    run_id
+        Of the run that they take part in.
+    problems
+        Gets one line for each thing that did not end as it should.
+    """
+
+    def __init__(
+        self, run: RunDirectory, run_id: str, options: AgentOptions, broker_url: str, problems: list[str]
+    ) -> None:
+        self._run = run
+        self._options = options
+        self._broker_url = broker_url
+        self._problems = problems
+        self._group = ServiceGroup(problems)
+        self._is_delivered = True
+        self._scratch = scratch_folder(run_id, f"agents-{options.node}")
+        self._collisions = None if options.live_folder is None else Collisions(options.live_folder)
+
+    def __enter__(self) -> Agents:
+        is_live = self._options.live_folder is not None
+        try:
+            for index in range(len(self._options.names)):
+                self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)
+        except BaseException:
+            self.finish()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.finish()
+
+    def wait_ready(self) -> None:
+        """Wait until they can read streams.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        self._group.wait_ready()
+
+    @property
+    def is_analysing(self) -> bool:
+        """Whether any of them is still at work."""
+        return self._group.is_running
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
+        return self._collisions is None and self._group.has_failed
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        collisions = self._collisions.news() if self._collisions else []
+        self._problems += collisions
+        return [*self._group.look_after(), *collisions]
+
+    def ask_to_stop(self) -> None:
+        """Ask them to come to an end."""
+        self._group.ask_to_stop()
+
+    def finish(self) -> bool:
+        """Ask them to come to an end, and wait for it; True if all that they found was delivered."""
+        self._group.ask_to_stop()
+        if not self._group.stop(LONGEST_DELIVERY_S):
+            self._is_delivered = False
+            self._problems.append(
+                f"findings that could not be stored are kept in {self._scratch} of {self._options.node}"
+            )
+        if self._is_delivered:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return self._is_delivered
+
+    def _start(self, index: int) -> Service:
+        options = self._options
+        name = options.names[index]
+        spec = AgentSpec(
+            agent=name,
+            index=index,
+            count=len(options.names),
+            node=options.node,
+            scratch=str(self._scratch / name),
+            config=options.config,
+            live_folder=str(options.live_folder or ""),
+            recorded=[
+                RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
+                for s in options.recorded
+            ],
+        )
+        path = self._scratch / f"{name}.json"
+        path.write_bytes(msgspec.json.encode(spec))
+        secret = {BROKER_VARIABLE: self._broker_url}
+        return Service(name, "chimbuko.ad.service", [str(path)], secret, self._run.logs)
+
+
+def check_agents(agents: int, recorded: list[StreamName]) -> None:
+    """Refuse a number of agents that makes no sense.
+
+    Raises
+    ------
+    ConfigError
+        It is below 1, or above the number of recorded streams.
+    """
+    if agents < 1:
+        raise ConfigError(f"--agents {agents}: at least one agent is needed")
+    if recorded and agents > len(recorded):
+        raise ConfigError(f"--agents {agents}: there are only {len(recorded)} streams")
+
+
+def pin(cores: str) -> None:
+    """Keep this process, and those that it starts from now on, on some cores.
+
+    Parameters
+    ----------
+    cores
+        Their numbers, such as ``0,2-5``.
+
+    Raises
+    ------
+    ConfigError
+        This is no list of numbers, or one of them is not to be had.
+    """
+    wanted: set[int] = set()
+    for part in cores.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"--cores {cores!r}: not a list of cores; give one like 0,2-5")
+        wanted.update(range(int(first), int(last or first) + 1))
+    usable = os.sched_getaffinity(0)
+    if not wanted or not wanted <= usable:
+        there_are = ",".join(map(str, sorted(usable)))
+        raise ConfigError(f"--cores {cores}: not all of them can be used here; there are {there_are}")
+    os.sched_setaffinity(0, wanted)

@@ -1,0 +1,70 @@
+"""The end of a run, whoever led it: what became of it is noted, and told."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import msgspec
+
+from chimbuko.cli.relabel import relabel_run, relabelled_line
+from chimbuko.cli.services import Services
+from chimbuko.cli.summary import summarize, summary_lines
+from chimbuko.errors import ChimbukoError
+from chimbuko.rundir import RunDirectory
+
+
+def close_run(
+    run: RunDirectory,
+    services: Services,
+    problems: list[str],
+    state: str,
+    exit_code: int | None,
+    is_relabelling: bool,
+    as_json: bool,
+) -> None:
+    """Note what became of a run in its folder and store, and tell its summary.
+
+    Parameters
+    ----------
+    problems
+        One line each, for what did not end as it should; what goes wrong here is added.
+    state, exit_code
+        As in ``RunInfo``.
+    is_relabelling
+        Whether recorded calls are judged again by the final model.
+    """
+    try:
+        if is_relabelling:
+            say(relabelled_line(relabel_run(run, is_deleting=False)))
+    except ChimbukoError as error:
+        problems.append(str(error))
+    try:
+        summary = summarize(run, [])
+        services.write_info(
+            msgspec.structs.replace(
+                run.read_info(),
+                state=state,
+                ended_us=time.time_ns() // 1000,
+                exit_code=exit_code,
+                trace_bytes=summary.trace_bytes,
+                stored_bytes=summary.stored_bytes,
+            )
+        )
+    except ChimbukoError as error:
+        problems.append(str(error))
+    _tell(run, problems, as_json)
+
+
+def _tell(run: RunDirectory, problems: list[str], as_json: bool) -> None:
+    summary = summarize(run, problems)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(summary)).decode())
+    else:
+        for line in summary_lines(summary):
+            print(line, file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Tell the user something at once."""
+    print(f"chimbuko: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,105 @@
+"""Several of our processes that are looked after, and ended, together."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from chimbuko.processes import Service
+
+MOST_REVIVALS = 10
+
+
+@dataclass
+class _Member:
+    service: Service
+    can_go_on: bool
+    """Started anew it takes up the work where it was."""
+    may_end: bool
+    """Ending by itself, with code 0, it has done its work."""
+    revivals: int = 0
+    is_given_up: bool = False
+
+
+class ServiceGroup:
+    """Services of one kind of part of a run.
+
+    Parameters
+    ----------
+    problems
+        Gets one line for each thing that did not go as it should.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        self._problems = problems
+        self._members: list[_Member] = []
+
+    def add(self, service: Service, can_go_on: bool = False, may_end: bool = False) -> Service:
+        """Look after a service from now on."""
+        self._members.append(_Member(service, can_go_on, may_end))
+        return service
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none of them, or none any more."""
+        return not self._members
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any of them is."""
+        return any(member.service.is_running for member in self._members)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether one ended with another code than 0."""
+        return any(member.service.process.poll() for member in self._members)
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        return [line for member in self._members for line in self._revive(member)]
+
+    def _revive(self, member: _Member) -> list[str]:
+        service = member.service
+        if service.is_running or member.is_given_up:
+            return []
+        if member.may_end and service.process.returncode == 0:
+            return []
+        if member.can_go_on and member.revivals < MOST_REVIVALS:
+            member.revivals += 1
+            service.start_again()
+            return [f"{service.name} ended early and was started again; its log is {service.log}"]
+        member.is_given_up = True
+        self._problems.append(f"{service.name} ended early; its log is {service.log}")
+        return self._problems[-1:]
+
+    def wait_ready(self) -> None:
+        """Wait until all of them can be used.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        for member in self._members:
+            member.service.wait_ready()
+
+    def ask_to_stop(self) -> None:
+        """Ask all of them to finish what they have to do, and end."""
+        for member in self._members:
+            member.service.ask_to_stop()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
+        codes = [self._stop(member, timeout_s) for member in self._members]
+        self._members.clear()
+        return not any(codes)
+
+    def _stop(self, member: _Member, timeout_s: float) -> int:
+        service = member.service
+        is_in_time = member.is_given_up or service.stop(timeout_s)
+        code: int = service.process.returncode
+        if not is_in_time:
+            self._problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
+        elif code not in (0, -signal.SIGTERM) and not member.is_given_up:
+            self._problems.append(f"{service.name} ended with code {code}; its log is {service.log}")
+        return code

@@ -1,0 +1,234 @@
+"""The services of one run, on one node: broker, parameter server, store's writer, dashboard.
+
+Order of the end: when the agents have delivered what they have, the server merges it, the writer stores
+it, and only then does the broker go.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import redis
+
+from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number
+from chimbuko.cli.rollcall import ROLL_CALL_KEYS
+from chimbuko.cli.scratch import scratch_folder
+from chimbuko.cli.servicegroup import ServiceGroup
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ServiceError
+from chimbuko.filesystems import is_on_network
+from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN
+from chimbuko.processes import Service
+from chimbuko.provenance.service import STORE_VARIABLE
+from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.rundir import RunDirectory, RunInfo
+
+TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+SERVICE_STOP_S = 30.0
+FULL_DISK_BYTES = 1 << 18
+CLAIM_S = 900
+"""Longer than the end of a run takes, during which the claim on the broker is not renewed."""
+KEYS = (*ALL_KEYS, *ROLL_CALL_KEYS)
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Which services are wanted, and how."""
+
+    config: AnalysisConfig
+    lockstep_streams: int = 0
+    programs: tuple[str, ...] = ()
+    """Programs that are numbered in this order, so that ids of calls are the same every time."""
+    broker_url: str | None = None
+    """None for a broker of our own."""
+    bind: tuple[str, int] = (LOOPBACK, 0)
+    """Address and port of our own broker; port 0 for any that is free."""
+    has_dashboard: bool = True
+    port: int = 0
+    """Of the dashboard."""
+    load_model: Path | None = None
+    """What an earlier run has learned, to begin with."""
+    save_model: Path | None = None
+    """Where a copy of the final model goes."""
+
+
+class Services:
+    """The services of one run, as a context: they are all gone when it ends.
+
+    Parameters
+    ----------
+    problems
+        Gets one line for each thing that did not end as it should.
+
+    Raises
+    ------
+    ChimbukoError
+        One of them did not start; those that did are stopped again.
+    """
+
+    def __init__(self, run: RunDirectory, options: ServiceOptions, problems: list[str]) -> None:
+        self.run = run
+        self.options = options
+        self.broker_url = options.broker_url or ""
+        self.dashboard_url = ""
+        self._problems = problems
+        self._info = run.read_info()
+        self._scratch = scratch_folder(self._info.id, "services")
+        self._is_store_elsewhere = self._info.store_url == run.store_url and is_on_network(run.path)
+        if self._is_store_elsewhere:
+            store = self._scratch / run.store_path.name
+            self._info = msgspec.structs.replace(self._info, store_url=f"sqlite:///{store}")
+        self._private_broker: PrivateBroker | None = None
+        self._learning = ServiceGroup(problems)
+        self._showing = ServiceGroup(problems)
+        self._dashboard: Service | None = None
+        self._programs: dict[bytes, bytes] = {}
+        self._broker_is_ours = False
+
+    def __enter__(self) -> Services:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def wait_ready(self) -> None:
+        """Wait until all of them can be used.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        self._learning.wait_ready()
+        if self._dashboard is not None:
+            self.dashboard_url = self._dashboard.wait_ready()["url"]
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        return [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
+
+    def _revive_broker(self) -> list[str]:
+        """Agents send again what was not acknowledged; only the numbers of programs would be lost."""
+        if self._private_broker is None or self._private_broker.is_running:
+            with suppress(redis.RedisError):
+                self.client.expire(RUN, CLAIM_S)
+                self._programs = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
+            return []
+        self._private_broker.start()
+        if self._programs:
+            self.client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
+        return ["the broker ended early and was started again"]
+
+    def write_info(self, info: RunInfo) -> None:
+        """Note in the run's folder and in its store what became of the run."""
+        self._info = info
+        self.run.write_info(info)
+        engine = open_for_writing(info.store_url)
+        Writer(engine, info.id).write_run(info)
+        close(engine)
+
+    def finish(self) -> None:
+        """Let server and writer finish their work; the agents have ended by then."""
+        if self._learning.is_empty:
+            return
+        self._learning.stop(SERVICE_STOP_S)
+        if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
+            self._problems.append(f"the disk of {self.run.path} is full: make room there")
+        if self._is_store_elsewhere:
+            self._bring_store_home()
+
+    def _bring_store_home(self) -> None:
+        """SQLite's log does not work on a network file system: the store was on local disk until now."""
+        self._is_store_elsewhere = False
+        shutil.copyfile(self._scratch / self.run.store_path.name, self.run.store_path)
+        self.write_info(msgspec.structs.replace(self._info, store_url=self.run.store_url))
+
+    def stop(self) -> None:
+        """Stop everything that is left."""
+        self.finish()
+        self._showing.stop(SERVICE_STOP_S)
+        self._leave_broker()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _start(self) -> None:
+        info = self._info
+        self.write_info(info)
+        if not self.broker_url:
+            self._private_broker = PrivateBroker(self.run.logs / "broker.log", *self.options.bind)
+            self._private_broker.start()
+            self.broker_url = self._private_broker.url
+        self.client = connect(self.broker_url)
+        """A connection to the run's broker."""
+        self._claim_broker()
+        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
+        with suppress(OSError):
+            self.run.write_broker_url(self.broker_url)
+        for program in self.options.programs:
+            program_number(self.client, program)
+        secret = {BROKER_VARIABLE: self.broker_url}
+        self._learning.add(
+            self._service("pserver", "chimbuko.pserver.service", self._learning_arguments(), secret)
+        )
+        self._learning.add(
+            self._service(
+                "provenance",
+                "chimbuko.provenance.service",
+                ["--run-id", info.id],
+                secret | {STORE_VARIABLE: info.store_url},
+            ),
+            can_go_on=True,
+        )
+        if self.options.has_dashboard:
+            arguments = ["--run-dir", str(self.run.path), "--port", str(self.options.port)]
+            token = {TOKEN_VARIABLE: secrets.token_urlsafe(24)}
+            self._dashboard = self._service("dashboard", "chimbuko.viz", arguments, secret | token)
+            self._showing.add(self._dashboard)
+
+    def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
+        return Service(name, module, arguments, secret, self.run.logs)
+
+    def _learning_arguments(self) -> list[str]:
+        """What the parameter server is told."""
+        options, config = self.options, self.options.config
+        words = ["--lockstep-streams", str(options.lockstep_streams)]
+        words += ["--detector", config.detector, "--metric", config.metric]
+        if options.load_model is not None:
+            words += ["--load-model", str(options.load_model)]
+        if config.is_frozen:
+            words.append("--freeze")
+        for path in (self.run.model_path, options.save_model):
+            if path is not None:
+                words += ["--save-model", str(path)]
+        return words
+
+    def _claim_broker(self) -> None:
+        """One run at a time uses a broker's database; the claim lapses if the run dies."""
+        if not self.client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
+            raise ServiceError(
+                "the broker's database is used by another run; wait for its end, or give another database "
+                "by its number, as in redis://HOST:6379/1"
+            )
+        self._broker_is_ours = True
+        # What a run that died has left.
+        self.client.delete(*(key for key in KEYS if key != RUN))
+
+    def _leave_broker(self) -> None:
+        self.run.broker_path.unlink(missing_ok=True)
+        if self._private_broker is not None:
+            self._private_broker.stop()
+            self._private_broker = None
+        elif self._broker_is_ours:
+            with suppress(redis.RedisError):
+                self.client.delete(*KEYS)
