@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test soak check install web clean benchmark detection chromium
+.PHONY: demo test soak faults check install web clean benchmark detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -17,6 +17,9 @@ test: install chromium ## All tests.
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
 	$(BIN)/python tests/fuzz/steps.py --seconds 600
+
+faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
+	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest tests/integration/test_faults.py
 
 check: install ## Style and types.
 	$(BIN)/ruff check .

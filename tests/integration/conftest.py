@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -154,7 +155,20 @@ STORE = "chimbuko.provenance.service"
 BROKER = "valkey-server"
 SERVER = "chimbuko.pserver.service"
 
+ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
+"""How often each test with faults is done, at other moments each time; ``make faults`` does it ten times."""
+SEED_VARIABLE = "CHIMBUKO_FAULTS_SEED"
+"""Environment variable that chooses the same moments again."""
+
 Start = Callable[..., Run]
+
+
+@pytest.fixture(params=range(ROUNDS))
+def moments() -> random.Random:
+    """Chooses when things go wrong; the seed is in the output of a test that fails."""
+    seed = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1 << 32))
+    print(f"{SEED_VARIABLE}={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture

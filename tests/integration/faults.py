@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections.abc import Callable
@@ -12,20 +11,11 @@ from chimbuko.broker import connect
 from chimbuko.rundir import RunDirectory
 from tests.integration.conftest import Run
 
-SEED_VARIABLE = "CHIMBUKO_FAULTS_SEED"
-"""Environment variable that chooses the same moments again."""
 STOPPED_S = 10.0
 WITHOUT_MEMORY_S = 3.0
 
 Fault = Callable[[Run, float], None]
 """Does something to a run after so many seconds, and returns when that is over."""
-
-
-def random_moments() -> random.Random:
-    """Chooses the moments of one test; the seed is in the test's output."""
-    seed = int(os.environ.get(SEED_VARIABLE, 0)) or random.SystemRandom().randrange(1, 1 << 32)
-    print(f"{SEED_VARIABLE}={seed}")
-    return random.Random(seed)
 
 
 def kill(module: str) -> Fault:

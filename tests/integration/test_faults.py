@@ -5,6 +5,7 @@ A small version of it; ``make faults`` does everything again and again.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +15,14 @@ import pytest
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
-from examples.findings import all_anomalies
 from tests.integration.conftest import AGENT, BROKER, SERVER, Run, Start
-from tests.integration.faults import Fault, kill, random_moments, stop, take_memory
+from tests.integration.faults import Fault, kill, stop, take_memory
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
 
 AGENTS = 2
-QUIET_S = 6.0
+PACE = 2
+"""Of the program, which then takes 5 s."""
+QUIET_S = 3.0
 """All faults begin within so long."""
 
 
@@ -37,11 +39,10 @@ def learned_of(run: Run) -> Learned:
     return Learned.of_model(load_model(RunDirectory(run.folder).model_path, run.info.config))
 
 
-def live_run(start: Start, marked: Path, faults: list[Fault]) -> Run:
+def live_run(start: Start, marked: Path, moments: random.Random, faults: list[Fault]) -> Run:
     """A live run of the program with these faults, at any moments; ended."""
-    moments = random_moments()
     run = start(
-        *("--replay", marked / "*.bp", "--agents", str(AGENTS), "--period", "0.2"),
+        *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
         "--no-dashboard",
     )
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
@@ -57,16 +58,22 @@ def live_run(start: Start, marked: Path, faults: list[Fault]) -> Run:
 
 
 def assert_all_stored_once(run: Run) -> None:
-    """Each finding of each step is in the store, and the server has counted it once."""
+    """Each finding of each analysed step is in the store."""
     with open_run(RunDirectory(run.folder)) as provenance:
-        steps, found = provenance.step_counts(), all_anomalies(provenance)
-        functions, dropped = provenance.function_statistics(), provenance.dropped()
+        steps, dropped = provenance.step_counts(), provenance.dropped()
     assert dropped == []
     by_rank = Counter[int]()
     for step in steps:
         by_rank[step.rank] += step.anomalies
-    assert Counter(call.rank for call in found) == +by_rank
-    assert Counter(call.function for call in found) == {f.name: f.anomalies for f in functions if f.anomalies}
+    assert Counter(call.rank for call in run.anomalies) == +by_rank
+
+
+def assert_all_counted_once(run: Run) -> None:
+    """Each finding is in the server's statistics."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        functions = provenance.function_statistics()
+    counted = {f.name: f.anomalies for f in functions if f.anomalies}
+    assert Counter(call.function for call in run.anomalies) == counted
 
 
 def assert_nothing_lost(run: Run, marked: Path) -> None:
@@ -75,6 +82,7 @@ def assert_nothing_lost(run: Run, marked: Path) -> None:
     assert learned.steps == all_steps()
     learned.assert_same(learned_offline(marked, all_steps(), run.info.config))
     assert_all_stored_once(run)
+    assert_all_counted_once(run)
     assert [(s.steps, s.gap_steps, s.state) for s in run.health] == [(STEPS, 0, "ended")] * RANKS
 
 
@@ -84,18 +92,18 @@ def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path
     assert_nothing_lost(run, marked)
 
 
-def test_broker_is_killed(start: Start, marked: Path) -> None:
-    run = live_run(start, marked, [kill(BROKER)])
+def test_broker_is_killed(start: Start, marked: Path, moments: random.Random) -> None:
+    run = live_run(start, marked, moments, [kill(BROKER)])
     assert_nothing_lost(run, marked)
 
 
-def test_server_stands_still_and_broker_is_full(start: Start, marked: Path) -> None:
-    run = live_run(start, marked, [stop(SERVER), take_memory])
+def test_server_stands_still_and_broker_is_full(start: Start, marked: Path, moments: random.Random) -> None:
+    run = live_run(start, marked, moments, [stop(SERVER), take_memory])
     assert_nothing_lost(run, marked)
 
 
-def test_agent_is_killed(start: Start, marked: Path) -> None:
-    run = live_run(start, marked, [kill(AGENT)])
+def test_agent_is_killed(start: Start, marked: Path, moments: random.Random) -> None:
+    run = live_run(start, marked, moments, [kill(AGENT)])
     learned = learned_of(run)
     learned.assert_same(learned_offline(marked, learned.steps, run.info.config))
     assert_all_stored_once(run)
