@@ -71,6 +71,12 @@ class FunctionTracing:
 
     def install(self) -> None:
         """From now on in this thread and in those that start later."""
+        # What is open already, such as the script that pip made for 'chimbuko', would give an EXIT alone, and
+        # the stream's last event would not be that of the program's end.
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            exclude(frame.f_code)
+            frame = frame.f_back
         threading.setprofile(self._begin_thread)
         sys.setprofile(self._hook())
 

@@ -40,6 +40,17 @@ def stream(folder: Path, program: str = "program", rank: int = 0) -> Path:
     return folder / f"tau-metrics-{program}-{rank}.bp"
 
 
+def test_the_script_that_pip_makes_is_no_part_of_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "chimbuko"
+    script.write_text("from chimbuko.cli import main\nmain()\n")
+    program = write_program(tmp_path, NESTED)
+    command = [sys.executable, script, "trace", program.name]
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True)
+    trace = read_whole(stream(tmp_path))
+    assert trace.calls()[-1].name == ".TAU application"
+    assert not any("chimbuko" in name for name in trace.names.timers.values())
+
+
 def test_programs_functions_are_recorded_as_they_nest(tmp_path: Path) -> None:
     assert run_traced(write_program(tmp_path, NESTED)).returncode == 0
     trace = read_whole(stream(tmp_path))
