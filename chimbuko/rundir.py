@@ -38,6 +38,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     version: str
     trace_bytes: int = 0
     stored_bytes: int = 0
+    streams: str = ""
+    """Folder, of the same path on each node, where streams meet their agents; empty for the run's own."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class RunDirectory:
     def trace(self) -> Path:
         """Where the application's streams meet ours (SST contact files)."""
         return self.path / "trace"
+
+    def streams(self, info: RunInfo) -> Path:
+        """Where each node of a run on many nodes has a folder, of its name, for its streams."""
+        return Path(info.streams) if info.streams else self.trace
 
     @property
     def broker_path(self) -> Path:
@@ -166,8 +172,14 @@ def write_secret(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
-    """Make the folder of a new run, with its ``run.json``.
+def new_run(
+    folder: Path,
+    command: list[str],
+    config: AnalysisConfig,
+    store_url: str | None,
+    streams: Path | None = None,
+) -> RunDirectory:
+    """Make the folder of a new run, with its ``run.json``; ``streams`` is for a run on many nodes.
 
     Raises
     ------
@@ -194,6 +206,7 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
                 store_url=store_url or run.store_url,
                 config=config,
                 version=__version__,
+                streams="" if streams is None else str(streams.absolute()),
             )
         )
     except OSError as error:

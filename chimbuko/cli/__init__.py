@@ -11,7 +11,10 @@ import click
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
-VERBS = ("run", "replay", "query", "show", "export", "relabel", "recall", "filter", "view", "trace", "warmup")
+VERBS = (
+    *("run", "serve", "agent", "stop", "replay", "query", "show", "export", "relabel", "recall", "filter"),
+    *("view", "trace", "warmup"),
+)
 
 
 class _Verbs(click.Group):

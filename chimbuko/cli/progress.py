@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Collection
 from types import TracebackType
 from typing import Self
@@ -43,6 +44,7 @@ class Progress:
         try:
             entries = read_stream(self._broker, FRAMES, self._read_to, 100, WAIT_MS)
         except redis.RedisError:
+            time.sleep(WAIT_MS / 1000)
             entries = []
         for entry, payload in entries:
             self._read_to = entry

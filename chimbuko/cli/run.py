@@ -14,6 +14,7 @@ import msgspec
 from chimbuko.cli.agents import AgentOptions, check_agents
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
+from chimbuko.cli.serviceoptions import service_options
 from chimbuko.cli.services import ServiceOptions
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
@@ -38,14 +39,10 @@ from chimbuko.trace.tau import application_settings
 @click.option("--pace", default="original", show_default=True, help="Of a replay: original, N times, or max.")
 @click.option("--lockstep", is_flag=True, help="Streams of a replay wait for each other, as with --trace.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (new).")
-@click.option("--store", metavar="URL", help="Provenance in PostgreSQL; default SQLite in the run's folder.")
-@click.option("--broker", metavar="URL", help="Redis or Valkey by URL; default a private one.")
 @click.option("--agents", default=1, show_default=True, help="Agents that share the ranks of this node.")
+@service_options
 @analysis_options
-@click.option("--port", default=0, help="Port of the dashboard; default any that is free.")
-@click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace.")
 @click.option("--keep", is_flag=True, help="Keep the dashboard after the end, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
 @click.argument("command_line", metavar="[--] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 def command(
     trace: tuple[str, ...],

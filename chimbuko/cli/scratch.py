@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import TextIO
 
 from chimbuko.errors import ConfigError
 
@@ -32,14 +30,3 @@ def scratch_folder(run_id: str, part: str) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ConfigError(f"{folder}: others than you can write there; remove it, or set TMPDIR")
     return folder
-
-
-def claim(folder: Path) -> TextIO | None:
-    """Hold a scratch folder until the file that is returned is closed; None where another process does."""
-    lock = (folder / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock

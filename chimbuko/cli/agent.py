@@ -1,0 +1,159 @@
+"""``chimbuko agent``: the agent of one node of a run whose services are elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import click
+import redis
+
+from chimbuko.broker import connect
+from chimbuko.cli.agents import AgentOptions, Agents, pin
+from chimbuko.cli.closing import say
+from chimbuko.cli.rollcall import Presence
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.rundir import RunDirectory
+from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE
+
+TICK_S = 0.5
+LONGEST_ALONE_S = 300.0
+"""The services are gone, and so is who would say that the run is to end."""
+
+
+@click.command("agent", short_help="Read the streams of this node, for a run on many nodes.")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--streams",
+    type=click.Path(path_type=Path),
+    help="Folder where the streams are; default that of this node in RUN.",
+)
+@click.option(
+    "--node",
+    envvar=NODE_VARIABLE,
+    help=f"Name of this node; default that of the host. Also from {NODE_VARIABLE}.",
+)
+@click.option("--cores", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
+def command(run_dir: Path, streams: Path | None, node: str | None, cores: str | None) -> None:
+    """Read the streams of this node for RUN, the folder of 'chimbuko serve', which need not be there yet.
+
+    It ends after 'chimbuko stop RUN' (or SIGTERM), when its streams have ended or 10 s later. With
+    --streams it joins a job that runs already: what came before is a gap.
+
+    \b
+    Examples:
+      chimbuko agent runs/heat --cores 0
+      chimbuko agent runs/heat --streams /scratch/job-streams
+      srun --overlap --ntasks-per-node=1 chimbuko agent runs/heat
+    """
+    if cores:
+        pin(cores)
+    if streams is not None and not streams.is_dir():
+        raise ConfigError(f"{streams}: no such folder; streams are where TAU_ADIOS2_FILENAME says")
+    run = RunDirectory(run_dir.absolute())
+    attendance = Attendance(run, node or platform.node(), streams)
+    sys.exit(attendance.attend())
+
+
+class Attendance:
+    """One agent's part in a run, from the services' start to their end."""
+
+    def __init__(self, run: RunDirectory, node: str, streams: Path | None) -> None:
+        if "/" in node or not node.strip("."):
+            raise ConfigError(f"--node {node!r}: no name for a folder")
+        self._run = run
+        self._node = node
+        self._streams = streams
+        self._stop = threading.Event()
+        self._problems: list[str] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._stop.set())
+
+    def attend(self) -> int:
+        """Exit code: 4 where something was found that could not be delivered."""
+        url = self._services()
+        if not url:
+            say(f"{self._run.path}: the run has ended; there is nothing to do")
+            return 0
+        info = self._run.read_info()
+        claim = _claim(f"chimbuko-{info.id}-{self._node}")
+        folder = self._streams or self._run.streams(info) / self._node
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = f"agent-{self._node}"
+        options = AgentOptions(info.config, self._node, (name,), folder.absolute())
+        presence = Presence(connect(url), name)
+        with claim, Agents(self._run, info.id, options, url, self._problems) as agents:
+            agents.wait_ready()
+            (folder / AGENT_MARK).touch()
+            say(f"{name} reads the streams in {folder}")
+            self._work(agents, presence)
+            is_delivered = agents.finish()
+        self._say(presence, is_done=True)
+        for problem in self._problems:
+            say(problem)
+        return 0 if is_delivered else ServiceError.exit_code
+
+    def _services(self) -> str:
+        """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""
+        is_said = False
+        while not self._stop.is_set():
+            if self._run.broker_path.exists():
+                return self._run.read_broker_url()
+            if self._is_over():
+                break
+            if not is_said:
+                say(f"waiting for the services: {self._run.broker_path}")
+                is_said = True
+            self._stop.wait(TICK_S)
+        return ""
+
+    def _is_over(self) -> bool:
+        return self._run.info_path.exists() and self._run.read_info().state != "running"
+
+    def _work(self, agents: Agents, presence: Presence) -> None:
+        """Look after the agent until it is to end, and then until it has ended."""
+        heard_at = time.monotonic()
+        while not self._stop.wait(TICK_S):
+            for line in agents.look_after():
+                say(line)
+            answer = self._say(presence, is_done=False)
+            if answer is not None:
+                heard_at = time.monotonic()
+            is_alone = answer is None and (time.monotonic() - heard_at > LONGEST_ALONE_S or self._is_over())
+            if answer or is_alone:
+                break
+        agents.ask_to_stop()
+        self._stop.clear()
+        while agents.is_analysing:
+            self._say(presence, is_done=False)
+            self._stop.wait(TICK_S)
+
+    def _say(self, presence: Presence, is_done: bool) -> bool | None:
+        """Whether the run is to end; None where nobody answers."""
+        try:
+            return presence.say(is_done, self._problems)
+        except redis.RedisError:
+            return None
+
+
+def _claim(name: str) -> socket.socket:
+    """Hold a name on this node for as long as this process lives: two agents would read each stream twice.
+
+    Raises
+    ------
+    ConfigError
+        Another process holds it.
+    """
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        # A name that begins with 0 is in no folder, and nothing is left of it.
+        claim.bind(f"\0{name}")
+    except OSError:
+        claim.close()
+        raise ConfigError(f"{name}: another agent of this run is at work on this node") from None
+    return claim

@@ -1,0 +1,144 @@
+"""``chimbuko serve``: the services of a run whose agents are on other nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import redis
+
+from chimbuko.broker import LOOPBACK, address_of
+from chimbuko.cli.analysis import AnalysisOptions, analysis_options
+from chimbuko.cli.closing import close_run, say
+from chimbuko.cli.conductor import INTERRUPTED
+from chimbuko.cli.progress import Progress
+from chimbuko.cli.rollcall import RollCall
+from chimbuko.cli.serviceoptions import service_options
+from chimbuko.cli.services import ServiceOptions, Services
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.rundir import RunDirectory, new_run, write_secret
+from chimbuko.trace.nodecommand import node_command
+from chimbuko.trace.tau import application_settings
+
+
+@click.command("serve", short_help="Run the services of a run on many nodes.")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--bind",
+    default=LOOPBACK,
+    show_default=True,
+    metavar="WHERE[:PORT]",
+    help="What the broker listens on: a network interface, an address, or a name of this host.",
+)
+@click.option(
+    "--streams",
+    type=click.Path(path_type=Path),
+    help="Folder, on each node's own storage, where streams meet their agent; default trace/ of the run.",
+)
+@service_options
+@analysis_options
+def command(
+    run_dir: Path,
+    bind: str,
+    streams: Path | None,
+    store: str | None,
+    broker: str | None,
+    port: int,
+    dashboard: bool | None,
+    as_json: bool,
+    analysis: AnalysisOptions,
+) -> None:
+    """Run the services of RUN, a new folder on a file system that all nodes share.
+
+    Agents join with 'chimbuko agent RUN', and programs are started with RUN/settings/node. It ends, with
+    the summary, after 'chimbuko stop RUN' (or SIGTERM) when all agents have ended; a second signal ends it
+    without them. Address and password of the broker are in RUN/broker, and the address of the dashboard is
+    in RUN/dashboard; only you can read these.
+
+    \b
+    Examples:
+      chimbuko serve runs/heat
+      chimbuko serve runs/heat --bind ib0 --streams /tmp/heat
+      chimbuko stop runs/heat
+    """
+    address = _address(bind)
+    run = new_run(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store, streams)
+    settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
+    run.node_command.write_text(node_command(settings, run.streams(run.read_info())))
+    run.node_command.chmod(0o700)
+    options = ServiceOptions(
+        config=analysis.config,
+        broker_url=broker,
+        bind=address,
+        has_dashboard=dashboard is not False,
+        port=port,
+        load_model=analysis.load_model,
+        save_model=analysis.save_model,
+    )
+    sys.exit(Host(run, options).host(analysis.relabel, as_json))
+
+
+class Host:
+    """Keeps the services of one run until it is to end and all its agents have ended."""
+
+    def __init__(self, run: RunDirectory, options: ServiceOptions) -> None:
+        self._run = run
+        self._options = options
+        self._signals = 0
+
+    def host(self, is_relabelling: bool, as_json: bool) -> int:
+        """Exit code: 130 where agents were not waited for."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        problems: list[str] = []
+        with Services(self._run, self._options, problems) as services:
+            roll_call = RollCall(services.client)
+            roll_call.look()
+            services.wait_ready()
+            self._announce(services)
+            self._wait_for_end(services, roll_call)
+            services.finish()
+            problems += roll_call.problems
+            is_whole = self._signals < 2
+            state = "finished" if is_whole else "interrupted"
+            close_run(self._run, services, problems, state, None, is_relabelling, as_json)
+            self._run.dashboard_path.unlink(missing_ok=True)
+        return 0 if is_whole else INTERRUPTED
+
+    def _announce(self, services: Services) -> None:
+        """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""
+        if not self._run.broker_path.exists():
+            raise ServiceError(f"{self._run.broker_path}: cannot be written, so no agent can join")
+        if services.dashboard_url:
+            write_secret(self._run.dashboard_path, services.dashboard_url)
+            say(f"the dashboard's address is in {self._run.dashboard_path}")
+        say(f"services are ready; agents join with: chimbuko agent {self._run.path}")
+
+    def _wait_for_end(self, services: Services, roll_call: RollCall) -> None:
+        with Progress(services.client) as progress:
+            while not roll_call.is_over and self._signals < 2:
+                progress.show_next()
+                lines = services.look_after()
+                roll_call.is_ending = roll_call.is_ending or self._signals > 0
+                # A broker that is away comes back, or 'look_after' brings it back.
+                with suppress(redis.RedisError):
+                    lines += roll_call.look()
+                for line in lines:
+                    progress.say(line)
+
+    def _on_signal(self, signum: int, frame: object) -> None:
+        self._signals += 1
+
+
+def _address(bind: str) -> tuple[str, int]:
+    name, colon, port = bind.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
+    address = address_of(name)
+    if address == "0.0.0.0":
+        raise ConfigError("--bind 0.0.0.0: agents need the address of one network; name it, or its interface")
+    return address, int(port or 0)
