@@ -1,0 +1,80 @@
+"""Finding rows by key, compiled: open addressing, so that a look-up is one or two memory accesses."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+NONE = -1
+_SPREAD = -7046029254386353131
+"""Odd, 2^64 divided by the golden ratio: consecutive keys land far apart."""
+
+
+@njit(cache=True, nogil=True)
+def find_rows(
+    wanted: npt.NDArray[np.int64],
+    slots: npt.NDArray[np.int32],
+    keys: npt.NDArray[np.int64],
+    count: int,
+    most: int,
+    rows: npt.NDArray[np.int64],
+) -> int:
+    """Row of each of the keys ``wanted`` i8[n], into ``rows`` i8[n]; new keys get the next rows.
+
+    Parameters
+    ----------
+    slots
+        i4[a power of two], more than twice as many as there can be keys: row, or NONE.
+    keys
+        i8[rows]: key of each row; room for those that are new.
+    count, most
+        Number of rows in use, and how many there may be: further keys get NONE. The new number is returned.
+    """
+    mask = len(slots) - 1
+    shift = 0
+    while (len(slots) >> shift) > 1:
+        shift += 1
+    for at in range(len(wanted)):
+        key = wanted[at]
+        # The upper bits of the product depend on all bits of the key.
+        slot = ((key * _SPREAD) >> (63 - shift)) & mask
+        while slots[slot] != NONE and keys[slots[slot]] != key:
+            slot = (slot + 1) & mask
+        if slots[slot] == NONE and count < most:
+            slots[slot] = count
+            keys[count] = key
+            count += 1
+        rows[at] = slots[slot]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def find_new_steps(
+    tellings: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    steps: npt.NDArray[np.int64],
+    last_steps: npt.NDArray[np.int64],
+    is_new: npt.NDArray[np.bool_],
+) -> None:
+    """Which entries belong to a step that was not seen before: steps of a rank only rise.
+
+    Parameters
+    ----------
+    tellings, rows, steps
+        i8[n]: when each entry was told, the rank's row and the step; entries of a step stand together, and
+        are told at once.
+    last_steps
+        i8[ranks]: the last step seen of each rank, brought up to date.
+    is_new
+        b1[n], filled.
+    """
+    telling, row, step = NONE, NONE, NONE
+    is_seen = False
+    for at in range(len(rows)):
+        if tellings[at] != telling or rows[at] != row or steps[at] != step:
+            telling, row, step = tellings[at], rows[at], steps[at]
+            is_seen = step <= last_steps[row]
+            if not is_seen:
+                last_steps[row] = step
+        is_new[at] = not is_seen
