@@ -26,17 +26,16 @@ FLAGGED = np.dtype(
 )
 """Flagged calls of one function on one rank; the function's number is the sender's."""
 
-SENT = np.dtype(
+TRAFFIC = np.dtype(
     [
         ("program", np.int32),
         ("rank", np.int32),
-        ("step", np.int64),
         ("destination", np.int32),
-        ("messages", np.int32),
+        ("messages", np.int64),
         ("size_bytes", np.int64),
     ]
 )
-"""Messages that a rank sent to another one in one step; all rows of a step stand together."""
+"""Messages that a rank sent to another one, or to those together that there was no room for."""
 
 PACE = np.dtype(
     [
@@ -52,17 +51,6 @@ PACE = np.dtype(
 """How fast a rank was in one function during one window of trace time: the sums over its calls of the
 exclusive runtime's logarithm (1 µs at least) and of the exclusive runtime."""
 
-TRAFFIC = np.dtype(
-    [
-        ("program", np.int32),
-        ("rank", np.int32),
-        ("destination", np.int32),
-        ("messages", np.int64),
-        ("size_bytes", np.int64),
-    ]
-)
-"""All that a rank has sent to another one, or to those together that there was no room for."""
-
 OTHERS = -1
 """Destination of what a rank sent to ranks that have no row of their own."""
 MOST_RANK = (1 << 26) - 2
@@ -70,15 +58,6 @@ MOST_RANK = (1 << 26) - 2
 
 PERIODS_PER_WINDOW = 10
 """Trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""
-
-
-class StreamViews(msgspec.Struct, frozen=True, array_like=True):
-    """What one step of one stream gives for the views. Functions are the stream's timer ids."""
-
-    sent: bytes = b""
-    """``SENT`` rows of the step."""
-    paces: bytes = b""
-    """``PACE`` rows of a window that ended."""
 
 
 class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
@@ -92,7 +71,6 @@ class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
 class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     """What an agent, its fork server and its streams' processes take, as it last said."""
 
-    agent: str
     node: str
     streams: int
     """Of them those that are being read."""
@@ -111,12 +89,12 @@ class ViewDelta(msgspec.Struct, frozen=True, array_like=True):
 
     flagged: bytes = b""
     """``FLAGGED`` rows."""
-    sent: bytes = b""
-    """``SENT`` rows."""
+    traffic: bytes = b""
+    """``TRAFFIC`` rows: what was sent since the last delta."""
     paces: bytes = b""
     """``PACE`` rows."""
     counters: list[StreamCounters] = []
-    agent: AgentFigures | None = None
+    figures: AgentFigures | None = None
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):
@@ -157,7 +135,8 @@ class ViewChanges(msgspec.Struct, frozen=True, array_like=True):
     """``TRAFFIC`` rows that have grown by a tenth since they were last here."""
     counters: list[ProgramCounter] = []
     """Those that have grown by a tenth."""
-    agents: list[AgentFigures] = []
+    agents: dict[str, AgentFigures] = {}
+    """By agent."""
     slow_ranks: list[SlowRank] | None = None
     """All there are, the most time lost first; None where nothing changed."""
 

@@ -10,18 +10,18 @@ import numpy as np
 from chimbuko.pserver.counters import Counters, SavedCounter
 from chimbuko.pserver.keyed import RowIndex, grown
 from chimbuko.pserver.slowranks import SavedProgram, SlowRanks
-from chimbuko.pserver.traffic import SavedTraffic, Traffic
+from chimbuko.pserver.traffic import Traffic
 from chimbuko.tables import Int64Array
-from chimbuko.views import FLAGGED, PACE, AgentFigures, Rows, ViewChanges, ViewDelta
+from chimbuko.views import FLAGGED, PACE, TRAFFIC, AgentFigures, Rows, ViewChanges, ViewDelta
 
 
 class SavedViews(msgspec.Struct, frozen=True, array_like=True):
     """All that is known."""
 
     flagged: bytes = b""
-    traffic: SavedTraffic = SavedTraffic()
+    traffic: bytes = b""
     counters: list[SavedCounter] = []
-    agents: list[AgentFigures] = []
+    agents: dict[str, AgentFigures] = {}
     slow: list[SavedProgram] = []
 
 
@@ -46,8 +46,8 @@ class Views:
         self._changed_agents: set[str] = set()
         self._slow = SlowRanks()
 
-    def take(self, delta: ViewDelta, numbers: Int64Array) -> None:
-        """Take in one delta, each once.
+    def take(self, agent: str, delta: ViewDelta, numbers: Int64Array) -> None:
+        """Take in one delta of an agent, each once.
 
         Parameters
         ----------
@@ -56,15 +56,15 @@ class Views:
         """
         if delta.flagged:
             self._flagged.take(_renumbered(np.frombuffer(delta.flagged, FLAGGED), numbers))
-        if delta.sent:
-            self._traffic.take(delta.sent)
+        if delta.traffic:
+            self._traffic.take(delta.traffic)
         if delta.paces:
             self._slow.take(_renumbered(np.frombuffer(delta.paces, PACE), numbers))
         if delta.counters:
             self._counters.take(delta.counters)
-        if delta.agent is not None:
-            self._agents[delta.agent.agent] = delta.agent
-            self._changed_agents.add(delta.agent.agent)
+        if delta.figures is not None:
+            self._agents[agent] = delta.figures
+            self._changed_agents.add(agent)
 
     def changes(self, is_last: bool = False) -> ViewChanges:
         """What changed since the last time; at the end everything."""
@@ -75,7 +75,7 @@ class Views:
             flagged=self._flagged.changes().tobytes(),
             traffic=self._traffic.changes().tobytes(),
             counters=self._counters.changes(),
-            agents=[self._agents[name] for name in sorted(self._changed_agents)],
+            agents={name: self._agents[name] for name in sorted(self._changed_agents)},
             slow_ranks=self._slow.slow(self._function_name, self._node_of) if are_compared else None,
         )
         self._changed_agents.clear()
@@ -87,7 +87,7 @@ class Views:
             flagged=self._flagged.rows.tobytes(),
             traffic=self._traffic.everything().tobytes(),
             counters=self._counters.everything(),
-            agents=list(self._agents.values()),
+            agents=dict(self._agents),
             slow_ranks=self._slow.slow(self._function_name, self._node_of),
         )
 
@@ -95,9 +95,9 @@ class Views:
         """For ``restore``."""
         return SavedViews(
             self._flagged.rows.tobytes(),
-            self._traffic.dump(),
+            self._traffic.everything().tobytes(),
             self._counters.dump(),
-            list(self._agents.values()),
+            dict(self._agents),
             self._slow.dump(),
         )
 
@@ -105,9 +105,9 @@ class Views:
         """Go on from what was dumped; for a new one."""
         self._flagged.take(np.frombuffer(saved.flagged, FLAGGED))
         self._flagged.changes()
-        self._traffic.restore(saved.traffic)
+        self._traffic.restore(np.frombuffer(saved.traffic, TRAFFIC))
         self._counters.restore(saved.counters)
-        self._agents = {figures.agent: figures for figures in saved.agents}
+        self._agents = dict(saved.agents)
         self._slow.restore(saved.slow)
 
 

@@ -47,34 +47,3 @@ def find_rows(
             count += 1
         rows[at] = slots[slot]
     return count
-
-
-@njit(cache=True, nogil=True)
-def find_new_steps(
-    tellings: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    steps: npt.NDArray[np.int64],
-    last_steps: npt.NDArray[np.int64],
-    is_new: npt.NDArray[np.bool_],
-) -> None:
-    """Which entries belong to a step that was not seen before: steps of a rank only rise.
-
-    Parameters
-    ----------
-    tellings, rows, steps
-        i8[n]: when each entry was told, the rank's row and the step; entries of a step stand together, and
-        are told at once.
-    last_steps
-        i8[ranks]: the last step seen of each rank, brought up to date.
-    is_new
-        b1[n], filled.
-    """
-    telling, row, step = NONE, NONE, NONE
-    is_seen = False
-    for at in range(len(rows)):
-        if tellings[at] != telling or rows[at] != row or steps[at] != step:
-            telling, row, step = tellings[at], rows[at], steps[at]
-            is_seen = step <= last_steps[row]
-            if not is_seen:
-                last_steps[row] = step
-        is_new[at] = not is_seen

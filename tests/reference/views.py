@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from chimbuko.views import OTHERS, Rows
 
 Key = tuple[int, int, int]
@@ -27,15 +25,11 @@ class SlowTraffic:
 
     def __init__(self, most_pairs: int) -> None:
         self.most_pairs = most_pairs
-        self.last_step: dict[tuple[int, int], int] = defaultdict(lambda: -1)
         self.pairs: dict[Key, list[int]] = {}
         self.others: dict[Key, list[int]] = {}
 
-    def take(self, sent: Rows) -> None:
-        """Rows of one step of one rank."""
-        for program, rank, step, destination, messages, size_bytes in sent.tolist():
-            if step <= self.last_step[program, rank]:
-                continue
+    def take(self, traffic: Rows) -> None:
+        for program, rank, destination, messages, size_bytes in traffic.tolist():
             key = program, rank, destination
             held = self.pairs
             if key not in self.pairs and len(self.pairs) == self.most_pairs:
@@ -43,8 +37,6 @@ class SlowTraffic:
             total = held.setdefault(key, [0, 0])
             total[0] += messages
             total[1] += size_bytes
-        for program, rank, step, *_ in sent.tolist():
-            self.last_step[program, rank] = max(self.last_step[program, rank], step)
 
     def everything(self) -> dict[Key, list[int]]:
         return self.pairs | self.others
