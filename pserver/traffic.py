@@ -82,7 +82,8 @@ class _Totals:
             self._rows[name][at] = added[name]
         for name in ("messages", "size_bytes"):
             np.add.at(self._rows[name], at, added[name])
-        return traffic[~has_room]
+        rest: Rows = traffic[~has_room]
+        return rest
 
     def grown(self) -> Rows:
         """Those that have grown by a tenth since they were here."""
