@@ -11,7 +11,7 @@ from chimbuko.ad.kernels import stack
 from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD, Table
-from chimbuko.trace.schema import MAX_TIME_US, EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import MAX_TIME_US, MPI_PREFIX, EventColumn, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64
 
@@ -185,7 +185,7 @@ class CallStacks:
         self._reserve_timers(max(usable, default=-1) + 1)
         for timer, name in usable.items():
             self.is_named[timer] = 1
-            self._is_mpi[timer] = name.startswith("MPI_")
+            self._is_mpi[timer] = name.startswith(MPI_PREFIX)
 
     def _note_gap(self, step: int) -> bool:
         expected = 0 if self._last_step is None else self._last_step + 1

@@ -63,6 +63,6 @@ def _small_step(number: int) -> TraceStep:
     return TraceStep(
         number,
         np.array(events, np.uint64),
-        np.array([[0, 0, 0, 2, 7, 1, 8, start + 11]], np.uint64),
+        np.array([[0, 0, 0, EventType.SEND, 7, 1, 8, start + 11]], np.uint64),
         np.array(counters, np.uint64),
     )

@@ -44,12 +44,11 @@ PACE = np.dtype(
         ("window", np.int64),
         ("function", np.int32),
         ("calls", np.int32),
-        ("ln_us", np.float64),
         ("time_us", np.float64),
     ]
 )
-"""How fast a rank was in one function during one window of trace time: the sums over its calls of the
-exclusive runtime's logarithm (1 µs at least) and of the exclusive runtime."""
+"""How fast a rank was in one function during one window of trace time: its calls, and their exclusive
+runtimes together, without what the abnormal ones of them took longer than was expected."""
 
 OTHERS = -1
 """Destination of what a rank sent to ranks that have no row of their own."""

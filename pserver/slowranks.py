@@ -1,6 +1,6 @@
 """Ranks that are slow all the time: a bad node makes each call a little longer, and none abnormal. Pure.
 
-In each window of trace time the geometric mean of each rank's runtimes of a function is set against that
+In each window of trace time the mean runtime of each rank's ordinary calls of a function is set against that
 of the middle rank. The median of a rank's last windows tells how slow it is all the time; the spread of
 these medians over the ranks tells what is usual.
 """
@@ -50,7 +50,8 @@ _COMPARED = np.dtype(
         ("deviation", np.float64),
     ]
 )
-"""One rank in one function in one window; the deviation is that of the mean logarithm of its runtimes."""
+"""One rank in one function in one window; the deviation is the logarithm of its mean runtime, in the end
+less that of the middle rank."""
 
 _STATE = np.dtype(
     [
@@ -237,7 +238,7 @@ def _deviations(paces: Rows) -> Rows:
     compared = np.zeros(len(paces), _COMPARED)
     for name in ("rank", "function", "calls", "time_us"):
         compared[name] = paces[name]
-    compared["deviation"] = paces["ln_us"] / paces["calls"]
+    compared["deviation"] = np.log(paces["time_us"] / paces["calls"])
     is_compared = np.zeros(len(paces), np.bool_)
     for of_function in _by_function(compared):
         part = compared["deviation"][of_function]

@@ -34,6 +34,9 @@ ROOT_TIMER_NAME: Final = ".TAU application"
 UNRESOLVED: Final = "addr=<"
 """Begins the name of a function of which TAU knows only the address."""
 
+MPI_PREFIX: Final = "MPI_"
+"""Begins the name of a function in which a rank may wait for others."""
+
 MAX_TIME_US: Final = 1 << 53
 """In the year 2255: a time from here on, like a time of 0, is damage."""
 

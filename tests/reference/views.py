@@ -1,7 +1,12 @@
-"""Slow, obvious twins of ``chimbuko.pserver.keyed`` and ``traffic``: dictionaries, one row at a time."""
+"""Slow, obvious twins of what counts messages and keeps them: dictionaries, one row at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from chimbuko.ad.kernels.traffic import MOST_MESSAGE_BYTES
+from chimbuko.ad.traffic import MOST_RANKS
+from chimbuko.trace.schema import TraceStep
 from chimbuko.views import OTHERS, Rows
 
 Key = tuple[int, int, int]
@@ -40,3 +45,15 @@ class SlowTraffic:
 
     def everything(self) -> dict[Key, list[int]]:
         return self.pairs | self.others
+
+
+def slow_sends(steps: Iterable[TraceStep], rank: int, send_type: int) -> dict[int, list[int]]:
+    """What a rank sent in some steps: destination to messages and bytes."""
+    found: dict[int, list[int]] = {}
+    for step in steps:
+        for program, sender, _, kind, _, partner, size_bytes, _ in step.comms.tolist():
+            if program == 0 and sender == rank and kind == send_type:
+                total = found.setdefault(partner if partner < MOST_RANKS else OTHERS, [0, 0])
+                total[0] += 1
+                total[1] += size_bytes if size_bytes < MOST_MESSAGE_BYTES else 0
+    return found
