@@ -27,10 +27,8 @@ sys.stdin.read()
 @pytest.fixture
 def busy_child():
     """A process that holds 40 MB and has used half a second."""
-    code = "import time, sys; kept = b'x' * 40_000_000\nwhile time.process_time() < 0.5: pass\nprint(); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
+    command = [sys.executable, "-c", BUSY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdin is not None
         child.stdout.readline()
         yield child
