@@ -38,8 +38,6 @@ class RunInfo(msgspec.Struct, frozen=True):
     version: str
     trace_bytes: int = 0
     stored_bytes: int = 0
-    streams: str = ""
-    """Folder, of the same path on each node, where streams meet their agents; empty for the run's own."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,6 @@ class RunDirectory:
         """Where the application's streams meet ours (SST contact files)."""
         return self.path / "trace"
 
-    def streams(self, info: RunInfo) -> Path:
-        """Where each node of a run on many nodes has a folder, of its name, for its streams."""
-        return Path(info.streams) if info.streams else self.trace
-
     @property
     def broker_path(self) -> Path:
         """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
@@ -119,6 +113,11 @@ class RunDirectory:
     def settings(self) -> Path:
         """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
         return self.path / "settings"
+
+    @property
+    def streams_path(self) -> Path:
+        """Says in which folder each node of a run on many nodes has one, of its name, for its streams."""
+        return self.settings / "streams"
 
     @property
     def node_command(self) -> Path:
@@ -172,14 +171,8 @@ def write_secret(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def new_run(
-    folder: Path,
-    command: list[str],
-    config: AnalysisConfig,
-    store_url: str | None,
-    streams: Path | None = None,
-) -> RunDirectory:
-    """Make the folder of a new run, with its ``run.json``; ``streams`` is for a run on many nodes.
+def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
+    """Make the folder of a new run, with its ``run.json``.
 
     Raises
     ------
@@ -206,7 +199,6 @@ def new_run(
                 store_url=store_url or run.store_url,
                 config=config,
                 version=__version__,
-                streams="" if streams is None else str(streams.absolute()),
             )
         )
     except OSError as error:

@@ -82,7 +82,7 @@ class Attendance:
             return 0
         info = self._run.read_info()
         claim = _claim(f"chimbuko-{info.id}-{self._node}")
-        folder = self._streams or self._run.streams(info) / self._node
+        folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"agent-{self._node}"
         options = AgentOptions(info.config, self._node, (name,), folder.absolute())

@@ -66,9 +66,11 @@ def command(
       chimbuko stop runs/heat
     """
     address = _address(bind)
-    run = new_run(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store, streams)
+    run = new_run(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
     settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
-    run.node_command.write_text(node_command(settings, run.streams(run.read_info())))
+    folder = (streams or run.trace).absolute()
+    run.streams_path.write_text(str(folder))
+    run.node_command.write_text(node_command(settings, folder))
     run.node_command.chmod(0o700)
     options = ServiceOptions(
         config=analysis.config,
