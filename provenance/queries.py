@@ -92,8 +92,7 @@ class Provenance:
         ConfigError
             The store does not hold this run.
         """
-        # Where streams meet their agents matters only while the run goes on.
-        names = [name for name in RunInfo.__struct_fields__ if name in RUNS.c]
+        names = RunInfo.__struct_fields__
         rows = self._rows(select(*(RUNS.c[name] for name in names)).where(RUNS.c.id == self.run_id))
         if not rows:
             raise ConfigError(f"{public_url(self._engine.url)}: holds no run {self.run_id!r}")

@@ -27,16 +27,12 @@ STAND_IN = [sys.executable, Path(__file__).parent.parent / "stand_in" / "tau_exe
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
-class Run:
-    """One ``chimbuko run``, under way or ended."""
+class Command:
+    """One ``chimbuko`` with these words, under way or ended."""
 
-    def __init__(
-        self, folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
-    ) -> None:
-        self.folder = folder
-        command = [sys.executable, "-m", "chimbuko", "run", "--output", str(folder), *map(str, arguments)]
+    def __init__(self, *words: str | Path, environment: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "chimbuko", *map(str, words)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -76,6 +72,39 @@ class Run:
         """What it and its application have said so far."""
         return "\n".join(self.lines)
 
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait for a condition by asking for it."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline and self.process.poll() is None, self.output
+            time.sleep(0.05)
+
+    def service(self, module: str) -> int:
+        """Process of a service, once it is there."""
+        self.wait_until(lambda: bool(self.processes(module)))
+        return self.processes(module)[0]
+
+    def processes(self, module: str) -> list[int]:
+        """Ids of the run's processes of one module, oldest first, found among its descendants."""
+        return sorted(pid for pid in descendants(self.process.pid) if module in command_line(pid))
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                with self._news:
+                    self.lines.append(line.rstrip("\n"))
+                    self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+
+class Outcome:
+    """What a run leaves in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
     @property
     def info(self) -> RunInfo:
         return RunDirectory(self.folder).read_info()
@@ -102,31 +131,15 @@ class Run:
         except ChimbukoError:
             return []
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Wait for a condition by asking for it."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.output
-            time.sleep(0.05)
 
-    def service(self, module: str) -> int:
-        """Process of a service, once it is there."""
-        self.wait_until(lambda: bool(self.processes(module)))
-        return self.processes(module)[0]
+class Run(Command, Outcome):
+    """One ``chimbuko run``."""
 
-    def processes(self, module: str) -> list[int]:
-        """Ids of the run's processes of one module, oldest first, found among its descendants."""
-        return sorted(pid for pid in descendants(self.process.pid) if module in command_line(pid))
-
-    def _read_lines(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as stream:
-            for line in stream:
-                with self._news:
-                    self.lines.append(line.rstrip("\n"))
-                    self._news.notify_all()
-        with self._news:
-            self._news.notify_all()
+    def __init__(
+        self, folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
+    ) -> None:
+        Command.__init__(self, "run", "--output", folder, *arguments, environment=environment)
+        Outcome.__init__(self, folder)
 
 
 def descendants(pid: int) -> list[int]:
@@ -186,6 +199,22 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if run.process.poll() is None:
             run.process.terminate()
             run.end()
+
+
+@pytest.fixture
+def command() -> Iterator[Callable[..., Command]]:
+    """Starts commands, and ends those that a failed test leaves."""
+    commands: list[Command] = []
+
+    def start_command(*words: str | Path) -> Command:
+        commands.append(Command(*words))
+        return commands[-1]
+
+    yield start_command
+    for one in commands:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.end()
 
 
 @pytest.fixture(scope="session")

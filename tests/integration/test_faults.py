@@ -6,7 +6,9 @@ A small version of it; ``make faults`` does everything again and again.
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,13 +17,18 @@ import pytest
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
-from tests.integration.conftest import AGENT, BROKER, SERVER, Run, Start
+from tests.integration.conftest import AGENT, BROKER, SERVER, Command, Outcome, Run, Start
 from tests.integration.faults import Fault, kill, stop, take_memory
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
+from tests.integration.namespaces import Network, NotPermitted
 
 AGENTS = 2
+WHOLE = f"replayed {RANKS} streams, {RANKS * STEPS} steps"
+"""The program has written all that it had to write."""
 PACE = 2
 """Of the program, which then takes 5 s."""
+CUT_S = 1.0, 8.0
+"""A connection gives up after 5 s."""
 QUIET_S = 3.0
 """All faults begin within so long."""
 
@@ -34,7 +41,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def learned_of(run: Run) -> Learned:
+def learned_of(run: Outcome) -> Learned:
     """What a run has left."""
     return Learned.of_model(load_model(RunDirectory(run.folder).model_path, run.info.config))
 
@@ -52,12 +59,11 @@ def live_run(start: Start, marked: Path, moments: random.Random, faults: list[Fa
     for fault in struck:
         fault.result()
     assert run.end() == 0, run.output
-    # The application wrote all that it had to write.
-    assert f"replayed {RANKS} streams, {RANKS * STEPS} steps" in run.output
+    assert WHOLE in run.output
     return run
 
 
-def assert_all_stored_once(run: Run) -> None:
+def assert_all_stored_once(run: Outcome) -> None:
     """Each finding of each analysed step is in the store."""
     with open_run(RunDirectory(run.folder)) as provenance:
         steps, dropped = provenance.step_counts(), provenance.dropped()
@@ -68,7 +74,7 @@ def assert_all_stored_once(run: Run) -> None:
     assert Counter(call.rank for call in run.anomalies) == +by_rank
 
 
-def assert_all_counted_once(run: Run) -> None:
+def assert_all_counted_once(run: Outcome) -> None:
     """Each finding is in the server's statistics."""
     with open_run(RunDirectory(run.folder)) as provenance:
         functions = provenance.function_statistics()
@@ -76,7 +82,7 @@ def assert_all_counted_once(run: Run) -> None:
     assert Counter(call.function for call in run.anomalies) == counted
 
 
-def assert_nothing_lost(run: Run, marked: Path) -> None:
+def assert_nothing_lost(run: Outcome, marked: Path) -> None:
     """As if nothing had happened."""
     learned = learned_of(run)
     assert learned.steps == all_steps()
@@ -111,3 +117,44 @@ def test_agent_is_killed(start: Start, marked: Path, moments: random.Random) -> 
         stored = {(step.rank, step.step) for step in provenance.step_counts()}
     assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
     assert [s.steps + s.gap_steps for s in run.health] == [STEPS] * RANKS
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """Two nodes."""
+    try:
+        with Network(2) as nodes:
+            yield nodes
+    except NotPermitted as reason:
+        pytest.skip(f"no network namespaces here: {reason}")
+
+
+def test_network_is_cut(
+    command: Callable[..., Command], network: Network, marked: Path, tmp_path: Path, moments: random.Random
+) -> None:
+    """Services on one node, agent and program on the other."""
+    folder = tmp_path / "run"
+    with network.inside(0):
+        services = command(
+            *("serve", folder, "--bind", network.address(0), "--no-dashboard", "--period", "0.2")
+        )
+    services.wait_for_line("services are ready")
+    with network.inside(1):
+        agent = command("agent", folder, "--node", "node1")
+        agent.wait_for_line("reads the streams")
+        streams = folder / "trace" / "node1"
+        program = command("replay", marked / "*.bp", "--to", streams, "--pace", str(PACE))
+    outcome = Outcome(folder)
+    services.wait_until(lambda: len(outcome.health_so_far) == RANKS)
+    time.sleep(moments.uniform(0.0, QUIET_S))
+    cut = moments.choice(
+        [network.cable_pulled(1), network.swallowed(0), network.swallowed(1)],
+    )
+    with cut:
+        time.sleep(moments.uniform(*CUT_S))
+    assert (program.end(), WHOLE in program.output) == (0, True), program.output
+    with network.inside(0):
+        assert command("stop", folder).end() == 0
+    assert agent.end() == 0, agent.output
+    assert services.end() == 0, services.output
+    assert_nothing_lost(outcome, marked)
