@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import redis
 
@@ -27,8 +28,8 @@ BROKER_VARIABLE = "CHIMBUKO_BROKER"
 """Environment variable with the broker's URL: on a command line other users could read its password."""
 
 
-def connect(url: str, timeout_s: float = 5.0) -> redis.Redis:
-    """A connection that has been tried.
+def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
+    """A connection that has been tried; ``settings`` are those of ``redis.Redis``.
 
     Raises
     ------
@@ -38,7 +39,9 @@ def connect(url: str, timeout_s: float = 5.0) -> redis.Redis:
         Nobody answers there, or refuses us.
     """
     try:
-        client = redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        client = redis.Redis.from_url(
+            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
+        )
     except ValueError as error:
         raise ConfigError(f"broker URL is not usable ({error}); give one like redis://HOST:6379") from error
     try:
@@ -49,7 +52,7 @@ def connect(url: str, timeout_s: float = 5.0) -> redis.Redis:
 
 
 def broker_from_environment() -> redis.Redis:
-    """The broker that the process which started us named.
+    """The broker that the process which started us named; each interruption of the connection is an error.
 
     Raises
     ------
@@ -59,7 +62,25 @@ def broker_from_environment() -> redis.Redis:
     url = os.environ.get(BROKER_VARIABLE)
     if not url:
         raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-    return connect(url)
+    return connect(url, redis_connect_func=_Interruptions())
+
+
+class _Interruptions:
+    """Makes the second beginning of a connection fail, and the third one not, and so on.
+
+    Otherwise the client connects again without a word, and whoever stood still while the broker was started
+    anew would never know that what was in it is lost.
+    """
+
+    def __init__(self) -> None:
+        self._begun: WeakSet[redis.Connection] = WeakSet()
+
+    def __call__(self, connection: redis.Connection) -> None:
+        if connection in self._begun:
+            self._begun.remove(connection)
+            raise redis.ConnectionError("the connection was interrupted")
+        connection.on_connect()  # type: ignore[no-untyped-call]
+        self._begun.add(connection)
 
 
 def read_stream(

@@ -48,6 +48,22 @@ def test_it_listens_on_loopback_and_asks_for_the_password(broker: PrivateBroker,
         connect(f"redis://127.0.0.1:{address.port}/0")
 
 
+def test_a_service_knows_that_the_broker_was_started_anew_while_it_did_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        monkeypatch.setenv(BROKER_VARIABLE, broker.url)
+        client = broker_from_environment()
+        for _ in range(2):
+            client.set("key", "value")
+            broker.stop()
+            broker.start()
+            with pytest.raises(redis.ConnectionError, match="interrupted"):
+                client.get("key")
+            assert client.get("key") is None
+        client.close()
+
+
 def test_the_password_is_in_no_process_list_and_no_file(broker: PrivateBroker) -> None:
     password = urlsplit(broker.url).password
     assert password is not None and len(password) >= 32
