@@ -86,6 +86,26 @@ def _open_for_reading(parsed: URL) -> Engine:
     return _opened(engine, _check_version)
 
 
+def ping(url: str) -> str:
+    """Ask a store's database server whether it answers; its URL, as it may be shown. Nothing is made there.
+
+    Raises
+    ------
+    StoreError
+        It does not, or the URL is not usable.
+    """
+    parsed = _parse(url)
+    if _is_sqlite(parsed):
+        if not _path(parsed).parent.is_dir():
+            raise StoreError(f"{_path(parsed)}: provenance store cannot be made, its folder does not exist")
+        return public_url(parsed)
+    engine = _postgresql_engine(parsed, is_read_only=True)
+    with store_errors(engine), engine.connect() as connection:
+        connection.exec_driver_sql("SELECT 1")
+    engine.dispose()
+    return public_url(parsed)
+
+
 def close(engine: Engine) -> None:
     """Let go of a store that was written; what SQLite holds in its log goes into the file."""
     if engine.dialect.name == "sqlite":

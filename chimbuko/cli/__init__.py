@@ -12,8 +12,8 @@ from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
 VERBS = (
-    *("run", "serve", "agent", "stop", "replay", "query", "show", "export", "relabel", "recall", "filter"),
-    *("view", "trace", "warmup"),
+    *("run", "query", "show", "view", "recall", "export", "relabel", "filter", "trace", "replay"),
+    *("launch", "serve", "agent", "stop", "doctor", "warmup"),
 )
 
 

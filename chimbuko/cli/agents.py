@@ -152,26 +152,32 @@ def check_agents(agents: int, recorded: list[StreamName]) -> None:
         raise ConfigError(f"--agents {agents}: there are only {len(recorded)} streams")
 
 
-def pin(cores: str) -> None:
-    """Keep this process, and those that it starts from now on, on some cores.
-
-    Parameters
-    ----------
-    cores
-        Their numbers, such as ``0,2-5``.
+def core_numbers(cores: str) -> set[int]:
+    """The numbers in a list such as ``0,2-5``.
 
     Raises
     ------
     ConfigError
-        This is no list of numbers, or one of them is not to be had.
+        This is no such list.
     """
-    wanted: set[int] = set()
+    numbers: set[int] = set()
     for part in cores.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConfigError(f"--cores {cores!r}: not a list of cores; give one like 0,2-5")
-        wanted.update(range(int(first), int(last or first) + 1))
-    usable = os.sched_getaffinity(0)
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def pin(cores: str) -> None:
+    """Keep this process, and those that it starts from now on, on a list of cores.
+
+    Raises
+    ------
+    ConfigError
+        It is no list, or not all of them are to be had.
+    """
+    wanted, usable = core_numbers(cores), os.sched_getaffinity(0)
     if not wanted or not wanted <= usable:
         there_are = ",".join(map(str, sorted(usable)))
         raise ConfigError(f"--cores {cores}: not all of them can be used here; there are {there_are}")

@@ -44,6 +44,10 @@ class Network:
     def __exit__(self, *exception: object) -> None:
         self._remove()
 
+    def name(self, node: int) -> str:
+        """Of its namespace."""
+        return self._nodes[node]
+
     def address(self, node: int) -> str:
         """By which the other nodes reach it."""
         return f"10.111.{node}.1"
