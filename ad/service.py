@@ -16,7 +16,7 @@ from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.orders import AgentSpec
 from chimbuko.broker import broker_from_environment
 from chimbuko.errors import ChimbukoError
-from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
+from chimbuko.processes import StopSignal, do_without_scipy, hold, log, say_ready
 
 
 def main() -> None:
@@ -27,6 +27,8 @@ def main() -> None:
     should_stop = StopSignal()
     try:
         spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
+        # Two agents would read each stream twice, into the same files.
+        claim = hold(spec.scratch)
         forks = ForkServer()
         # While that loads its kernels, on another core, for as long as this takes: 0.6 s.
         do_without_scipy()
@@ -35,7 +37,8 @@ def main() -> None:
         agent = Agent(spec, broker_from_environment(), forks)
         forks.wait_ready()
         say_ready(service=spec.agent)
-        agent.run(should_stop)
+        with claim:
+            agent.run(should_stop)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

@@ -6,6 +6,7 @@ import ctypes
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -40,6 +41,24 @@ def log(text: str) -> None:
     """One line into this process's log, which is its standard error. A full disk must not end the process."""
     with suppress(OSError):
         os.write(2, f"chimbuko: {text}\n".encode())
+
+
+def hold(name: str) -> socket.socket:
+    """Hold a name on this node until this process ends, however it ends, or closes what is returned.
+
+    Raises
+    ------
+    ServiceError
+        Another process holds it.
+    """
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        # An address that begins with 0 is in no folder, and nothing is left of it.
+        claim.bind(f"\0chimbuko {name}")
+    except OSError:
+        claim.close()
+        raise ServiceError(f"{name}: another process is at work there already") from None
+    return claim
 
 
 def do_without_scipy() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import signal
-import socket
 import sys
 import threading
 import time
@@ -78,21 +77,21 @@ class Attendance:
         """Exit code: 4 where something was found that could not be delivered."""
         url = self._services()
         if not url:
-            say(f"{self._run.path}: the run has ended; there is nothing to do")
             return 0
         info = self._run.read_info()
-        claim = _claim(f"chimbuko-{info.id}-{self._node}")
         folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark = folder / AGENT_MARK
         name = f"agent-{self._node}"
         options = AgentOptions(info.config, self._node, (name,), folder.absolute())
         presence = Presence(connect(url), name)
-        with claim, Agents(self._run, info.id, options, url, self._problems) as agents:
+        with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
-            (folder / AGENT_MARK).touch()
+            mark.touch()
             say(f"{name} reads the streams in {folder}")
             self._work(agents, presence)
             is_delivered = agents.finish()
+        mark.unlink(missing_ok=True)
         self._say(presence, is_done=True)
         for problem in self._problems:
             say(problem)
@@ -105,6 +104,7 @@ class Attendance:
             if self._run.broker_path.exists():
                 return self._run.read_broker_url()
             if self._is_over():
+                say(f"{self._run.path}: the run has ended; there is nothing to do")
                 break
             if not is_said:
                 say(f"waiting for the services: {self._run.broker_path}")
@@ -139,21 +139,3 @@ class Attendance:
             return presence.say(is_done, self._problems)
         except redis.RedisError:
             return None
-
-
-def _claim(name: str) -> socket.socket:
-    """Hold a name on this node for as long as this process lives: two agents would read each stream twice.
-
-    Raises
-    ------
-    ConfigError
-        Another process holds it.
-    """
-    claim = socket.socket(socket.AF_UNIX)
-    try:
-        # A name that begins with 0 is in no folder, and nothing is left of it.
-        claim.bind(f"\0{name}")
-    except OSError:
-        claim.close()
-        raise ConfigError(f"{name}: another agent of this run is at work on this node") from None
-    return claim

@@ -68,7 +68,8 @@ def command(
     address = _address(bind)
     run = new_run(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
     settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
-    folder = (streams or run.trace).absolute()
+    # A folder of the node may hold what is left of other runs.
+    folder = (streams / run.read_info().id if streams else run.trace).absolute()
     run.streams_path.write_text(str(folder))
     run.node_command.write_text(node_command(settings, folder))
     run.node_command.chmod(0o700)

@@ -187,7 +187,7 @@ def test_an_agent_joins_a_job_that_runs_already(tmp_path: Path) -> None:
         with ended(services, agent):
             wait_until(lambda: sum(stream.steps for stream in health_of(run)) >= 5, job)
             second = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert second.returncode == 2 and "another agent" in second.stderr
+            assert second.returncode == 4 and "another process is at work" in second.stderr
             job.communicate()
             assert job.returncode == 0
             subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
