@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from chimbuko.broker import connect
 from chimbuko.rundir import RunDirectory
-from tests.integration.conftest import Run
+from tests.integration.conftest import STORE, Run
 
 STOPPED_S = 10.0
 WITHOUT_MEMORY_S = 3.0
+ROOM_BYTES = 30_000
+"""Findings of a second of the program take so much."""
 
 Fault = Callable[[Run, float], None]
 """Does something to a run after so many seconds, and returns when that is over."""
@@ -46,8 +49,23 @@ def stop(module: str, seconds: float = STOPPED_S) -> Fault:
 def take_memory(run: Run, after_s: float) -> None:
     """The broker takes nothing any more, for a while."""
     time.sleep(after_s)
-    client = connect(RunDirectory(run.folder).broker_path.read_text())
-    client.config_set("maxmemory", 1)
-    time.sleep(WITHOUT_MEMORY_S)
-    client.config_set("maxmemory", 0)
-    client.close()
+    with _memory_limited(run, 1):
+        time.sleep(WITHOUT_MEMORY_S)
+
+
+def fill_memory(run: Run, after_s: float) -> None:
+    """The store's writer stands still, and what waits for it takes all that the broker may use."""
+    time.sleep(after_s)
+    with connect(RunDirectory(run.folder).read_broker_url()) as client:
+        used_bytes = client.info("memory")["used_memory"]
+    with _memory_limited(run, used_bytes + ROOM_BYTES):
+        stop(STORE, WITHOUT_MEMORY_S)(run, 0.0)
+
+
+@contextmanager
+def _memory_limited(run: Run, limit_bytes: int) -> Iterator[None]:
+    with connect(RunDirectory(run.folder).read_broker_url()) as client:
+        client.config_set("maxmemory", limit_bytes)
+        yield
+        assert "errorstat_OOM" in client.info("errorstats")
+        client.config_set("maxmemory", 0)

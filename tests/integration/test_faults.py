@@ -17,8 +17,8 @@ import pytest
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
-from tests.integration.conftest import AGENT, BROKER, SERVER, Command, Outcome, Run, Start
-from tests.integration.faults import Fault, kill, stop, take_memory
+from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, Command, Outcome, Run, Start
+from tests.integration.faults import Fault, fill_memory, kill, stop, take_memory
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
 from tests.integration.namespaces import Network, NotPermitted
 
@@ -98,13 +98,19 @@ def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path
     assert_nothing_lost(run, marked)
 
 
-def test_broker_is_killed(start: Start, marked: Path, moments: random.Random) -> None:
-    run = live_run(start, marked, moments, [kill(BROKER)])
-    assert_nothing_lost(run, marked)
+FAULTS = {
+    "broker killed": [kill(BROKER)],
+    "server stopped, broker full": [stop(SERVER), take_memory],
+    "server stopped, broker killed": [stop(SERVER), kill(BROKER)],
+    "broker filled": [fill_memory],
+}
+IN_SHORT = "broker killed", "server stopped, broker full"
+"""The others take part in ``make faults``."""
 
 
-def test_server_stands_still_and_broker_is_full(start: Start, marked: Path, moments: random.Random) -> None:
-    run = live_run(start, marked, moments, [stop(SERVER), take_memory])
+@pytest.mark.parametrize("faults", FAULTS if ROUNDS > 1 else IN_SHORT)
+def test_faults_of_server_and_broker(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
+    run = live_run(start, marked, moments, FAULTS[faults])
     assert_nothing_lost(run, marked)
 
 
