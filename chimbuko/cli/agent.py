@@ -78,13 +78,17 @@ class Attendance:
         url = self._services()
         if not url:
             return 0
+        name = f"agent-{self._node}"
+        presence = Presence(connect(url), name)
+        # Before all else: from now on the services do not end without it.
+        if self._say(presence, is_done=False):
+            self._say(presence, is_done=True)
+            return 0
         info = self._run.read_info()
         folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = folder / AGENT_MARK
-        name = f"agent-{self._node}"
         options = AgentOptions(info.config, self._node, (name,), folder.absolute())
-        presence = Presence(connect(url), name)
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
             mark.touch()
