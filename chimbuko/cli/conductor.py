@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
-from chimbuko.cli.agents import AgentOptions, Agents
+from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run, say
 from chimbuko.cli.progress import Progress
 from chimbuko.cli.services import ServiceOptions, Services
@@ -86,11 +87,18 @@ class Conductor:
         return 0
 
     def _watch(self, services: Services, agents: Agents) -> int:
-        """Wait for the application, or for the agents to be through with a recorded trace."""
+        """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         with Progress(services.client) as progress:
             while self._is_going_on(agents):
                 progress.show_next()
                 for line in (*services.look_after(), *agents.look_after()):
+                    progress.say(line)
+            agents.ask_to_stop()
+            latest_s = time.monotonic() + LONGEST_DELIVERY_S
+            # What they still have to deliver, they cannot without the services.
+            while agents.is_analysing and time.monotonic() < latest_s:
+                progress.show_next()
+                for line in services.look_after():
                     progress.say(line)
         if self._application is None and agents.has_failed:
             return ServiceError.exit_code

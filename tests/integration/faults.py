@@ -33,6 +33,19 @@ def kill(module: str) -> Fault:
     return strike
 
 
+def kill_at_end(module: str) -> Fault:
+    """kill -9 of a service when the program has ended, and the agents still have findings to deliver."""
+
+    def strike(run: Run, after_s: float) -> None:
+        run.wait_for_line("replayed")
+        store = run.service(STORE)
+        os.kill(store, signal.SIGSTOP)
+        kill(module)(run, 0.0)
+        os.kill(store, signal.SIGCONT)
+
+    return strike
+
+
 def stop(module: str, seconds: float = STOPPED_S) -> Fault:
     """A service stands still."""
 

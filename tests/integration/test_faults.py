@@ -18,7 +18,7 @@ from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, Command, Outcome, Run, Start
-from tests.integration.faults import Fault, fill_memory, kill, stop, take_memory
+from tests.integration.faults import Fault, fill_memory, kill, kill_at_end, stop, take_memory
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
 from tests.integration.namespaces import Network, NotPermitted
 
@@ -103,6 +103,7 @@ FAULTS = {
     "server stopped, broker full": [stop(SERVER), take_memory],
     "server stopped, broker killed": [stop(SERVER), kill(BROKER)],
     "broker filled": [fill_memory],
+    "broker killed at the end": [kill_at_end(BROKER)],
 }
 IN_SHORT = "broker killed", "server stopped, broker full"
 """The others take part in ``make faults``."""
