@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -96,10 +97,19 @@ class Attendance:
             self._work(agents, presence)
             is_delivered = agents.finish()
         mark.unlink(missing_ok=True)
+        if not self._streams:
+            self._tidy_up(folder)
         self._say(presence, is_done=True)
         for problem in self._problems:
             say(problem)
         return 0 if is_delivered else ServiceError.exit_code
+
+    def _tidy_up(self, folder: Path) -> None:
+        """Remove what was made for streams on this node, where no stream is left in it."""
+        with suppress(OSError):
+            folder.rmdir()
+            if folder.parent != self._run.trace:
+                folder.parent.rmdir()
 
     def _services(self) -> str:
         """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""

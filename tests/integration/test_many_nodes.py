@@ -1,4 +1,4 @@
-"""Services on one node and agents on others: nodes are network namespaces, which a stand-in for ssh enters."""
+"""Services on one node and agents on others: nodes are network namespaces that ssh, a stand-in, enters."""
 
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_p
     program.write_text(PROGRAM)
     run, core = RunDirectory(tmp_path / "run"), min(os.sched_getaffinity(0))
     options = ["--hosts", ",".join(hosts.names), "--dedicated", "-n", str(RANKS), "--cores", str(core)]
-    options += ["--run", run.path, "-o", script, "--", *CHIMBUKO, "trace", program]
-    subprocess.run([*CHIMBUKO, "launch", *map(str, options)], check=True)
+    options += ["--run", str(run.path), "--streams", str(tmp_path / "local"), "-o", str(script)]
+    traced = [*CHIMBUKO, "trace", str(program)]
+    subprocess.run([*CHIMBUKO, "launch", *options, "--", *traced], check=True)
     job = hosts.start(hosts.names[0], f"bash {script}", log)
     with ended(job):
-        wait_until(lambda: len(list(run.trace.glob("*/*.sst"))) == RANKS, job)
+        wait_until(lambda: len(list(tmp_path.glob("local/*/*/*.sst"))) == RANKS, job)
         url = run.read_broker_url()
         token = run.dashboard_path.read_text().rpartition("=")[2]
         secrets = [str(urlsplit(url).password), token]
@@ -144,6 +145,7 @@ def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_p
             path for path in run.path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
         ]
     assert run.path.stat().st_mode & 0o777 == 0o700
+    assert list((tmp_path / "local").iterdir()) == []
     with open_run(run) as provenance:
         found, health = all_anomalies(provenance), provenance.health()
     assert run.read_info().state == "finished"
