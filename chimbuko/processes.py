@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import select
 import signal
@@ -53,8 +54,8 @@ def hold(name: str) -> socket.socket:
     """
     claim = socket.socket(socket.AF_UNIX)
     try:
-        # An address that begins with 0 is in no folder, and nothing is left of it.
-        claim.bind(f"\0chimbuko {name}")
+        # An address that begins with 0 is in no folder, and nothing is left of it; it has room for 107 bytes.
+        claim.bind(f"\0chimbuko {hashlib.sha256(name.encode()).hexdigest()}")
     except OSError:
         claim.close()
         raise ServiceError(f"{name}: another process is at work there already") from None

@@ -18,6 +18,7 @@ import redis
 from chimbuko.broker import (
     BROKER_VARIABLE,
     PrivateBroker,
+    address_of,
     broker_from_environment,
     connect,
     program_number,
@@ -69,6 +70,30 @@ def test_the_password_is_in_no_process_list_and_no_file(broker: PrivateBroker) -
     assert password is not None and len(password) >= 32
     assert password.encode() not in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
     assert password.encode() not in Path(f"/proc/{broker.pid}/environ").read_bytes()
+
+
+def test_it_listens_where_it_is_told(tmp_path: Path) -> None:
+    with PrivateBroker(tmp_path / "broker.log", "127.0.0.2", 0) as broker:
+        assert urlsplit(broker.url).hostname == "127.0.0.2"
+        with pytest.raises(ServiceError):
+            connect(broker.url.replace("127.0.0.2", "127.0.0.1"))
+        again = PrivateBroker(tmp_path / "again.log", "127.0.0.3", urlsplit(broker.url).port or 0)
+        assert urlsplit(again.url).port == urlsplit(broker.url).port
+
+
+def test_an_address_that_is_not_of_this_node_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no address of this node"):
+        PrivateBroker(tmp_path / "broker.log", "192.0.2.1")
+
+
+@pytest.mark.parametrize(("name", "address"), [("lo", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")])
+def test_addresses_of_interfaces_and_hosts(name: str, address: str) -> None:
+    assert address_of(name) == address
+
+
+def test_a_name_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="neither an address, nor a network interface, nor a host"):
+        address_of("no-such-host.invalid")
 
 
 def test_it_writes_nothing_but_its_log(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ServiceError
-from chimbuko.processes import Service
+from chimbuko.processes import Service, hold
 
 READY = "from chimbuko.processes import StopSignal, say_ready; import os, sys, time\n"
 
@@ -115,3 +115,16 @@ def test_services_do_not_outlive_a_killed_launcher(tmp_path: Path, monkeypatch: 
     launcher.communicate()
     assert select.select([service], [], [], 10.0)[0]
     os.close(service)
+
+
+def test_a_name_is_held_once_and_free_again_when_its_holder_is_gone() -> None:
+    name = f"/a/long/path{'/to/go' * 100}/{os.getpid()}"
+    code = f"from chimbuko.processes import hold; held = hold({name!r}); print(flush=True); input()"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None and holder.stdout.readline()
+    with pytest.raises(ServiceError, match="another process"):
+        hold(name)
+    hold(f"{name}, another").close()
+    holder.kill()
+    holder.communicate()
+    hold(name).close()
