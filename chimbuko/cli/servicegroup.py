@@ -96,7 +96,7 @@ class ServiceGroup:
 
     def _stop(self, member: _Member, timeout_s: float) -> int:
         service = member.service
-        is_in_time = member.is_given_up or service.stop(timeout_s)
+        is_in_time = service.stop(timeout_s)
         code: int = service.process.returncode
         if not is_in_time:
             self._problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")

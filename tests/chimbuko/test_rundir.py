@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -63,3 +64,23 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, content: bytes | None, mes
         (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
         find_run(tmp_path)
+
+
+def test_secrets_are_for_the_owner_only_and_never_half_written(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["app"], AnalysisConfig(), None)
+    run.broker_path.write_text("an older, much longer text that anybody can read")
+    run.broker_path.chmod(0o644)
+    before = os.umask(0)
+    try:
+        run.write_broker_url("redis://:secret@127.0.0.1:1/0")
+    finally:
+        os.umask(before)
+    assert run.broker_path.stat().st_mode & 0o777 == 0o600
+    assert run.read_broker_url() == "redis://:secret@127.0.0.1:1/0"
+    assert not run.broker_path.with_suffix(".tmp").exists()
+
+
+def test_a_run_without_a_broker_has_ended(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["app"], AnalysisConfig(), None)
+    with pytest.raises(ConfigError, match="the run has ended"):
+        run.read_broker_url()
