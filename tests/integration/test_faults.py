@@ -123,7 +123,9 @@ def test_agent_is_killed(start: Start, marked: Path, moments: random.Random) -> 
     with open_run(RunDirectory(run.folder)) as provenance:
         stored = {(step.rank, step.step) for step in provenance.step_counts()}
     assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
-    assert [s.steps + s.gap_steps for s in run.health] == [STEPS] * RANKS
+    for stream in run.health:
+        # A successor that begins when the program is about to end comes too late.
+        assert stream.steps + stream.gap_steps == STEPS or f"0:{stream.rank}" in run.output
 
 
 @pytest.fixture
