@@ -10,10 +10,12 @@ import redis
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.forks import ForkServer
+from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import BrokerLink
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.orders import AgentSpec
 from chimbuko.ad.recorderservice import RecorderService
+from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
@@ -43,7 +45,9 @@ class Agent:
         reports = Path(spec.scratch) / "reports"
         self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
-        self._link = BrokerLink(broker, statistics, self._streams, self._watch.delivery, period_s, lockstep)
+        journal = Journal(Path(spec.scratch) / "last-delta")
+        self._statistics = StatisticsLink(broker, statistics, self._streams, journal, period_s, lockstep)
+        self._link = BrokerLink(broker, self._statistics, self._streams, self._watch.delivery, lockstep)
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
         self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
@@ -111,7 +115,9 @@ class Agent:
                 continue
             folder = Path(spec.scratch) / f"{program}-{name.rank}"
             engine = "SST" if self._is_live else "BPFile"
-            found.append(AgentStream(name, engine, program, spec.node, folder, spec.config, self._schema))
+            stream = AgentStream(name, engine, program, spec.node, folder, spec.config, self._schema)
+            stream.inherit(self._statistics.inherited(stream.key))
+            found.append(stream)
         return found
 
     def _keep_linked(self) -> None:

@@ -26,7 +26,7 @@ from chimbuko.ad.stacks import MAIN_THREAD
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.processes import log
-from chimbuko.records import Metadata
+from chimbuko.records import Metadata, StepCount
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
@@ -79,7 +79,8 @@ class StreamChild:
 
     def __init__(self, spec: ChildSpec) -> None:
         self._spec = spec
-        self._box = ExchangeBox(Path(spec.box), make_detector(spec.config).schema)
+        schema = make_detector(spec.config).schema
+        self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
         self._box[Cell.PHASE] = Phase.OPENING
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names_file = NamesFile(Path(spec.names))
@@ -99,6 +100,8 @@ class StreamChild:
         self._counters_due_us = 0
         self._epoch = NO_EPOCH
         self._exchange_at_s = 0.0
+        self._steps: list[StepCount] = []
+        """Since the last exchange."""
 
     def run(self) -> None:
         """Read to the end."""
@@ -152,12 +155,19 @@ class StreamChild:
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, names)
         self._append(result, names)
+        self._steps.append(result.count)
         self._open_calls.tell(self._analysis.stacks, result.count)
         began_s = time.monotonic()
         if not self._spec.config.lockstep and began_s >= self._exchange_at_s:
-            self._box.exchange(self._analysis)
+            self._exchange()
             took_s = time.monotonic() - began_s
             self._exchange_at_s = began_s + max(EXCHANGE_PERIOD_S, took_s / EXCHANGE_SHARE)
+
+    def _exchange(self) -> bool:
+        is_done = self._box.exchange(self._analysis, self._steps)
+        if is_done:
+            self._steps.clear()
+        return is_done
 
     def _enter_epoch(self, step: TraceStep) -> None:
         """Close the epochs before the step's, and wait until all streams have."""
@@ -168,13 +178,13 @@ class StreamChild:
         if epoch <= self._epoch:
             return
         self._epoch = epoch
-        while not self._box.exchange(self._analysis):
+        while not self._exchange():
             time.sleep(LOCKSTEP_POLL_S)
         self._box[Cell.CLOSED_EPOCH] = epoch - 1
         self._box[Cell.PHASE] = Phase.WAITING
         while self._box[Cell.MODEL_EPOCH] < epoch - 1:
             time.sleep(LOCKSTEP_POLL_S)
-        while not self._box.exchange(self._analysis):
+        while not self._exchange():
             time.sleep(LOCKSTEP_POLL_S)
         self._box[Cell.PHASE] = Phase.READING
 
@@ -183,7 +193,7 @@ class StreamChild:
         state = "ended" if phase is Phase.ENDED else "broken"
         health, counters = self._analysis.health(state), self._analysis.counter_statistics()
         self._spool.append(records, [], [], health, counters)
-        while not self._box.exchange(self._analysis):
+        while not self._exchange():
             time.sleep(LOCKSTEP_POLL_S)
         self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
         self._box[Cell.PHASE] = phase

@@ -81,7 +81,7 @@ class Detection:
         runtimes_us = self._runtimes_us(calls)
         judged = self._detector.judge(self.limits.measures[of], runtimes_us)
         severity_us = np.maximum(runtimes_us - judged.expected_us, 0.0)
-        self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly])
+        self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly], judged.score[is_anomaly])
         columns = judged.score, severity_us, judged.expected_us, judged.spread_us, judged.seen
         # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
         return Selection(rows, is_anomaly, *map(np.ascontiguousarray, columns))

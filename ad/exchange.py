@@ -3,6 +3,8 @@
 The stream's process leaves what it learned in the outbox, where deltas merge in place, so that it
 never grows with time; the agent takes it away and puts the global model into the inbox. Neither
 waits for the other: each only tries the lock, which the kernel frees when its holder dies.
+
+What the agent holds back stays in the outbox: it outlives the agent.
 """
 
 from __future__ import annotations
@@ -10,19 +12,31 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.statistics import Learned
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
-from chimbuko.tables import TableSchema
+from chimbuko.records import StepCount
+from chimbuko.tables import FLAGS, TableSchema
 
 _HEADER_CELLS = 64
+MOST_STEPS = 4096
+"""Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""
+
+_STEP = np.dtype(
+    [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
+    + [("severity_us", np.float64)]
+)
 
 
 class Cell(IntEnum):
@@ -46,6 +60,18 @@ class Cell(IntEnum):
     """A ``Phase`` (without the lock)."""
     NAMES_VERSION = 9
     """Counts the versions of the stream's names file (without the lock)."""
+    STEPS = 10
+    """Steps in the outbox."""
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """What a stream's process left, and nobody took."""
+
+    generation: int
+    learned: Learned
+    steps: list[StepCount]
+    """In which it was learned."""
 
 
 class Phase(IntEnum):
@@ -67,18 +93,27 @@ class ExchangeBox:
     """One end of the exchange; both ends map the same file.
 
     The file is sparse: 0.6 GB of address space, but only pages of timers in use take memory.
+
+    Parameters
+    ----------
+    program, rank
+        Of the stream.
     """
 
-    def __init__(self, path: Path, schema: TableSchema) -> None:
+    def __init__(self, path: Path, schema: TableSchema, program: int = 0, rank: int = 0) -> None:
         self._schema = schema
+        self._stream = program, rank
+        self._flags_at = [schema.slices[name].start for name in FLAGS]
         rows, width = MAX_TIMERS, schema.width
-        size = 8 * _HEADER_CELLS + rows + 2 * 8 * rows * width
+        size = 8 * _HEADER_CELLS + MOST_STEPS * _STEP.itemsize + rows + 2 * 8 * rows * width
         is_new = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.ftruncate(self._file, size)
         self._memory = mmap.mmap(self._file, size)
         self._cells = np.frombuffer(self._memory, np.int64, _HEADER_CELLS)
         at = 8 * _HEADER_CELLS
+        self._steps = np.frombuffer(self._memory, _STEP, MOST_STEPS, at)
+        at += MOST_STEPS * _STEP.itemsize
         self._touched = np.frombuffer(self._memory, np.uint8, rows, at)
         at += rows
         self._outbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
@@ -95,16 +130,16 @@ class ExchangeBox:
         self._cells[cell] = value
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the lock."""
         # The mapping itself goes with the last array that refers to it.
         os.close(self._file)
 
-    def exchange(self, analysis: StreamAnalysis) -> bool:
-        """For the stream's process: leave what was learned and take a newer model.
+    def exchange(self, analysis: StreamAnalysis, steps: Sequence[StepCount]) -> bool:
+        """For the stream's process: leave what was learned in these steps and take a newer model.
 
-        False if the lock was held.
+        False if the lock was held, or if the outbox is full: nothing was done.
         """
-        if not self._try_lock():
+        if self[Cell.STEPS] + len(steps) > MOST_STEPS or not self._try_lock():
             return False
         learned = analysis.hand_out(self[Cell.GENERATION])
         self[Cell.IS_WRITING] = 1
@@ -113,6 +148,9 @@ class ExchangeBox:
         self._outbox[fresh] = learned.table[~is_known]
         self._schema.merge(self._outbox, known, learned.table[is_known])
         self._touched[fresh] = 1
+        for number, step in enumerate(steps, self[Cell.STEPS]):
+            self._steps[number] = msgspec.structs.astuple(step)[2:]
+        self[Cell.STEPS] += len(steps)
         self[Cell.IS_WRITING] = 0
         if self[Cell.MODEL_VERSION] != self._seen_version:
             self._seen_version = self[Cell.MODEL_VERSION]
@@ -121,19 +159,40 @@ class ExchangeBox:
         self._unlock()
         return True
 
-    def take(self) -> tuple[int, Learned] | None:
-        """For the agent: what the stream learned and its generation; None if the lock was held."""
+    def look(self) -> Outbox | None:
+        """For the agent: what stands in the outbox, which stays locked; None if it was already."""
         if not self._try_lock():
             return None
-        generation = self[Cell.GENERATION]
         timers = np.flatnonzero(self._touched)
-        learned = Learned(timers, self._outbox[timers].copy())
+        steps = [StepCount(*self._stream, *step) for step in self._steps[: self[Cell.STEPS]].tolist()]
         if self[Cell.IS_WRITING]:
-            learned = Learned(timers[:0], learned.table[:0])
-        self._touched[timers] = 0
-        self[Cell.GENERATION] = generation + 1
+            self._touched[timers] = 0
+            self[Cell.STEPS] = self[Cell.IS_WRITING] = 0
+            timers, steps = timers[:0], []
+        return Outbox(self[Cell.GENERATION], Learned(timers, self._outbox[timers]), steps)
+
+    def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_]) -> None:
+        """For the agent, after ``look``: these timers' rows are taken, and all steps and flagged calls.
+
+        Doing it again, after a death in its middle, does no harm: the generation ends last.
+        """
+        timers = outbox.learned.timers
+        self._touched[timers[is_taken]] = 0
+        self._outbox[np.ix_(timers[~is_taken], self._flags_at)] = self._schema.empty(1)[:, self._flags_at]
+        self[Cell.STEPS] = 0
+        self[Cell.GENERATION] = outbox.generation + 1
+
+    def release(self) -> None:
+        """For the agent, after ``look``: the stream's process may use it again."""
         self._unlock()
-        return generation, learned
+
+    def take(self) -> Outbox | None:
+        """For the agent: everything in the outbox, which is empty then; None if the lock was held."""
+        outbox = self.look()
+        if outbox is not None:
+            self.remove(outbox, np.ones(len(outbox.learned.timers), np.bool_))
+            self.release()
+        return outbox
 
     def put_model(self, version: int, epoch: int, generation: int, table: Float64Array) -> bool:
         """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held."""

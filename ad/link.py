@@ -12,28 +12,18 @@ import msgspec
 import redis
 
 from chimbuko.ad.delivery import SpoolDelivery
-from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
-from chimbuko.broker import read_stream
-from chimbuko.messages import (
-    DELTAS,
-    MODEL,
-    MODEL_UPDATES,
-    PAYLOAD,
-    RECORD_ACKS,
-    RECORDS,
-    Delta,
-    ModelUpdate,
-)
-from chimbuko.records import SILENT, StepCount, StreamHealth
+from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
+from chimbuko.records import SILENT, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
-RESEND_S = 5.0
-ROUND_S = 0.02
+ROUND_S = 0.05
+LAST_ROUND_S = 0.01
+"""At the end somebody waits for each round."""
 LOCKSTEP_ROUND_S = 0.002
-"""In lockstep the streams wait for each round."""
-READ_COUNT = 100
+"""In lockstep the streams do."""
 
 
 class _FrameHead(msgspec.Struct, array_like=True):
@@ -42,14 +32,12 @@ class _FrameHead(msgspec.Struct, array_like=True):
     stream: str
     sequence: int
     records: msgspec.Raw
-    steps: list[StepCount]
+    steps: msgspec.Raw
     metadata: msgspec.Raw
     health: StreamHealth
 
 
 _heads = msgspec.msgpack.Decoder(_FrameHead)
-_updates = msgspec.msgpack.Decoder(ModelUpdate)
-_encoder = msgspec.msgpack.Encoder()
 
 
 class BrokerLink:
@@ -61,51 +49,42 @@ class BrokerLink:
         Grows as the supervisor finds streams.
     reports
         The agent's own spool.
-    period_s
-        Time between two deltas; not used in lockstep, where each closed epoch makes one.
     """
 
     def __init__(
         self,
         broker: redis.Redis,
-        statistics: AgentStatistics,
+        statistics: StatisticsLink,
         streams: list[AgentStream],
         reports: SpoolDelivery,
-        period_s: float,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
         self._streams = streams
         self._reports = reports
-        self._period_s = period_s
-        self._is_lockstep = is_lockstep
-        self._outstanding: Delta | None = None
-        self._outstanding_since = 0.0
-        self._delta_at = 0.0
+        self._round_s = LOCKSTEP_ROUND_S if is_lockstep else ROUND_S
         self._is_flushing = False
-        self._model_read_to = b"0"
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
         """One round; raises ``redis.RedisError`` where the broker is away."""
-        self._receive_models()
         self._receive_acknowledgements()
         self._ship()
         self._tell_silence()
-        self._send_delta()
-        time.sleep(LOCKSTEP_ROUND_S if self._is_lockstep else ROUND_S)
+        self._statistics.exchange(self._is_flushing)
+        time.sleep(self._round_s)
 
     def broker_was_away(self) -> None:
         """Whatever was under way may be lost: send it again."""
-        self._outstanding_since = 0.0
+        self._statistics.send_again()
         for delivery in self._deliveries:
             delivery.send_again()
 
     @property
     def is_settled(self) -> bool:
         """After ``flush``: all findings are in the store and all statistics in the model."""
-        return self._is_flushing and self._outstanding is None and self.is_delivered
+        return self._is_flushing and self._statistics.is_settled and self.is_delivered
 
     @property
     def is_delivered(self) -> bool:
@@ -124,50 +103,7 @@ class BrokerLink:
     def flush(self) -> None:
         """From now on send a delta as soon as there is something to send: all streams have ended."""
         self._is_flushing = True
-
-    def _receive_models(self) -> None:
-        entries = read_stream(self._broker, MODEL_UPDATES, self._model_read_to, READ_COUNT)
-        for entry, payload in entries:
-            self._model_read_to = entry
-            update = _updates.decode(payload)
-            if update.version > self._statistics.version + 1:
-                # Updates were missed: take the whole model, which is at least as new as this one.
-                whole = self._broker.get(MODEL)
-                update = _updates.decode(whole) if isinstance(whole, bytes) else update
-            self._take_over(update)
-        if self._outstanding and self._statistics.merged_sequence >= self._outstanding.sequence:
-            self._outstanding = None
-        if not self._is_lockstep:
-            self._give_models()
-
-    def _take_over(self, update: ModelUpdate) -> None:
-        """Apply an update. In lockstep streams get the model exactly as it was when an epoch closed."""
-        closed_epoch = self._statistics.closed_epoch
-        self._statistics.apply(update)
-        if self._is_lockstep and self._statistics.closed_epoch > closed_epoch:
-            self._give_models()
-
-    def _give_models(self) -> None:
-        for stream in self._streams:
-            with stream.lock:
-                self._give_model(stream)
-
-    def _give_model(self, stream: AgentStream) -> None:
-        statistics = self._statistics
-        stream.learn_names()
-        if stream.model_version == statistics.version or stream.is_over:
-            return
-        for sequence, generation in stream.generations:
-            if sequence <= statistics.merged_sequence:
-                stream.merged_generation = generation
-        table = statistics.model_for(stream.program, stream.names.timers)
-        if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
-            stream.model_version = statistics.version
-            stream.generations = [
-                (sequence, generation)
-                for sequence, generation in stream.generations
-                if sequence > statistics.merged_sequence
-            ]
+        self._round_s = min(self._round_s, LAST_ROUND_S)
 
     def _receive_acknowledgements(self) -> None:
         waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]
@@ -197,13 +133,12 @@ class BrokerLink:
         return frames
 
     def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
-        """Step counts of frames sent for the first time go into the next delta."""
+        """Totals in frames sent for the first time go into the next delta."""
         for sequence, frame in frames:
             if sequence > self._counted.get(stream.key, 0):
                 self._counted[stream.key] = sequence
-                head = _heads.decode(frame)
-                stream.health = head.health
-                self._statistics.gather_counts(head.steps, head.health)
+                stream.health = _heads.decode(frame).health
+                self._statistics.note_health(stream.health)
 
     def _tell_silence(self) -> None:
         """Health of streams that fell silent, or no longer are: their processes cannot tell."""
@@ -214,55 +149,4 @@ class BrokerLink:
             stream.told_silence = silence
             state = stream.health.state if silence is None else SILENT
             health = msgspec.structs.replace(stream.health, state=state, silence=silence)
-            self._statistics.gather_counts([], health)
-
-    def _send_delta(self) -> None:
-        now = time.monotonic()
-        if self._outstanding is not None:
-            if now - self._outstanding_since > RESEND_S:
-                self._send_outstanding()
-            return
-        closed = self._newly_closed()
-        is_due = bool(closed) if self._is_lockstep else now - self._delta_at >= self._period_s
-        if not (is_due or self._is_flushing):
-            return
-        self._delta_at = now
-        for stream in self._streams:
-            with stream.lock:
-                self._take(stream)
-        self._outstanding = self._statistics.next_delta(closed)
-        if self._outstanding is None:
-            return
-        self._send_outstanding()
-
-    def _newly_closed(self) -> dict[str, int]:
-        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
-        if not self._is_lockstep or not self._streams:
-            return {}
-        closed = {stream.key: stream.closed_epoch for stream in self._streams}
-        sent = min(stream.sent_epoch for stream in self._streams)
-        if min(closed.values()) <= sent:
-            return {}
-        for stream in self._streams:
-            stream.sent_epoch = closed[stream.key]
-        return closed
-
-    def _take(self, stream: AgentStream) -> None:
-        """Gather what a stream has learned; left for the next delta where its process holds the box."""
-        taken = stream.box.take()
-        while taken is None and self._is_lockstep:
-            # The stream has closed an epoch: what it learned in it must be in this delta.
-            time.sleep(LOCKSTEP_ROUND_S)
-            taken = stream.box.take()
-        if taken is None:
-            return
-        generation, learned = taken
-        stream.generations.append((self._statistics.next_sequence, generation))
-        stream.learn_names()
-        for part in (*stream.leftovers, learned):
-            self._statistics.gather(stream.program, stream.names.timers, part)
-        stream.leftovers.clear()
-
-    def _send_outstanding(self) -> None:
-        self._broker.xadd(DELTAS, {PAYLOAD: _encoder.encode(self._outstanding)})
-        self._outstanding_since = time.monotonic()
+            self._statistics.note_health(health)

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.ad.statistics import Learned
-from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
+from chimbuko.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
+from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import TableSchema
+from chimbuko.tables import FLAGS, Int64Array, TableSchema
+from chimbuko.views import FLAGGED, ViewDelta
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one stream has learned and nobody has sent yet."""
+
+    program: int
+    rank: int
+    timers: Mapping[int, str]
+    learned: Learned
+    steps: Sequence[StepCount] = ()
+    """The steps it was learned in, since the last delta."""
+    is_last: bool = False
+    """Its process has ended: it cannot keep anything."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A delta, and what of each part is in it."""
+
+    delta: Delta
+    taken: list[BoolArray]
+    """Of each part, bool[timers]. All steps and all flagged calls are taken."""
 
 
 class AgentStatistics:
@@ -18,92 +49,183 @@ class AgentStatistics:
     """
 
     def __init__(self, agent: str, incarnation: int, schema: TableSchema) -> None:
-        self._agent = agent
-        self._incarnation = incarnation
-        self._schema = schema
+        self.agent = agent
+        self.incarnation = incarnation
+        self.schema = schema
+        self._flags_at = [schema.slices[name].start for name in FLAGS]
         self._numbers: dict[tuple[int, str], int] = {}
         self._unsent_names: list[FunctionName] = []
         self._gathered = schema.empty(64)
-        self._touched: set[int] = set()
-        self._steps: list[StepCount] = []
+        self._ages = np.zeros(64, np.int64)
+        """How many deltas have left each function out since it was last in one."""
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._sequence = 0
-        self._global_names: dict[int, tuple[int, str]] = {}
-        self._model: dict[tuple[int, str], Float64Array] = {}
+        self._server = 0
+        self._functions: list[tuple[int, str]] = []
+        """By global number."""
+        self._global_numbers: dict[tuple[int, str], int] = {}
+        self._model = schema.empty(64)
+        self._has_row = np.zeros(64, np.bool_)
+        """Whether the function's row was fetched since the agent knows of it."""
         self.version = 0
         self.closed_epoch = NO_EPOCH
-        self.merged_sequence = 0
-        """Last own delta that is in the model."""
 
     @property
     def next_sequence(self) -> int:
         """Sequence number of the next delta."""
         return self._sequence + 1
 
-    def gather(self, program: int, timers: dict[int, str], learned: Learned) -> None:
-        """Add what one stream learned to the next delta."""
-        rows = [self._number(program, timers[timer]) for timer in learned.timers.tolist()]
-        self._gathered = self._schema.grown(self._gathered, len(self._numbers))
-        self._schema.merge(self._gathered, rows, learned.table)
-        self._touched.update(rows)
+    @property
+    def known_functions(self) -> int:
+        """How many functions' names were learned from the server."""
+        return len(self._functions)
 
-    def gather_counts(self, steps: list[StepCount], health: StreamHealth) -> None:
-        """Add step counts and running totals of one stream to the next delta."""
-        self._steps.extend(steps)
+    def name(self, program: int, names: Iterable[str]) -> None:
+        """Functions that streams may call: the next delta names them, and their model is wanted."""
+        for name in names:
+            self._number(program, name)
+
+    def note_health(self, health: StreamHealth) -> None:
+        """Running totals of one stream, for the next delta."""
         self._health[health.program, health.rank] = health
 
-    def next_delta(self, closed_epochs: dict[str, int]) -> Delta | None:
-        """What was gathered since the last delta; None if nothing was and no epoch was closed."""
-        if not (self._touched or self._steps or self._health or closed_epochs):
+    def next_delta(
+        self, parts: Sequence[Part], closed_epochs: dict[str, int], has_all: bool = True
+    ) -> Outgoing | None:
+        """What is to be sent of what the streams have; None if there is nothing to say.
+
+        ``has_all``: nothing is held back. Otherwise functions are of which enough is known; see
+        ``chimbuko.convergence``.
+        """
+        rows = [self._rows(part) for part in parts]
+        due = self._gather(parts, rows, has_all)
+        flagged = [self._flagged(part, of) for part, of in zip(parts, rows, strict=True)]
+        steps = [step for part in parts for step in part.steps]
+        if not (len(due) or any(map(len, flagged)) or steps or self._health or closed_epochs):
             return None
         self._sequence = self.next_sequence
-        rows = sorted(self._touched)
+        table = self._gathered[due]
+        table[:, self._flags_at] = self.schema.empty(1)[:, self._flags_at]
         delta = Delta(
-            agent=self._agent,
-            incarnation=self._incarnation,
+            agent=self.agent,
+            incarnation=self.incarnation,
             sequence=self._sequence,
+            since=self._sequence,
             closed_epochs=closed_epochs,
             names=self._unsent_names,
-            rows=np.array(rows, np.int64).tobytes(),
-            table=self._schema.pack(self._gathered[rows]),
-            steps=self._steps,
+            rows=due.astype(np.int32).tobytes(),
+            table=self.schema.pack(table),
+            steps=steps,
             health=list(self._health.values()),
+            views=ViewDelta(flagged=b"".join(one.tobytes() for one in flagged)),
         )
-        self._gathered[rows] = self._schema.empty(len(rows))
-        self._unsent_names, self._steps = [], []
-        self._touched.clear()
+        self._unsent_names = []
         self._health.clear()
-        return delta
+        is_due = np.zeros(len(self._gathered), np.bool_)
+        is_due[due] = True
+        return Outgoing(delta, [is_due[of] for of in rows])
 
-    def apply(self, update: ModelUpdate) -> None:
-        """Take over the rows of a model update; an older one than the model held is ignored."""
-        if update.version <= self.version:
-            return
-        for name in update.names:
-            self._global_names[name.number] = (name.program, name.name)
-        rows = np.frombuffer(update.rows, np.int64)
-        table = self._schema.unpack(update.table)
-        for number, row in zip(rows.tolist(), table, strict=True):
-            # A copy, or each row would keep the whole update that brought it.
-            self._model[self._global_names[number]] = row.copy()
-        self.version = update.version
-        self.closed_epoch = update.closed_epoch
-        incarnation, sequence = update.merged.get(self._agent, (-1, 0))
-        if incarnation == self._incarnation:
-            self.merged_sequence = max(self.merged_sequence, sequence)
+    def learn_functions(self, server: int, names: Sequence[FunctionName]) -> None:
+        """Names that follow the known ones, from the server."""
+        if server != self._server:
+            self._server = server
+            self._functions, self._global_numbers = [], {}
+            self._has_row[:] = False
+        for name in names:
+            self._global_numbers[name.program, name.name] = len(self._functions)
+            self._functions.append((name.program, name.name))
 
-    def model_for(self, program: int, timers: dict[int, str]) -> Float64Array:
-        """The model as one stream needs it, f8[timers, width], rows by the stream's timer ids."""
-        table = self._schema.empty(max(timers, default=-1) + 1)
-        for timer, name in timers.items():
-            row = self._model.get((program, name))
+    def is_of_another_server(self, update: ModelUpdate) -> bool:
+        """Whether all names have to be learned anew."""
+        return update.server != self._server
+
+    def wanted(self, updates: Sequence[ModelUpdate]) -> list[int]:
+        """Global numbers of the functions whose rows are to be fetched: those that are used here and have
+        changed, or are new here."""
+        changed = {
+            number for update in updates for number in np.frombuffer(update.numbers, np.int32).tolist()
+        }
+        has_missed = bool(updates) and updates[0].version != self.version + 1
+        if not (changed or has_missed or not self._has_row[: len(self._numbers)].all()):
+            return []
+        return [
+            number
+            for key, own in self._numbers.items()
+            if (number := self._global_numbers.get(key)) is not None
+            and (has_missed or number in changed or not self._has_row[own])
+        ]
+
+    def apply(self, updates: Sequence[ModelUpdate], rows: Mapping[int, PackedTable | None]) -> None:
+        """Take over updates, with the rows that were wanted; None for one that there is not."""
+        for number, row in rows.items():
+            own = self._numbers[self._functions[number]]
+            self._has_row[own] = True
             if row is not None:
-                table[timer] = row
+                self._model[own] = self.schema.unpack(row)[0]
+        if updates:
+            self.version = updates[-1].version
+            self.closed_epoch = updates[-1].closed_epoch
+
+    def model_for(self, program: int, timers: Mapping[int, str]) -> Float64Array:
+        """The model as one stream needs it, f8[timers, width], rows by the stream's timer ids."""
+        table = self.schema.empty(max(timers, default=-1) + 1)
+        for timer, name in timers.items():
+            own = self._numbers.get((program, name))
+            if own is not None:
+                table[timer] = self._model[own]
         return table
+
+    def _gather(self, parts: Sequence[Part], rows: Sequence[Int64Array], has_all: bool) -> Int64Array:
+        """Merge all parts into ``_gathered``; returns which functions are due, ascending."""
+        is_touched = np.zeros(len(self._gathered), np.bool_)
+        is_due = np.zeros(len(self._gathered), np.bool_)
+        for part, of in zip(parts, rows, strict=True):
+            fresh = of[~is_touched[of]]
+            self._gathered[fresh] = self.schema.empty(1)
+            is_touched[of] = True
+            is_due[of] |= part.is_last
+            self.schema.merge(self._gathered, of, part.learned.table)
+        touched = np.flatnonzero(is_touched)
+        if has_all:
+            return touched
+        self._ages[touched] += 1
+        model = self._model[touched]
+        is_young = model[:, self.schema.slices["exclusive_us"].start] < CONVERGED_CALLS
+        is_old = self._ages[touched] >= HELD_PERIODS
+        is_moved = has_moved(self.schema, model, self._gathered[touched])
+        due = touched[is_young | is_old | is_moved | is_due[touched]]
+        self._ages[due] = 0
+        return due
+
+    def _flagged(self, part: Part, rows: Int64Array) -> npt.NDArray[np.void]:
+        anomalies, severity_us, highest_score = (part.learned.table[:, at] for at in self._flags_at)
+        at = np.flatnonzero(anomalies)
+        flagged = np.empty(len(at), FLAGGED)
+        flagged["program"], flagged["rank"] = part.program, part.rank
+        flagged["function"] = rows[at]
+        flagged["anomalies"] = anomalies[at]
+        flagged["severity_us"] = severity_us[at]
+        flagged["highest_score"] = highest_score[at]
+        return flagged
+
+    def _rows(self, part: Part) -> Int64Array:
+        timers = part.learned.timers.tolist()
+        return np.array([self._number(part.program, part.timers[timer]) for timer in timers], np.int64)
 
     def _number(self, program: int, name: str) -> int:
         key = program, name
-        if key not in self._numbers:
-            self._numbers[key] = len(self._numbers)
-            self._unsent_names.append(FunctionName(self._numbers[key], program, name))
-        return self._numbers[key]
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._unsent_names.append(FunctionName(number, program, name))
+            self._reserve(len(self._numbers))
+        return number
+
+    def _reserve(self, count: int) -> None:
+        held = len(self._gathered)
+        if count > held:
+            self._gathered = self.schema.grown(self._gathered, count)
+            self._model = self.schema.grown(self._model, count)
+            more = len(self._gathered) - held
+            self._ages = np.concatenate([self._ages, np.zeros(more, np.int64)])
+            self._has_row = np.concatenate([self._has_row, np.zeros(more, np.bool_)])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chimbuko.ad.kernels import judge
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Float64Array
-from chimbuko.tables import TableSchema
+from chimbuko.tables import FLAGS, TableSchema
 
 Timers = npt.NDArray[np.int64]
 
@@ -80,10 +80,12 @@ class StreamStatistics:
         self._is_touched[timers] = True
         return completed, timers
 
-    def note_anomalies(self, timers: Timers, severity_us: Float64Array) -> None:
+    def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
         """Count flagged calls, f8[calls], of functions that were learned of in this step."""
-        np.add.at(self._own[:, self._schema.slices["anomalies"].start], timers, 1.0)
-        np.add.at(self._own[:, self._schema.slices["severity_us"].start], timers, severity_us)
+        anomalies, lost_us, highest = (self._schema.slices[name].start for name in FLAGS)
+        np.add.at(self._own[:, anomalies], timers, 1.0)
+        np.add.at(self._own[:, lost_us], timers, severity_us)
+        np.maximum.at(self._own[:, highest], timers, score)
 
     def seen(self, timers: Timers) -> Float64Array:
         """How many calls are known of each of ``timers``, f8[n]."""

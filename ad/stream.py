@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from chimbuko.ad.child import read_names
 from chimbuko.ad.delivery import SpoolDelivery
-from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
+from chimbuko.ad.journal import Taken
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.silence import Rhythm
 from chimbuko.ad.spool import SpoolWriter
-from chimbuko.ad.statistics import Learned
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS
 from chimbuko.packed import PackedRecords
@@ -24,6 +25,7 @@ from chimbuko.tables import TableSchema
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.schema import StreamNames
 
+_BOX = "exchange"
 TAU_MARK = "TAU Version"
 """Metadata that only TAU writes."""
 
@@ -50,7 +52,7 @@ class AgentStream:
     merged_generation: int = -1
     model_version: int = 0
     sent_epoch: int = -1
-    leftovers: list[Learned] = field(default_factory=list)
+    leftovers: list[Outbox] = field(default_factory=list)
     """What ended processes learned and nobody took."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while the box is used or replaced: the supervisor and the link are two threads."""
@@ -61,6 +63,8 @@ class AgentStream:
     """Set while it is silent."""
     told_silence: Silence | None = None
     """As last told to the server."""
+    named: int = 0
+    """How many of its functions the server was told of."""
     _names_version: int = 0
 
     def __post_init__(self) -> None:
@@ -138,14 +142,34 @@ class AgentStream:
         return not any(key == TAU_MARK for _, _, key in self.names.metadata)
 
     def _empty_box(self) -> None:
-        taken = self.box.take()
-        if taken is not None:
-            self.leftovers.append(taken[1])
+        """The process that used it has ended: nobody holds its lock."""
+        outbox = self.box.take()
+        if outbox is not None:
+            self.leftovers.append(outbox)
         self.box.close()
+
+    def inherit(self, taken: Taken | None) -> None:
+        """Take over what was learned for an agent that died; ``taken`` was in its last delta already."""
+        for path in sorted(self.folder.glob(f"{_BOX}.*")):
+            if path == self._box_path:
+                continue
+            box = ExchangeBox(path, self.schema, self.program, self.name.rank)
+            outbox = box.look()
+            if outbox is not None and taken is not None and outbox.generation == taken.generation:
+                timers = np.frombuffer(taken.timers, np.int64)
+                box.remove(outbox, np.isin(outbox.learned.timers, timers))
+                box.release()
+                outbox = box.look()
+            if outbox is not None:
+                self.leftovers.append(outbox)
+            box.close()
+            path.unlink()
+        if self.leftovers and self._names_path.exists():
+            self.names = read_names(self._names_path)
 
     @property
     def _box_path(self) -> Path:
-        return self.folder / f"exchange.{self.attempts}"
+        return self.folder / f"{_BOX}.{self.attempts}"
 
     @property
     def recorder_path(self) -> Path:
@@ -162,4 +186,4 @@ class AgentStream:
 
     def _new_box(self) -> ExchangeBox:
         self._box_path.unlink(missing_ok=True)
-        return ExchangeBox(self._box_path, self.schema)
+        return ExchangeBox(self._box_path, self.schema, self.program, self.name.rank)

@@ -11,19 +11,28 @@ from chimbuko.packed import PackedRecords
 from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames
+from chimbuko.views import ViewChanges, ViewDelta
 
 DELTAS = "chimbuko:deltas"
 """Stream of ``Delta``, agents to server."""
+ACKS = "chimbuko:acks"
+"""Hash: agent to an ``Acknowledgement``."""
 MODEL_UPDATES = "chimbuko:model-updates"
 """Stream of ``ModelUpdate``, server to agents."""
 MODEL = "chimbuko:model"
-"""Key with the whole model as one ``ModelUpdate``, for those who come late."""
+"""Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
+FUNCTIONS = "chimbuko:functions"
+"""List of ``FunctionName``, in order of their numbers."""
 RECORDS = "chimbuko:records"
 """Stream of ``RecordBatch``, agents to store."""
 RECORD_ACKS = "chimbuko:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
 FRAMES = "chimbuko:frames"
 """Stream of ``Frame``, server to dashboards."""
+SNAPSHOT_WANTED = "chimbuko:snapshot-wanted"
+"""Key that a dashboard sets which came late, or was away."""
+SNAPSHOT = "chimbuko:snapshot"
+"""Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
 PROGRAMS = "chimbuko:programs"
 """Hash: program name to program index."""
 RECALL_REQUESTS = "chimbuko:recorder-requests"
@@ -34,7 +43,21 @@ RECALL_ANSWERS = "chimbuko:recorder-answers"
 RUN = "chimbuko:run"
 """Key with the id of the run that uses the broker's database."""
 
-ALL_KEYS = (DELTAS, MODEL_UPDATES, MODEL, RECORDS, RECORD_ACKS, FRAMES, PROGRAMS, RECALL_REQUESTS, RUN)
+ALL_KEYS = (
+    DELTAS,
+    ACKS,
+    MODEL_UPDATES,
+    MODEL,
+    FUNCTIONS,
+    RECORDS,
+    RECORD_ACKS,
+    FRAMES,
+    SNAPSHOT_WANTED,
+    SNAPSHOT,
+    PROGRAMS,
+    RECALL_REQUESTS,
+    RUN,
+)
 
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
@@ -53,45 +76,63 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PackedTable(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of a table as they are sent."""
+    """Rows of a table as they are sent: of columns of many values most are 0."""
 
     rows: int
     narrow: bytes
     """f8[rows, ...]: columns of one value and moments."""
+    counts: bytes
+    """u2[rows]: how many numbers of the other columns are not 0, by row."""
     cells: bytes
-    """u4[n]: which numbers of the other columns are not 0, counted row by row."""
+    """u2[n]: which, in a row."""
     values: bytes
-    """f8[n]"""
+    """f4[n] where that is exact, f8[n] where not."""
 
 
 class Delta(msgspec.Struct, frozen=True, array_like=True):
-    """What changed at one agent since its last delta. Numbers are the agent's own."""
+    """What changed at one agent since its last delta. Numbers of functions are the agent's own."""
 
     agent: str
     incarnation: int
     sequence: int
+    """Counts the agent's deltas from 1; the server takes each of them once, and in order."""
+    since: int
+    """The first delta that the agent can still send again."""
     closed_epochs: dict[str, int]
     """Stream key to the last epoch that the stream has ended; only lockstep needs it."""
     names: list[FunctionName]
     """Functions that this delta mentions for the first time."""
     rows: bytes
-    """int64 function numbers."""
+    """i4[n] function numbers."""
     table: PackedTable
+    """Without anomalies: those are in ``views``."""
     steps: list[StepCount]
     health: list[StreamHealth]
+    views: ViewDelta = ViewDelta()
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
+    """How far the server is with the deltas of one agent."""
+
+    incarnation: int
+    merged: int
+    """Sequence of the last one that is merged: all versions of the model from now on contain it."""
+    saved: int
+    """... and of the last one that outlives the server: the agent may forget it."""
 
 
 class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of the global model that changed since ``version - 1``. Numbers are global."""
+    """What changed in the global model since ``version - 1``. Numbers are global."""
 
+    server: int
+    """Another one numbers functions anew."""
     version: int
     closed_epoch: int
     """Last epoch that every stream has ended; only lockstep needs it."""
-    names: list[FunctionName]
-    rows: bytes
-    table: PackedTable
-    merged: dict[str, tuple[int, int]]
-    """Agent to the (incarnation, sequence) of its last delta that is in this version."""
+    functions: int
+    """How many functions have a number."""
+    numbers: bytes
+    """i4[n]: those whose row is a new one."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -173,6 +214,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     """The run has ended."""
     models: list[FunctionModel] = []
     """Of functions that have learned much since they were last here, and of all at the end."""
+    views: ViewChanges = ViewChanges()
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -14,8 +14,8 @@ from chimbuko.messages import PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.tables import TableSchema, schema_of
 
-FORMAT = 1
-"""Of the file; higher ones are refused."""
+FORMAT = 2
+"""Of the file; others are refused."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ def load_model(path: Path, config: AnalysisConfig) -> Model:
         head = msgspec.msgpack.decode(content, type=_Head)
         if head.format > FORMAT:
             raise ConfigError(f"{path}: a model of format {head.format}; update chimbuko to read it")
+        if head.format < FORMAT:
+            raise ConfigError(f"{path}: made by an earlier version of chimbuko; learn it anew")
         file = msgspec.msgpack.decode(content, type=_File)
     except OSError as error:
         raise ConfigError(f"{path}: the model cannot be read ({error.strerror})") from error
@@ -97,6 +99,6 @@ def load_model(path: Path, config: AnalysisConfig) -> Model:
         table = schema.unpack(file.table)
     except (ValueError, IndexError) as error:
         raise ConfigError(f"{path}: not a model, or damaged ({error})") from error
-    if len(table) != len(file.functions) or len(file.table.values) != 2 * len(file.table.cells):
+    if len(table) != len(file.functions):
         raise ConfigError(f"{path}: damaged (its parts do not fit together)")
     return Model(file.detector, file.metric, file.functions, table)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,7 @@ from chimbuko.messages import PackedTable
 from chimbuko.moments import EMPTY, Float64Array
 
 Int64Array = npt.NDArray[np.int64]
+UInt16Array = npt.NDArray[np.uint16]
 
 
 class Rule(IntEnum):
@@ -101,34 +103,92 @@ class TableSchema:
         return larger
 
     def pack(self, table: Float64Array) -> PackedTable:
-        """For sending: of columns of many values most are 0."""
-        wide = table[:, self._narrow :]
-        cells = np.flatnonzero(wide)
-        return PackedTable(
-            len(table),
-            np.ascontiguousarray(table[:, : self._narrow]).tobytes(),
-            cells.astype(np.uint32).tobytes(),
-            wide.reshape(-1)[cells].tobytes(),
-        )
+        """For sending."""
+        narrow = np.ascontiguousarray(table[:, : self.narrow]).tobytes()
+        return msgspec.structs.replace(pack_cells(table[:, self.narrow :]), narrow=narrow)
 
     def unpack(self, packed: PackedTable) -> Float64Array:
-        """What was sent, f8[rows, width]."""
+        """What was sent, f8[rows, width].
+
+        Raises
+        ------
+        ValueError, IndexError
+            Its parts do not fit together.
+        """
         table = np.zeros((packed.rows, self.width))
-        narrow = np.frombuffer(packed.narrow)
-        table[:, : self._narrow] = narrow.reshape(packed.rows, self._narrow)
-        wide = np.zeros(packed.rows * (self.width - self._narrow))
-        wide[np.frombuffer(packed.cells, np.uint32)] = np.frombuffer(packed.values)
-        table[:, self._narrow :] = wide.reshape(packed.rows, self.width - self._narrow)
+        table[:, : self.narrow] = np.frombuffer(packed.narrow).reshape(packed.rows, self.narrow)
+        table[:, self.narrow :] = unpack_cells(packed, self.width - self.narrow)
         return table
 
+    def merge_packed(self, into: Float64Array, rows: Int64Array, packed: PackedTable) -> None:
+        """Merge what was sent into ``into[rows[i]]``, in place; columns of many values add up.
+
+        Raises
+        ------
+        ValueError
+            Its parts do not fit together; nothing was merged.
+        """
+        # Copies: of arrays that cannot be written to, kernels would be compiled once more.
+        narrow = np.frombuffer(packed.narrow).reshape(len(rows), self.narrow).copy()
+        counts, cells, values = cells_of(packed)
+        is_whole = len(counts) == len(rows) and counts.sum() == len(cells) == len(values)
+        if not is_whole or cells.max(initial=0) >= max(1, self.width - self.narrow):
+            raise ValueError("a table whose parts do not fit together")
+        columns = self._narrow_columns
+        merge.merge_rows(
+            into, rows, narrow, self.starts[:columns], self.widths[:columns], self.rules[:columns]
+        )
+        merge.add_cells(into, rows, self.narrow, counts, cells, values)
+
     @cached_property
-    def _narrow(self) -> int:
+    def narrow(self) -> int:
         """Numbers per row of the columns before those of many values, which add up and stand last."""
         return sum(column.width for column in self.columns if column.values == 1)
+
+    @cached_property
+    def _narrow_columns(self) -> int:
+        return sum(column.values == 1 for column in self.columns)
 
     def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
         """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
         merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)
+
+
+def pack_cells(wide: Float64Array) -> PackedTable:
+    """Rows f8[rows, n] of which most numbers are 0, at most 65,536 in a row."""
+    at, cells = np.nonzero(wide)
+    values = wide[at, cells]
+    with np.errstate(over="ignore"):
+        short = values.astype(np.float32)
+    return PackedTable(
+        len(wide),
+        b"",
+        np.bincount(at, minlength=len(wide)).astype(np.uint16).tobytes(),
+        cells.astype(np.uint16).tobytes(),
+        (short if (short == values).all() else values).tobytes(),
+    )
+
+
+def unpack_cells(packed: PackedTable, width: int) -> Float64Array:
+    """f8[rows, width].
+
+    Raises
+    ------
+    ValueError, IndexError
+        Its parts do not fit together.
+    """
+    counts, cells, values = cells_of(packed)
+    wide = np.zeros((packed.rows, width))
+    wide[np.repeat(np.arange(packed.rows), counts), cells] = values
+    return wide
+
+
+def cells_of(packed: PackedTable) -> tuple[UInt16Array, UInt16Array, Float64Array]:
+    """How many numbers each row has, u2[rows]; which, u2[n]; and the numbers, f8[n]."""
+    cells = np.frombuffer(packed.cells, np.uint16).copy()
+    is_short = len(packed.values) == 4 * len(cells)
+    values = np.frombuffer(packed.values, np.float32 if is_short else np.float64)
+    return np.frombuffer(packed.counts, np.uint16).copy(), cells, values.astype(np.float64)
 
 
 PROFILE = TableSchema(
@@ -137,9 +197,13 @@ PROFILE = TableSchema(
         Column("inclusive_us", Rule.MOMENTS),
         Column("anomalies", Rule.ADD),
         Column("severity_us", Rule.ADD),
+        Column("highest_score", Rule.MAX),
     )
 )
 """What is known of each function in every run: its runtimes, in µs, and its anomalies."""
+
+FLAGS = ("anomalies", "severity_us", "highest_score")
+"""Columns that count flagged calls; all other columns learn from every call."""
 
 BUCKETED_PROFILE = TableSchema(
     (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))

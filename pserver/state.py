@@ -1,6 +1,7 @@
 """The parameter server's state: statistics of all agents merged, and what others want to know of them.
 
-A pure core: deltas in, model updates and frames out.
+A pure core: deltas in; acknowledgements, model updates and frames out. Saved, and restored, it goes on
+as it was; deltas it had not seen by then are sent again, and each is merged once.
 """
 
 from __future__ import annotations
@@ -8,31 +9,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from chimbuko.convergence import HELD_PERIODS
 from chimbuko.messages import (
     NO_EPOCH,
+    Acknowledgement,
     Delta,
     Frame,
     FunctionModel,
     FunctionName,
-    FunctionStatistics,
     ModelUpdate,
-    RankStatistics,
+    PackedTable,
 )
 from chimbuko.model import Model
-from chimbuko.moments import Float64Array, Moments
-from chimbuko.pserver.eras import Eras
+from chimbuko.moments import Float64Array
+from chimbuko.pserver.functions import Functions
+from chimbuko.pserver.ranks import RankKey, Ranks
+from chimbuko.pserver.saved import VERSIONS_PER_SAVE, SavedAgent, SavedState
+from chimbuko.pserver.views import Views
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import PROFILE, Int64Array, TableSchema
-
-RankKey = tuple[int, int]
-"""Program and rank."""
+from chimbuko.views import FLAGGED
 
 MODEL_GROWTH = 1.5
-"""A function's model is told again when its calls have grown by so much: so seldom that all versions of
-a function called a million times are 34. At 1.1 they were 145, a third of all that a short run stores."""
+"""Where a function's calls have grown by so much its model is told to the store. All versions of a function
+called a million times are 34 then; at 1.1 they were 145, a third of all that a short run stores."""
+YOUNG_CALLS = 1000
+"""Agents are told of each change in a function that has fewer calls,"""
+PERIOD_S = 1.0
+"""of other changes at most so often,"""
+HELD_S = float(HELD_PERIODS)
+"""and after so long of those that matter little."""
+EPOCH_S = 1.0
+"""Live, old calls are forgotten so often; in lockstep with each epoch."""
+FRAMES_PER_FUNCTION = 4
+"""A function that has no new anomalies is told in each fourth frame only, the first included."""
 
 
 @dataclass
@@ -41,27 +54,33 @@ class _Agent:
 
     incarnation: int = -1
     sequence: int = 0
-    numbers: dict[int, int] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
     """The agent's function numbers to global ones."""
-
-
-@dataclass
-class _Rank:
-    """Anomalies per step of one rank."""
-
-    per_step: Moments = field(default_factory=Moments)
-    severity_us: float = 0.0
-    last_step: int = -1
+    global_numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    """The same."""
 
 
 @dataclass
 class _Changes:
     """What changed since the last frame."""
 
-    ranks: set[RankKey] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+    """Rows of ``Ranks``."""
     functions: set[int] = field(default_factory=set)
+    flagged: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
     steps: list[StepCount] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version of the model as it goes out."""
+
+    update: ModelUpdate
+    rows: list[tuple[int, PackedTable]]
+    """Functions that have a new row, and the rows."""
+    names: list[FunctionName]
+    """Functions that have a number since the last version."""
 
 
 class ServerState:
@@ -76,6 +95,8 @@ class ServerState:
         What an earlier run has learned: part of the model, but not of this run's statistics.
     is_frozen
         The model is ``base`` and stays as it is.
+    server
+        Tells this server from one that takes over from it.
     """
 
     def __init__(
@@ -84,32 +105,38 @@ class ServerState:
         schema: TableSchema = PROFILE,
         base: Model | None = None,
         is_frozen: bool = False,
+        server: int = 0,
     ) -> None:
+        self._server = server
         self._schema = schema
         self._lockstep_streams = lockstep_streams
         self._is_frozen = is_frozen
         self._programs: dict[int, str] = {}
         self._base = {} if base is None else dict(zip(base.functions, base.table, strict=True))
-        self._base_table = schema.empty(64)
         self._agents: dict[str, _Agent] = {}
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._names: list[FunctionName] = []
-        self._table = schema.empty(64)
+        self._functions = Functions(schema)
+        self._calls_at = schema.slices["exclusive_us"].start
         self._closed: dict[str, int] = {}
         self._version = 0
-        self._changed: set[int] = set()
+        self._published_epoch = NO_EPOCH
+        self._named = 0
+        """How many functions were named in updates."""
+        self._epoch_at_s = 0.0
         self._merged_now: set[str] = set()
-        self._named_now: list[FunctionName] = []
-        self._ranks: dict[RankKey, _Rank] = {}
+        self._saved: dict[str, tuple[int, int]] = {}
+        """Agent to incarnation and sequence of what is saved of it."""
+        self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
+        self._views = Views(self._name_of, self._node_of)
         self._changes = _Changes()
         self._tick = 0
-        self._eras = Eras()
-        self._calls_at = schema.slices["exclusive_us"].start
-        forgotten = [column.name for column in schema.columns if column.is_forgotten]
-        self._forgotten = schema.slices[forgotten[0]] if forgotten else None
-        self._forgot_epoch = NO_EPOCH
-        self._told_calls: dict[int, float] = {}
+        self.lost_deltas = 0
+        """Deltas that no agent can send again."""
+
+    @property
+    def is_lockstep(self) -> bool:
+        """Whether streams wait for each other, and so for this server."""
+        return self._lockstep_streams > 0
 
     def name_programs(self, programs: Mapping[int, str]) -> None:
         """Learn the names of programs by number: functions of the base are known from then on."""
@@ -117,208 +144,235 @@ class ServerState:
             if program in self._programs:
                 continue
             self._programs[program] = name
-            numbers = [
-                self._begin_with(program, function, row)
-                for (of, function), row in self._base.items()
-                if of == name
-            ]
-            self._changed.update(numbers)
+            for (of, function), row in self._base.items():
+                if of == name:
+                    self._functions.begin_with(program, function, row)
 
     def apply(self, delta: Delta) -> bool:
-        """Merge one delta; False if it was merged before."""
+        """Merge one delta; False if it was merged before, or if one before it is missing.
+
+        Raises
+        ------
+        ValueError
+            It is damaged. It counts as merged: its agent shall go on.
+        """
         agent = self._agents.setdefault(delta.agent, _Agent())
         if delta.incarnation < agent.incarnation:
             return False
         if delta.incarnation > agent.incarnation:
-            agent.incarnation, agent.sequence, agent.numbers = delta.incarnation, 0, {}
-        if delta.sequence <= agent.sequence:
-            # The acknowledgement was lost with a broker, perhaps: the next update tells the agent again.
-            self._merged_now.add(delta.agent)
-            return False
-        agent.sequence = delta.sequence
+            agent = self._agents[delta.agent] = _Agent(delta.incarnation)
         self._merged_now.add(delta.agent)
-        for name in delta.names:
-            agent.numbers[name.number] = self._global_number(name)
-        self._merge_table(agent, delta)
+        missing = delta.sequence - agent.sequence - 1
+        if missing < 0 or (missing > 0 and delta.sequence != delta.since):
+            return False
+        self.lost_deltas += missing
+        agent.sequence = delta.sequence
+        self._name_functions(agent, delta.names)
+        self._merge(agent, delta)
         self._closed.update(delta.closed_epochs)
-        for step in delta.steps:
-            self._count_step(step)
+        for row, step in self._ranks.count(delta.steps):
+            self._changes.ranks.add(row)
+            self._changes.steps.append(step)
         for health in delta.health:
             key = health.program, health.rank
             self._health[key] = health
             self._changes.health.add(key)
         return True
 
-    def model_update(self) -> ModelUpdate | None:
-        """What changed since the last update, or None if there is nothing to tell yet."""
-        if not self._merged_now and not self._changed:
-            return None
-        self._version += 1
-        self._end_epoch()
-        update = self._model(sorted(self._changed), self._named_now, self._merged_now)
-        self._changed.clear()
+    def acknowledgements(self) -> dict[str, Acknowledgement]:
+        """Of agents that have sent something since the last time."""
+        found = {name: self._acknowledgement(name) for name in self._merged_now}
         self._merged_now.clear()
-        self._named_now = []
-        return update
+        return found
 
-    def model(self) -> ModelUpdate:
-        """The whole model as of the last update."""
-        return self._model(list(range(len(self._names))), self._names, set(self._agents))
+    def publish(self, now_s: float) -> Published | None:
+        """What changed in the model, or None if there is nothing to tell yet.
+
+        In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
+        have many calls stay behind; see ``chimbuko.convergence``.
+        """
+        closed = self._closed_epoch()
+        if self._lockstep_streams:
+            if closed <= self._published_epoch:
+                return None
+            self._functions.end_epoch()
+            numbers = self._functions.changed()
+        else:
+            if now_s - self._epoch_at_s >= EPOCH_S:
+                self._epoch_at_s = now_s
+                self._functions.end_epoch()
+            numbers = self._functions.due(now_s, YOUNG_CALLS, PERIOD_S, HELD_S)
+            if not len(numbers):
+                return None
+        self._published_epoch = closed
+        self._functions.published(numbers, now_s)
+        self._version += 1
+        names = self._functions.names[self._named :]
+        self._named = len(self._functions.names)
+        return Published(self._update(numbers), self._packed(numbers), names)
+
+    def whole(self) -> Published:
+        """The whole model as it is now, for a broker that knows nothing of it, and all acknowledgements."""
+        self._version += 1
+        self._named = len(self._functions.names)
+        numbers = np.arange(self._named)
+        self._merged_now.update(self._agents)
+        return Published(self._update(numbers), self._packed(numbers), list(self._functions.names))
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
-        """Names of program and function, and the rows of the model; with what only the base knows."""
-        named = [name for name in self._names if name.program in self._programs]
+        """Names of program and function of which calls are known, and the rows of the model; with what only
+        the base knows."""
+        named = [name for name in self._functions.names if name.program in self._programs]
         rows = self._judged_by(np.array([name.number for name in named], np.int64))
         known = {
-            (self._programs[name.program], name.name): row for name, row in zip(named, rows, strict=True)
+            (self._programs[name.program], name.name): row
+            for name, row in zip(named, rows, strict=True)
+            if row[self._calls_at]
         }
         known = self._base | known
         table = np.array(list(known.values())).reshape(len(known), self._schema.width)
         return list(known), table
 
     def frame(self, is_last: bool = False) -> Frame | None:
-        """What changed since the last frame, or None if nothing did."""
+        """What changed since the last frame, or None if nothing did; at the end all there is."""
         changes = self._changes
-        if not (is_last or changes.steps or changes.health or changes.functions):
+        views = self._views.changes(is_last)
+        if not (is_last or changes.steps or changes.health or changes.functions or views):
             return None
-        self._changes = _Changes()
         self._tick += 1
+        if is_last:
+            models = self._models(self._functions.grown(np.empty(0, np.int64), MODEL_GROWTH, True))
+            self._changes = _Changes()
+            return msgspec.structs.replace(
+                self.snapshot(), steps=changes.steps, models=models, is_last=True, views=views
+            )
+        has_all = self._tick % FRAMES_PER_FUNCTION == 1
+        functions = changes.functions if has_all else changes.flagged
+        self._changes = _Changes(functions=set() if has_all else changes.functions - changes.flagged)
+        told = np.array(sorted(functions), np.int64)
         return Frame(
             tick=self._tick,
-            ranks=[self._rank_statistics(key) for key in sorted(changes.ranks)],
+            ranks=self._ranks.statistics(np.array(sorted(changes.ranks), np.int64)),
             steps=changes.steps,
-            functions=[self._function_statistics(number) for number in sorted(changes.functions)],
+            functions=self._functions.statistics(told),
             health=[self._health[key] for key in sorted(changes.health)],
-            models=self._new_models(changes.functions, is_last),
-            is_last=is_last,
+            models=self._models(self._functions.grown(told, MODEL_GROWTH, False)),
+            is_last=False,
+            views=views,
         )
 
-    def _model(self, numbers: list[int], names: list[FunctionName], agents: set[str]) -> ModelUpdate:
-        return ModelUpdate(
-            version=self._version,
-            closed_epoch=self._closed_epoch(),
-            names=list(names),
-            rows=np.array(numbers, np.int64).tobytes(),
-            table=self._schema.pack(self._judged_by(np.array(numbers, np.int64))),
-            merged={
-                name: (self._agents[name].incarnation, self._agents[name].sequence) for name in sorted(agents)
-            },
+    def snapshot(self) -> Frame:
+        """All there is, as one frame; the next frame goes on from it."""
+        return Frame(
+            tick=self._tick,
+            ranks=self._ranks.statistics(np.arange(len(self._ranks))),
+            steps=[],
+            functions=self._functions.statistics(self._functions.called()),
+            health=list(self._health.values()),
+            is_last=False,
+            views=self._views.everything(),
         )
+
+    def save(self) -> SavedState:
+        """Everything; it is acknowledged as saved by ``is_saved`` only."""
+        return SavedState(
+            lockstep_streams=self._lockstep_streams,
+            programs=self._programs,
+            agents={
+                name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
+                for name, agent in self._agents.items()
+            },
+            functions=self._functions.save(),
+            closed=self._closed,
+            version=self._version,
+            ranks=self._ranks.save(),
+            health=list(self._health.values()),
+            views=self._views.dump(),
+            tick=self._tick,
+            lost_deltas=self.lost_deltas,
+        )
+
+    def is_saved(self) -> None:
+        """What is merged outlives this process: agents may forget it."""
+        now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
+        self._merged_now.update(name for name, place in now.items() if self._saved.get(name) != place)
+        self._saved = now
+
+    def restore(self, saved: SavedState) -> None:
+        """Go on from what was saved; before anything else."""
+        self._programs = dict(saved.programs)
+        for name, agent in saved.agents.items():
+            numbers = np.frombuffer(agent.numbers, np.int64)
+            self._agents[name] = _Agent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
+        self._functions = Functions.restored(self._schema, saved.functions)
+        self._closed = dict(saved.closed)
+        # Versions that were published after it was saved are not used again for others.
+        self._version = saved.version + VERSIONS_PER_SAVE
+        self._ranks = Ranks.restored(saved.ranks)
+        self._health = {(health.program, health.rank): health for health in saved.health}
+        self._views.restore(saved.views)
+        self._tick = saved.tick + VERSIONS_PER_SAVE
+        self.lost_deltas = saved.lost_deltas
+        self.is_saved()
+
+    def _acknowledgement(self, name: str) -> Acknowledgement:
+        agent = self._agents[name]
+        incarnation, sequence = self._saved.get(name, (agent.incarnation, 0))
+        saved = sequence if incarnation == agent.incarnation else 0
+        return Acknowledgement(agent.incarnation, agent.sequence, saved)
+
+    def _update(self, numbers: Int64Array) -> ModelUpdate:
+        return ModelUpdate(
+            server=self._server,
+            version=self._version,
+            closed_epoch=self._published_epoch,
+            functions=len(self._functions.names),
+            numbers=numbers.astype(np.int32).tobytes(),
+        )
+
+    def _packed(self, numbers: Int64Array) -> list[tuple[int, PackedTable]]:
+        rows = self._judged_by(numbers)
+        return [(number, self._schema.pack(rows[at : at + 1])) for at, number in enumerate(numbers.tolist())]
 
     def _judged_by(self, numbers: Int64Array) -> Float64Array:
         """The rows by which agents judge: without what is forgotten."""
-        if self._is_frozen:
-            return self._base_table[numbers]
-        table = self._table[numbers]
-        self._schema.merge(table, np.arange(len(numbers)), self._base_table[numbers])
-        if self._forgotten is not None:
-            table[:, self._forgotten] = self._eras.remembered(numbers)
-        return table
+        return self._functions.base(numbers) if self._is_frozen else self._functions.judged_by(numbers)
 
-    def _begin_with(self, program: int, function: str, row: Float64Array) -> int:
-        number = self._global_number(FunctionName(0, program, function))
-        self._base_table[number] = row
-        if self._forgotten is not None:
-            self._eras.begin_with(number, row[self._forgotten])
-        return number
+    def _models(self, numbers: Int64Array) -> list[FunctionModel]:
+        names = [self._functions.names[number] for number in numbers.tolist()]
+        return [
+            FunctionModel(self._version, name.program, name.name, row.tobytes())
+            for name, row in zip(names, self._judged_by(numbers), strict=True)
+        ]
 
-    def _end_epoch(self) -> None:
-        """Forget, once per epoch: in lockstep when all streams have closed it."""
-        closed = self._closed_epoch()
-        if self._forgotten is None or (self._lockstep_streams and closed <= self._forgot_epoch):
-            return
-        self._forgot_epoch = closed
-        self._changed.update(self._eras.end_epoch())
+    def _name_of(self, number: int) -> str:
+        return self._functions.names[number].name
 
-    def _new_models(self, functions: set[int], is_last: bool) -> list[FunctionModel]:
-        """Models of those functions whose calls have grown by half since the last time."""
-        models = []
-        for number in sorted(functions if not is_last else range(len(self._names))):
-            own = self._table[number, self._calls_at]
-            calls = self._base_table[number, self._calls_at] + (0.0 if self._is_frozen else own)
-            if not own or (calls < MODEL_GROWTH * self._told_calls.get(number, 1) and not is_last):
-                continue
-            self._told_calls[number] = calls
-            name = self._names[number]
-            row = self._judged_by(np.array([number]))[0]
-            models.append(FunctionModel(self._version, name.program, name.name, row.tobytes()))
-        return models
+    def _node_of(self, program: int, rank: int) -> str:
+        health = self._health.get((program, rank))
+        return "" if health is None else health.node
 
     def _closed_epoch(self) -> int:
         if len(self._closed) < self._lockstep_streams:
             return NO_EPOCH
         return min(self._closed.values(), default=NO_EPOCH)
 
-    def _global_number(self, name: FunctionName) -> int:
-        key = name.program, name.name
-        number = self._numbers.get(key)
-        if number is None:
-            number = len(self._names)
-            self._numbers[key] = number
-            named = FunctionName(number, name.program, name.name)
-            self._names.append(named)
-            self._named_now.append(named)
-            self._table = self._schema.grown(self._table, number + 1)
-            self._base_table = self._schema.grown(self._base_table, number + 1)
-        return number
+    def _name_functions(self, agent: _Agent, names: list[FunctionName]) -> None:
+        if names:
+            agent.numbers += [self._functions.number(name.program, name.name) for name in names]
+            agent.global_numbers = np.array(agent.numbers, np.int64)
 
-    def _merge_table(self, agent: _Agent, delta: Delta) -> None:
-        own: npt.NDArray[np.int64] = np.frombuffer(delta.rows, np.int64)
-        rows = [agent.numbers[number] for number in own.tolist()]
-        table = self._schema.unpack(delta.table)
-        self._schema.merge(self._table, rows, table)
-        if self._forgotten is not None:
-            self._eras.add(np.array(rows, np.int64), table[:, self._forgotten])
-        self._changed.update(rows)
-        self._changes.functions.update(rows)
-
-    def _count_step(self, step: StepCount) -> None:
-        key = step.program, step.rank
-        rank = self._ranks.setdefault(key, _Rank())
-        # A restarted agent may send steps again that it had spooled; steps of a rank only rise.
-        if step.step <= rank.last_step:
-            return
-        count = float(step.anomalies)
-        rank.per_step = rank.per_step.merge(Moments(1.0, count, 0.0, 0.0, 0.0, count, count))
-        rank.severity_us += step.severity_us
-        rank.last_step = step.step
-        self._changes.ranks.add(key)
-        self._changes.steps.append(step)
-
-    def _rank_statistics(self, key: RankKey) -> RankStatistics:
-        rank = self._ranks[key]
-        moments = rank.per_step
-        return RankStatistics(
-            program=key[0],
-            rank=key[1],
-            steps=int(moments.n),
-            total=round(moments.total),
-            mean=moments.mean,
-            stddev=moments.stddev,
-            minimum=int(moments.minimum),
-            maximum=int(moments.maximum),
-            skewness=moments.skewness,
-            kurtosis=moments.kurtosis,
-            severity_us=rank.severity_us,
-            last_step=rank.last_step,
-        )
-
-    def _function_statistics(self, number: int) -> FunctionStatistics:
-        row = self._table[number]
-        exclusive = Moments.from_row(row[self._schema.slices["exclusive_us"]])
-        inclusive = Moments.from_row(row[self._schema.slices["inclusive_us"]])
-        name = self._names[number]
-        return FunctionStatistics(
-            program=name.program,
-            name=name.name,
-            calls=int(exclusive.n),
-            anomalies=int(row[self._schema.slices["anomalies"]][0]),
-            severity_us=float(row[self._schema.slices["severity_us"]][0]),
-            exclusive_mean_us=exclusive.mean,
-            exclusive_stddev_us=exclusive.stddev,
-            exclusive_minimum_us=exclusive.minimum,
-            exclusive_maximum_us=exclusive.maximum,
-            inclusive_mean_us=inclusive.mean,
-            inclusive_maximum_us=inclusive.maximum,
-            drift=self._eras.drift(number),
-        )
+    def _merge(self, agent: _Agent, delta: Delta) -> None:
+        own = np.frombuffer(delta.rows, np.int32)
+        if own.max(initial=-1) >= len(agent.numbers):
+            raise ValueError("functions that the agent has not named")
+        rows = agent.global_numbers[own]
+        self._functions.merge(rows, delta.table)
+        self._changes.functions.update(rows.tolist())
+        flagged = np.frombuffer(delta.views.flagged, FLAGGED)
+        if len(flagged):
+            numbers = agent.global_numbers[flagged["function"]]
+            self._functions.flag(numbers, flagged)
+            self._changes.functions.update(numbers.tolist())
+            self._changes.flagged.update(numbers.tolist())
+        self._views.take(delta.agent, delta.views, agent.global_numbers)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import msgspec
 import redis
@@ -14,7 +15,7 @@ from redis.retry import Retry
 
 from chimbuko.broker import read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, Frame, FunctionStatistics
+from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, FunctionStatistics
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
@@ -73,6 +74,7 @@ class Feed:
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
         self._resync = False
+        self._awaits_snapshot = False
         self._heard_s = self._reached_s = time.monotonic()
         self._read_store_s = -STORE_EVERY_S
         self._read_info_s = 0.0
@@ -149,6 +151,7 @@ class Feed:
         before = self._tally.version
         try:
             self._read_frames()
+            self._read_snapshot()
             if self._tally.missed or not self.is_live:
                 self._read_store()
             self._read_info()
@@ -166,6 +169,24 @@ class Feed:
                 self._position = position
                 self._take(payload)
         self._reached_s = time.monotonic()
+
+    def _read_snapshot(self) -> None:
+        """Where frames were missed the server knows what was in them; the store has the steps."""
+        if self._broker is None or self._info.state != "running":
+            return
+        if self._tally.missed and not self._awaits_snapshot:
+            with self._broker.pipeline() as pipeline:
+                pipeline.delete(SNAPSHOT)
+                pipeline.set(SNAPSHOT_WANTED, 1)
+                pipeline.execute()
+            self._awaits_snapshot = True
+        elif self._awaits_snapshot:
+            answer = cast("bytes | None", self._broker.get(SNAPSHOT))
+            if answer is not None:
+                self._awaits_snapshot = False
+                with self._lock:
+                    self._tally.add_snapshot(_frames.decode(answer))
+                    self._resync = True
 
     def _take(self, payload: bytes) -> None:
         try:

@@ -49,18 +49,22 @@ class Tally:
         """End of the newest analysed step, µs since the epoch."""
         self.is_last = False
         self.missed = False
-        """Frames were lost: the store knows more than this."""
-        self._tick: int | None = None
+        """Frames were lost: server and store know more than this."""
+        self._tick = 0
 
     def add_frame(self, frame: Frame) -> None:
         """Take in what a frame says has changed."""
-        self.missed = self.missed or (self._tick is not None and frame.tick != self._tick + 1)
+        self.missed = self.missed or frame.tick != self._tick + 1
         self._tick = frame.tick
         self.is_last = self.is_last or frame.is_last
         self.add_totals(frame.ranks, frame.functions, frame.health)
         self.add_times(frame.steps)
         self.recent.extend(frame.steps)
         self.version += 1
+
+    def add_snapshot(self, frame: Frame) -> None:
+        """Take in all that the server knows; steps stand in the store."""
+        self.add_totals(frame.ranks, frame.functions, frame.health)
 
     def add_totals(
         self,

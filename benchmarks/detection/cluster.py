@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy.typing as npt
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.identity import StreamIdentity
-from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.merging import AgentStatistics, Part
 from chimbuko.ad.statistics import Learned
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import ALL_EPOCHS, Delta, ModelUpdate
+from chimbuko.messages import ALL_EPOCHS, Delta, PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.packed import PackedRecords, unpack
-from chimbuko.pserver.state import ServerState
+from chimbuko.pserver.state import Published, ServerState
 from chimbuko.records import CallRecord, Label
+from chimbuko.tables import FLAGS
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 LATEST_EPOCHS = 1
@@ -40,6 +41,7 @@ class ClusterStream:
     """One stream, one step ahead of its analysis."""
 
     def __init__(self, source: Source, config: AnalysisConfig) -> None:
+        schema = make_detector(config).schema
         self.source = source
         self.key = f"{source.program}:{source.rank}"
         self.analysis = StreamAnalysis(StreamIdentity(source.program, source.rank, "node"), config)
@@ -48,9 +50,10 @@ class ClusterStream:
         self.epoch = -1
         """Of the next step."""
         self.generation = 0
-        self.outbox: list[Learned] = []
+        self.outbox = Learned(np.empty(0, np.int64), schema.empty(0))
         self.inbox: tuple[Float64Array, int, int] | None = None
         self._config = config
+        self._schema = schema
         self._next: TraceStep | None = None
         self._fetch()
 
@@ -72,8 +75,25 @@ class ClusterStream:
             self._fetch()
 
     def leave(self) -> None:
-        """Put what was learned into the outbox."""
-        self.outbox.append(self.analysis.hand_out(self.generation))
+        """Add what was learned to the outbox."""
+        learned = self.analysis.hand_out(self.generation)
+        timers = np.union1d(self.outbox.timers, learned.timers)
+        table = self._schema.empty(len(timers))
+        for one in (self.outbox, learned):
+            self._schema.merge(table, np.searchsorted(timers, one.timers), one.table)
+        self.outbox = Learned(timers, table)
+
+    def part(self) -> Part:
+        """What stands in the outbox."""
+        return Part(self.source.program, self.source.rank, self.source.names.timers, self.outbox)
+
+    def remove(self, is_taken: npt.NDArray[np.bool_]) -> None:
+        """These rows of the outbox are on their way, and all flagged calls."""
+        table = self.outbox.table[~is_taken]
+        flags = [self._schema.slices[name].start for name in FLAGS]
+        table[:, flags] = self._schema.empty(1)[:, flags]
+        self.outbox = Learned(self.outbox.timers[~is_taken], table)
+        self.generation += 1
 
     def take(self) -> None:
         """Judge by the model in the inbox."""
@@ -106,6 +126,17 @@ class ClusterStream:
             self.epoch = max(self.epoch, interval_us[1] // self._config.period_us)
 
 
+@dataclass(frozen=True)
+class LateModel:
+    """A version of the model on its way to an agent."""
+
+    due: int
+    published: Published | None
+    rows: dict[int, PackedTable]
+    merged: list[int]
+    """Last delta of each agent that is in it."""
+
+
 @dataclass
 class ClusterAgent:
     """One agent and its streams."""
@@ -115,25 +146,34 @@ class ClusterAgent:
     generations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Per stream (delta sequence, generation of the outbox that it carried)."""
 
-    def next_delta(self, closed: dict[str, int]) -> Delta | None:
-        """What the streams have left since the last one."""
-        for stream in self.streams:
-            for learned in stream.outbox:
-                self.statistics.gather(stream.source.program, stream.source.names.timers, learned)
-            stream.outbox.clear()
+    def next_delta(self, closed: dict[str, int], has_all: bool = True) -> Delta | None:
+        """What the streams have left since the last one; see ``AgentStatistics.next_delta``."""
+        parts = [stream.part() for stream in self.streams]
+        for part in parts:
+            self.statistics.name(part.program, part.timers.values())
+        outgoing = self.statistics.next_delta(parts, closed, has_all)
+        if outgoing is None:
+            return None
+        for stream, is_taken in zip(self.streams, outgoing.taken, strict=True):
             carried = self.generations.setdefault(stream.key, [])
-            carried.append((self.statistics.next_sequence, stream.generation))
-            stream.generation += 1
-        return self.statistics.next_delta(closed)
+            carried.append((outgoing.delta.sequence, stream.generation))
+            stream.remove(is_taken)
+        return outgoing.delta
 
-    def apply(self, update: ModelUpdate) -> None:
-        """Hand an update to the streams."""
-        self.statistics.apply(update)
-        merged = self.statistics.merged_sequence
+    def apply(self, published: Published | None, rows: Mapping[int, PackedTable], merged: int) -> None:
+        """Hand the model, with this agent's deltas up to ``merged``, to the streams.
+
+        ``rows``: what stood in the broker with this version.
+        """
+        updates = [] if published is None else [published.update]
+        if published is not None:
+            self.statistics.learn_functions(published.update.server, published.names)
+        wanted = self.statistics.wanted(updates)
+        self.statistics.apply(updates, {number: rows.get(number) for number in wanted})
         for stream in self.streams:
             contained = [g for sequence, g in self.generations.get(stream.key, []) if sequence <= merged]
             model = self.statistics.model_for(stream.source.program, stream.source.names.timers)
-            stream.inbox = model, max(contained, default=-1), update.version
+            stream.inbox = model, max(contained, default=-1), self.statistics.version
 
 
 class Cluster:
@@ -152,9 +192,11 @@ class Cluster:
         schema = make_detector(config).schema
         self.streams = [ClusterStream(source, config) for source in sources]
         self.agents = [
-            ClusterAgent(self.streams[number::agents], AgentStatistics(f"agent{number}", 1, schema))
+            ClusterAgent(self.streams[number::agents], AgentStatistics(str(number), 1, schema))
             for number in range(min(agents, len(sources)))
         ]
+        self._rows: dict[int, PackedTable] = {}
+        """Of the model, as in the broker."""
         self.server = ServerState(0 if live_seed is not None else len(sources), schema)
         if live_seed is None:
             self._run_in_lockstep()
@@ -182,39 +224,45 @@ class Cluster:
                 closed = {s.key: ALL_EPOCHS if s.is_over else epoch for s in agent.streams}
                 delta = agent.next_delta(closed)
                 assert delta is not None and self.server.apply(delta)
-            update = self.server.model_update()
-            assert update is not None and update.closed_epoch >= epoch
+            published = self.server.publish(0.0)
+            assert published is not None and published.update.closed_epoch >= epoch
+            self._rows.update(published.rows)
             for agent in self.agents:
-                agent.apply(update)
+                agent.apply(published, self._rows, agent.statistics.next_sequence - 1)
             for stream in self.streams:
                 stream.take()
 
     def _run_live(self, random: np.random.Generator) -> None:
         clock = min(stream.epoch for stream in self.streams)
         deltas: list[tuple[int, Delta]] = []
-        updates: list[list[tuple[int, ModelUpdate]]] = [[] for _ in self.agents]
+        models: list[list[LateModel]] = [[] for _ in self.agents]
         waiting = [0] * len(self.agents)
         """Sequence of the delta that each agent has on its way."""
+        merged = [0] * len(self.agents)
+        """Last delta of each agent in the model that it has."""
+        contained = [0] * len(self.agents)
+        """... and in that of the server."""
         while not self._is_over():
             for number in random.permutation(len(self.streams)):
                 lag = int(random.integers(0, LATEST_EPOCHS + 1))
                 self.streams[number].advance_through(clock - lag, is_exchanging=True)
             for number, agent in enumerate(self.agents):
-                for due, update in list(updates[number]):
-                    if due > clock:
-                        break
-                    agent.apply(update)
-                    updates[number].pop(0)
-                if agent.statistics.merged_sequence >= waiting[number]:
-                    delta = agent.next_delta({})
+                while models[number] and models[number][0].due <= clock:
+                    late = models[number].pop(0)
+                    agent.apply(late.published, late.rows, late.merged[number])
+                    merged[number] = late.merged[number]
+                if merged[number] >= waiting[number]:
+                    delta = agent.next_delta({}, has_all=False)
                     if delta is not None:
                         waiting[number] = delta.sequence
                         deltas.append((clock + int(random.integers(0, LATEST_EPOCHS + 1)), delta))
-            for _, delta in filter(lambda late: late[0] <= clock, deltas):
-                self.server.apply(delta)
-            deltas = [late for late in deltas if late[0] > clock]
-            published = self.server.model_update()
-            if published is not None:
-                for queue in updates:
-                    queue.append((clock + int(random.integers(0, LATEST_EPOCHS + 1)), published))
+            for due, delta in deltas:
+                if due <= clock and self.server.apply(delta):
+                    contained[int(delta.agent)] = delta.sequence
+            deltas = [(due, delta) for due, delta in deltas if due > clock]
+            published = self.server.publish(float(clock))
+            self._rows.update(published.rows if published is not None else [])
+            for queue in models:
+                due = clock + int(random.integers(0, LATEST_EPOCHS + 1))
+                queue.append(LateModel(due, published, dict(self._rows), list(contained)))
             clock += 1

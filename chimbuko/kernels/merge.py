@@ -104,3 +104,25 @@ def merge_rows(
             else:
                 for cell in range(at, at + widths[c]):
                     target[cell] = max(target[cell], source[cell])
+
+
+@njit(cache=True, nogil=True)
+def add_cells(
+    into: npt.NDArray[np.float64],
+    rows: npt.NDArray[np.int64],
+    begin: int,
+    counts: npt.NDArray[np.uint16],
+    cells: npt.NDArray[np.uint16],
+    values: npt.NDArray[np.float64],
+) -> None:
+    """Add sparse rows: of row i the next ``counts[i]`` numbers of ``values`` go to ``into[rows[i]]``.
+
+    ``into`` f8[rows, width]; ``rows`` i8[n]; ``counts`` u2[n]; ``cells`` u2[m], columns counted from
+    ``begin``; ``values`` f8[m].
+    """
+    at = 0
+    for i in range(len(rows)):
+        target = into[rows[i]]
+        for _ in range(counts[i]):
+            target[begin + cells[at]] += values[at]
+            at += 1

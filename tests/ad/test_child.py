@@ -76,7 +76,7 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     tmp_path: Path, real_traces: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
-    agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema)
+    agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema, spec.program, spec.rank)
     StreamChild(spec).run()
     frames = SpoolReader(tmp_path / "spool").read(1 << 62)
     batches = [msgspec.msgpack.decode(frame, type=RecordBatch) for _, frame in frames]
@@ -87,9 +87,10 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     taken = agent.take()
     assert taken is not None
     timers = read_names(tmp_path / "names").timers
-    assert set(taken[1].timers.tolist()) <= set(timers)
+    assert set(taken.learned.timers.tolist()) <= set(timers)
+    assert taken.steps == [step for batch in batches for step in batch.steps]
     # All calls but the first of each function on each thread were learned.
-    learned = int(taken[1].table[:, 0].sum())
+    learned = int(taken.learned.table[:, 0].sum())
     assert health.calls - len(timers) - 50 < learned < health.calls
     finals = [
         record.id

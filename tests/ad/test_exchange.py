@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.exchange import Cell, ExchangeBox
+from chimbuko.ad.exchange import MOST_STEPS, Cell, ExchangeBox
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Moments
+from chimbuko.records import StepCount
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -87,10 +88,10 @@ def test_what_a_stream_learned_arrives_once_and_the_model_comes_back(path: Path)
         box, analysis = ExchangeBox(path, PROFILE), make_analysis()
         for number, calls in enumerate((11, 5)):
             analyse(analysis, number, calls)
-            surely(lambda: box.exchange(analysis))
+            surely(lambda: box.exchange(analysis, []))
         os.write(say_done, b"!")
         os.read(has_model, 1)
-        surely(lambda: box.exchange(analysis))
+        surely(lambda: box.exchange(analysis, []))
         # The model holds these 15 calls and 1000 of others.
         analyse(analysis, 2, 1)
         assert calls_known(analysis) == 15 + 1000 + 1
@@ -99,12 +100,12 @@ def test_what_a_stream_learned_arrives_once_and_the_model_comes_back(path: Path)
     with forked(stream):
         os.read(is_done, 1)
         taken = agent.take()
-        assert taken is not None and taken[1].table[0, 0] == 15
-        PROFILE.merge(gathered, taken[1].timers, taken[1].table)
+        assert taken is not None and taken.learned.table[0, 0] == 15
+        PROFILE.merge(gathered, taken.learned.timers, taken.learned.table)
         others = PROFILE.empty(1)
         others[0, EXCLUSIVE] = Moments.of([10] * 1000).row()
         PROFILE.merge(gathered, [1], others)
-        assert agent.put_model(7, NO_EPOCH, taken[0], gathered)
+        assert agent.put_model(7, NO_EPOCH, taken.generation, gathered)
         os.write(give_model, b"!")
     for end in (has_model, give_model, is_done, say_done):
         os.close(end)
@@ -114,29 +115,29 @@ def test_deltas_of_one_generation_merge_in_place(path: Path) -> None:
     agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
     for number in range(3):
         analyse(analysis, number, 10)
-        assert stream.exchange(analysis)
-    generation, learned = agent.take() or (None, None)
-    assert generation == 0 and learned is not None
-    assert learned.timers.tolist() == [1]
-    assert Moments.from_row(learned.table[0, EXCLUSIVE]) == Moments.of([10] * 29)
+        assert stream.exchange(analysis, [])
+    taken = agent.take()
+    assert taken is not None and taken.generation == 0
+    assert taken.learned.timers.tolist() == [1]
+    assert Moments.from_row(taken.learned.table[0, EXCLUSIVE]) == Moments.of([10] * 29)
     again = agent.take()
-    assert again is not None and again[0] == 1 and len(again[1].timers) == 0
+    assert again is not None and again.generation == 1 and len(again.learned.timers) == 0
 
 
 def test_generations_keep_apart_what_the_model_holds(path: Path) -> None:
     """A model that contains generation 0 leaves generation 1 to the stream's own statistics."""
     agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
     analyse(analysis, 0, 11)
-    stream.exchange(analysis)
+    stream.exchange(analysis, [])
     taken = agent.take()
     assert taken is not None
     analyse(analysis, 1, 4)
-    stream.exchange(analysis)
+    stream.exchange(analysis, [])
     model = PROFILE.empty(2)
-    PROFILE.merge(model, taken[1].timers, taken[1].table)
-    assert agent.put_model(1, 5, taken[0], model)
+    PROFILE.merge(model, taken.learned.timers, taken.learned.table)
+    assert agent.put_model(1, 5, taken.generation, model)
     assert stream[Cell.MODEL_EPOCH] == 5
-    stream.exchange(analysis)
+    stream.exchange(analysis, [])
     analyse(analysis, 2, 1)
     assert calls_known(analysis) == 15
 
@@ -156,12 +157,12 @@ def test_nobody_waits_for_a_held_lock(path: Path) -> None:
         os.read(held[0], 1)
         assert agent.take() is None
         assert not agent.put_model(1, 0, 0, PROFILE.empty(1))
-        assert not agent.exchange(analysis)
+        assert not agent.exchange(analysis, [])
         os.write(let_go[1], b"!")
     # The lock went with its holder, and what was refused is still there.
-    assert agent.exchange(analysis)
+    assert agent.exchange(analysis, [])
     taken = agent.take()
-    assert taken is not None and taken[1].table[0, 0] == 10
+    assert taken is not None and taken.learned.table[0, 0] == 10
     for end in (*held, *let_go):
         os.close(end)
 
@@ -179,7 +180,7 @@ number = 0
 while True:
     number += 1
     analyse(analysis, number, 50)
-    box.exchange(analysis)
+    box.exchange(analysis, [])
 """
 
 
@@ -196,9 +197,9 @@ def test_a_killed_stream_leaves_a_box_that_can_be_emptied_and_used(path: Path) -
         calls = 0.0
         while calls < 2000:
             taken = agent.take()
-            if taken is None or not len(taken[1].timers):
+            if taken is None or not len(taken.learned.timers):
                 continue
-            row = Moments.from_row(taken[1].table[0, EXCLUSIVE])
+            row = Moments.from_row(taken.learned.table[0, EXCLUSIVE])
             assert (row.n % 50, row.mean, row.m2) == (0, 10.0, 0.0)
             calls += row.n
         process.send_signal(signal.SIGKILL)
@@ -206,28 +207,77 @@ def test_a_killed_stream_leaves_a_box_that_can_be_emptied_and_used(path: Path) -
         process.stdout.close()
         left = agent.take()
         assert left is not None
-        assert all(Moments.from_row(row[EXCLUSIVE]).m2 == 0.0 for row in left[1].table)
+        assert all(Moments.from_row(row[EXCLUSIVE]).m2 == 0.0 for row in left.learned.table)
     assert agent.put_model(9, 0, 0, PROFILE.empty(2))
 
 
 def test_what_was_half_written_is_thrown_away(path: Path) -> None:
     agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
     analyse(analysis, 0, 11)
-    stream.exchange(analysis)
+    stream.exchange(analysis, [])
     stream[Cell.IS_WRITING] = 1
     taken = agent.take()
-    assert taken is not None and len(taken[1].timers) == 0
+    assert taken is not None and len(taken.learned.timers) == 0
     # A successor on the same box begins anew.
     analyse(analysis, 1, 3)
-    stream.exchange(analysis)
+    stream.exchange(analysis, [])
     taken = agent.take()
-    assert taken is not None and taken[1].table[0, 0] == 3
+    assert taken is not None and taken.learned.table[0, 0] == 3
 
 
 def test_only_pages_in_use_take_disk_and_memory(path: Path) -> None:
     box = ExchangeBox(path, PROFILE)
     analysis = make_analysis()
     analyse(analysis, 0, 11)
-    box.exchange(analysis)
+    box.exchange(analysis, [])
     assert path.stat().st_size > 30 << 20
     assert path.stat().st_blocks * 512 <= 16 * mmap.PAGESIZE
+
+
+STEPS = [StepCount(3, 7, number, 10 * number, 10 * number + 9, 5, 1, 2.5) for number in range(5)]
+
+
+def test_steps_come_with_what_was_learned_in_them(path: Path) -> None:
+    agent, stream = (ExchangeBox(path, PROFILE, program=3, rank=7) for _ in range(2))
+    analysis = make_analysis()
+    assert stream.exchange(analysis, STEPS[:2])
+    assert stream.exchange(analysis, STEPS[2:3])
+    taken = agent.take()
+    assert taken is not None and taken.steps == STEPS[:3]
+    assert stream.exchange(analysis, STEPS[3:])
+    taken = agent.take()
+    assert taken is not None and taken.steps == STEPS[3:]
+
+
+def test_a_full_outbox_leaves_all_with_the_stream(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    assert stream.exchange(analysis, STEPS[:1] * MOST_STEPS)
+    analyse(analysis, 0, 11)
+    assert not stream.exchange(analysis, STEPS[:1])
+    taken = agent.take()
+    assert taken is not None and len(taken.steps) == MOST_STEPS and not len(taken.learned.timers)
+    assert stream.exchange(analysis, STEPS[:1])
+    taken = agent.take()
+    assert taken is not None and taken.learned.table[0, 0] == 10
+
+
+def test_what_is_held_back_stays_but_its_flagged_calls_and_steps_go(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    anomalies = PROFILE.slices["anomalies"].start
+    analyse(analysis, 0, 11)
+    analysis._detection.statistics.note_anomalies(np.array([1]), np.array([5.0]), np.array([6.0]))
+    assert stream.exchange(analysis, STEPS[:1])
+    for _ in range(2):
+        # Done twice, as by an agent that died in the middle and its successor.
+        outbox = agent.look()
+        assert outbox is not None
+        agent.remove(outbox, np.array([False]))
+        agent.release()
+    left = agent.look()
+    assert left is not None and left.steps == []
+    assert (left.learned.table[0, 0], left.learned.table[0, anomalies]) == (10, 0)
+    agent.release()
+    analyse(analysis, 1, 3)
+    assert stream.exchange(analysis, STEPS[1:2])
+    taken = agent.take()
+    assert taken is not None and taken.learned.table[0, 0] == 13

@@ -67,7 +67,7 @@ class Agent:
         box = self._stream.box
         while (taken := box.take()) is None:
             pass
-        generation, learned = taken
+        generation, learned = taken.generation, taken.learned
         if len(learned.timers):
             table = self._stream.schema.empty(int(learned.timers[-1]) + 1)
             table[learned.timers] = learned.table

@@ -13,7 +13,6 @@ from chimbuko.ad.child import NamesFile
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.identity import StreamIdentity
-from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.watch import Watch
@@ -24,6 +23,7 @@ from chimbuko.pserver.state import ServerState
 from chimbuko.records import CallRecord, Label, Silence
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.pserver.agents import Agent, Broker
 
 RANK = 3
 START_US = 1_000_000_000
@@ -65,8 +65,9 @@ class Rank:
             StreamName("app", number, folder / "app.bp"), "SST", 0, "node1", folder / "stream", config, schema
         )
         self.stream.pid = 1
-        self.statistics = AgentStatistics("agent-0", 1, schema)
-        self.watch = Watch("agent-0", folder / "reports", [self.stream], self.statistics, config)
+        self.agent = Agent("agent-0", 1, schema)
+        self.broker = Broker()
+        self.watch = Watch("agent-0", folder / "reports", [self.stream], self.agent.statistics, config)
         self.analysis = StreamAnalysis(StreamIdentity(0, number, "node1"), config)
         spec = self.stream.next_attempt()
         self.open_calls = OpenCallsFile(Path(spec.open_calls))
@@ -86,13 +87,13 @@ class Rank:
         self.open_calls.tell(self.analysis.stacks, result.count)
         self.stream.box[Cell.PHASE] = Phase.IDLE
         self.stream.rhythm.note(self.stream.open_calls.steps, 0.0)
-        self.statistics.gather(0, self.names.timers, self.analysis.hand_out(0))
-        delta = self.statistics.next_delta({})
+        self.agent.learn(0, self.names.timers, self.analysis.hand_out(0))
+        delta = self.agent.next_delta()
         if delta is not None:
             self.server.apply(delta)
-            update = self.server.model_update()
-            assert update is not None
-            self.statistics.apply(update)
+            published = self.broker.publish(self.server)
+            if published is not None:
+                self.agent.take(published, self.broker)
         return unpack(result.records, self.analysis.health("reading"), "robust")
 
     def wait(self, seconds: float) -> list[CallRecord]:
@@ -220,7 +221,7 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     other = Rank(tmp_path / "other", config, {}, number=RANK + 1)
     other.step((0, MAIN, START_US), (0, STEP, START_US + 40_000_000))
     both = [rank.stream, other.stream]
-    watch = Watch("agent-0", tmp_path / "reports of both", both, rank.statistics, config)
+    watch = Watch("agent-0", tmp_path / "reports of both", both, rank.agent.statistics, config)
     watch.look_back()
     ((_, frame),) = watch.delivery.take(1 << 20)
     batch = msgspec.msgpack.decode(frame, type=RecordBatch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,7 @@ def test_columns_stand_one_after_the_other() -> None:
     assert ALL_RULES.width == 10
     assert ALL_RULES.starts.tolist() == [0, 1, 8, 9]
     assert ALL_RULES.slices["runtime"] == slice(1, 8)
-    assert PROFILE.width == 16
+    assert PROFILE.width == 17
 
 
 def test_growing_keeps_the_rows_and_adds_empty_ones() -> None:
@@ -102,7 +103,8 @@ def test_what_is_0_in_wide_columns_is_not_sent() -> None:
     table = BUCKETED_PROFILE.empty(100)
     table[:, BUCKETS.start + 7] = 3.0
     packed = BUCKETED_PROFILE.pack(table)
-    assert len(packed.narrow) + len(packed.cells) + len(packed.values) == 100 * (8 * PROFILE.width + 4 + 8)
+    parts = packed.narrow, packed.counts, packed.cells, packed.values
+    assert sum(map(len, parts)) == 100 * (8 * PROFILE.width + 2 + 2 + 4)
 
 
 counted = st.lists(
@@ -133,3 +135,35 @@ def test_each_detector_learns_a_table_that_begins_with_the_profile() -> None:
         schema = schema_of(detector)
         assert schema.columns[: len(PROFILE.columns)] == PROFILE.columns
         assert make_detector(AnalysisConfig(detector=detector)).schema is schema
+
+
+@settings(deadline=None)
+@given(st.integers(0, 6), cells)
+def test_what_was_packed_merges_as_what_was_not(rows: int, some: list[tuple[int, int, float]]) -> None:
+    schema = BUCKETED_PROFILE
+    table, merged, plain = schema.empty(rows), schema.empty(rows), schema.empty(rows)
+    for row, column, value in some:
+        if row < rows:
+            table[row, column] = abs(value) % 1e6
+    for _ in range(2):
+        schema.merge_packed(merged, np.arange(rows), schema.pack(table))
+        schema.merge(plain, np.arange(rows), table)
+    np.testing.assert_array_equal(merged, plain)
+
+
+def test_a_table_whose_parts_do_not_fit_is_refused_whole() -> None:
+    table = BUCKETED_PROFILE.empty(3)
+    table[:, BUCKETS.start + 7] = 3.0
+    packed, held = BUCKETED_PROFILE.pack(table), BUCKETED_PROFILE.empty(3)
+    wrong = {
+        "narrow": packed.narrow[8:],
+        "counts": np.array([1, 1, 2], np.uint16).tobytes(),
+        "cells": np.array([1, 1, 5000], np.uint16).tobytes(),
+        "values": packed.values[:-4],
+    }
+    for part, content in wrong.items():
+        with pytest.raises(ValueError):
+            BUCKETED_PROFILE.merge_packed(
+                held, np.arange(3), msgspec.structs.replace(packed, **{part: content})
+            )
+    np.testing.assert_array_equal(held, BUCKETED_PROFILE.empty(3))

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US, bucket_of, count_above, exceeded_by
-from chimbuko.pserver.eras import ERA_CALLS, MEMORY_CALLS, Eras
+from chimbuko.pserver.eras import Eras
+from chimbuko.pserver.kernels.eras import ERA_CALLS, MEMORY_CALLS
+from chimbuko.tables import cells_of, pack_cells
 
 FUNCTIONS = 3
 
@@ -21,7 +23,12 @@ def add(eras: Eras, deltas: list[tuple[int, int, int]]) -> None:
     counts = np.zeros((len(deltas), BUCKETS))
     for row, (_, bucket, calls) in zip(counts, deltas, strict=True):
         row[bucket] = calls
-    eras.add(np.array([function for function, _, _ in deltas], np.int64), counts)
+    add_rows(eras, np.array([function for function, _, _ in deltas], np.int64), counts)
+
+
+def add_rows(eras: Eras, rows: np.ndarray, counts: np.ndarray) -> None:
+    """Dense rows f8[n, BUCKETS]."""
+    eras.add(rows, *cells_of(pack_cells(counts)))
 
 
 def all_of(eras: Eras) -> np.ndarray:
@@ -36,14 +43,16 @@ def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
     """All at once, or one by one in any order."""
     together, apart = Eras(), Eras()
     for one in (together, apart):
-        one.add(np.arange(FUNCTIONS), np.zeros((FUNCTIONS, BUCKETS)))
+        one.reserve(FUNCTIONS)
     for deltas in sequence:
         add(together, deltas)
         for part in random.sample(deltas, len(deltas)):
             add(apart, [part])
-        assert together.end_epoch() == apart.end_epoch()
+        for changed, others in zip(together.end_epoch(), apart.end_epoch(), strict=True):
+            np.testing.assert_array_equal(changed, others)
         np.testing.assert_array_equal(all_of(together), all_of(apart))
-        assert [together.drift(f) for f in range(FUNCTIONS)] == [apart.drift(f) for f in range(FUNCTIONS)]
+        functions = np.arange(FUNCTIONS)
+        np.testing.assert_array_equal(together.drift(functions), apart.drift(functions))
 
 
 @settings(max_examples=100, deadline=None)
@@ -52,7 +61,7 @@ def test_the_newest_calls_are_remembered_and_old_ones_forgotten(
     sequence: list[list[tuple[int, int, int]]],
 ) -> None:
     eras = Eras()
-    eras.add(np.arange(FUNCTIONS), np.zeros((FUNCTIONS, BUCKETS)))
+    eras.reserve(FUNCTIONS)
     history = np.zeros(FUNCTIONS)
     largest = 0.0
     for deltas in sequence:
@@ -61,12 +70,12 @@ def test_the_newest_calls_are_remembered_and_old_ones_forgotten(
         new = all_of(eras) - before
         history += new.sum(axis=1)
         largest = max(largest, new.sum(axis=1).max())
-        changed = eras.end_epoch()
+        changed, _ = eras.end_epoch()
         kept = all_of(eras)
         # What came in this epoch is neither forgotten nor moved at its end.
-        assert (kept >= new).all()
+        assert (kept >= new - 1e-6).all()
         unchanged = np.setdiff1d(np.arange(FUNCTIONS), changed)
-        np.testing.assert_array_equal(kept[unchanged], before[unchanged] + new[unchanged])
+        np.testing.assert_allclose(kept[unchanged], before[unchanged] + new[unchanged], rtol=1e-12)
         calls = kept.sum(axis=1)
         assert (calls <= history + 1e-6).all()
         assert (calls >= np.minimum(history, MEMORY_CALLS) - 1e-6).all()
@@ -102,11 +111,11 @@ def test_slow_drift_is_followed_and_its_extent_known() -> None:
     random, eras = np.random.default_rng(1), Eras()
     factor = 1.0
     while factor < 2.0:
-        eras.add(np.zeros(1, np.int64), counts_of(gamma(random, 1000.0 * factor)))
+        add_rows(eras, np.zeros(1, np.int64), counts_of(gamma(random, 1000.0 * factor)))
         eras.end_epoch()
         factor += 0.05
     # The eras at both ends are 5 % within.
-    assert eras.drift(0) == pytest.approx(1.9, rel=0.1)
+    assert eras.drift(np.zeros(1, np.int64))[0] == pytest.approx(1.9, rel=0.1)
     for share in (0.5, 0.01):
         exact = np.quantile(gamma(np.random.default_rng(2), 1000.0 * factor), 1 - share)
         assert quantile_us(eras, share) == pytest.approx(exact, rel=0.15)
@@ -115,9 +124,9 @@ def test_slow_drift_is_followed_and_its_extent_known() -> None:
 def test_what_stays_as_it_is_does_not_drift() -> None:
     random, eras = np.random.default_rng(1), Eras()
     for _ in range(100):
-        eras.add(np.zeros(1, np.int64), counts_of(gamma(random, 1000.0)))
+        add_rows(eras, np.zeros(1, np.int64), counts_of(gamma(random, 1000.0)))
         eras.end_epoch()
-    assert eras.drift(0) == pytest.approx(1.0, rel=0.05)
+    assert eras.drift(np.zeros(1, np.int64))[0] == pytest.approx(1.0, rel=0.05)
 
 
 def test_modes_that_take_turns_are_no_drift() -> None:
@@ -126,9 +135,9 @@ def test_modes_that_take_turns_are_no_drift() -> None:
     for epoch in range(100):
         slow = 0.4 if epoch % 4 < 2 else 0.6
         modes = random.choice([200.0, 400.0], 500, p=[1 - slow, slow])
-        eras.add(np.zeros(1, np.int64), counts_of(modes * random.lognormal(0.0, 0.05, 500)))
+        add_rows(eras, np.zeros(1, np.int64), counts_of(modes * random.lognormal(0.0, 0.05, 500)))
         eras.end_epoch()
-    assert eras.drift(0) == pytest.approx(1.0, rel=0.05)
+    assert eras.drift(np.zeros(1, np.int64))[0] == pytest.approx(1.0, rel=0.05)
     assert quantile_us(eras, 0.75) < 220.0 and quantile_us(eras, 0.25) > 370.0
 
 
@@ -137,13 +146,26 @@ def test_delays_are_no_drift() -> None:
     for epoch in range(40):
         runtimes_us = gamma(random, 1000.0)
         runtimes_us[: epoch % 10] *= 100.0
-        eras.add(np.zeros(1, np.int64), counts_of(runtimes_us))
+        add_rows(eras, np.zeros(1, np.int64), counts_of(runtimes_us))
         eras.end_epoch()
-    assert eras.drift(0) == pytest.approx(1.0, rel=0.05)
+    assert eras.drift(np.zeros(1, np.int64))[0] == pytest.approx(1.0, rel=0.05)
 
 
-def test_of_a_function_that_is_not_known_no_drift_is_known() -> None:
+def test_what_begins_has_not_drifted() -> None:
     eras = Eras()
-    assert eras.drift(0) == 1.0
     add(eras, [(0, 60, 10 * int(ERA_CALLS))])
-    assert (eras.end_epoch(), eras.drift(0), eras.drift(99)) == ([], 1.0, 1.0)
+    changed, moved = eras.end_epoch()
+    assert (len(changed), len(moved), eras.drift(np.arange(2)).tolist()) == (0, 0, [1.0, 1.0])
+
+
+def test_what_is_saved_goes_on_as_it_was() -> None:
+    random, eras = np.random.default_rng(1), Eras()
+    other = Eras()
+    for epoch in range(80):
+        counts = counts_of(gamma(random, 1000.0 * 1.01**epoch))
+        for one in (eras, other):
+            add_rows(one, np.zeros(1, np.int64), counts)
+            one.end_epoch()
+        other = Eras.restored(other.save())
+        np.testing.assert_array_equal(all_of(eras), all_of(other))
+    assert other.drift(np.zeros(1, np.int64))[0] == eras.drift(np.zeros(1, np.int64))[0] > 1.3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,31 @@ import redis
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
 from chimbuko.errors import ServiceError
-from chimbuko.messages import DELTAS, FRAMES, MODEL, MODEL_UPDATES, PAYLOAD, Delta, Frame, ModelUpdate
+from chimbuko.messages import (
+    ACKS,
+    DELTAS,
+    FRAMES,
+    FUNCTIONS,
+    MODEL,
+    MODEL_UPDATES,
+    PAYLOAD,
+    SNAPSHOT,
+    SNAPSHOT_WANTED,
+    Acknowledgement,
+    Delta,
+    Frame,
+    FunctionName,
+    ModelUpdate,
+    PackedTable,
+)
+from chimbuko.moments import Moments
 from chimbuko.processes import Service
 from chimbuko.records import StepCount
-from tests.pserver.test_state import delta_of, health_of, learned_of, make_agent, model_of, timers_of
+from chimbuko.tables import PROFILE
+from tests.pserver.agents import Agent
+from tests.pserver.test_state import EXCLUSIVE, Values, health_of, learned_of, make_agent, timers_of
 
+SSTD = ["--detector", "sstd"]
 BLOCK_MS = 20_000
 """The longest wait; nothing here takes a hundredth of it."""
 
@@ -28,7 +49,7 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 @pytest.fixture
 def server(tmp_path: Path, broker: PrivateBroker) -> Iterator[Service]:
-    service = Service("pserver", "chimbuko.pserver.service", [], {BROKER_VARIABLE: broker.url}, tmp_path)
+    service = Service("pserver", "chimbuko.pserver.service", SSTD, {BROKER_VARIABLE: broker.url}, tmp_path)
     assert service.wait_ready() == {"service": "pserver"}
     yield service
     service.stop(10.0)
@@ -50,16 +71,48 @@ class Peer:
     def next_frame(self) -> Frame:
         return msgspec.msgpack.decode(self._next(FRAMES), type=Frame)
 
-    def whole_model(self) -> ModelUpdate:
-        whole = self._client.get(MODEL)
-        assert isinstance(whole, bytes)
-        return msgspec.msgpack.decode(whole, type=ModelUpdate)
+    def merged(self, agent: str) -> int:
+        return self._acknowledged(agent).merged
+
+    def wait_for(self, agent: str, merged: int = 0, saved: int = 0) -> None:
+        deadline = time.monotonic() + 20
+        while (place := self._acknowledged(agent)).merged < merged or place.saved < saved:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def model(self) -> dict[str, Moments]:
+        names = [
+            msgspec.msgpack.decode(name, type=FunctionName).name
+            for name in self._client.lrange(FUNCTIONS, 0, -1)
+        ]
+        rows = {
+            names[int(number)]: PROFILE.unpack(msgspec.msgpack.decode(row, type=PackedTable))
+            for number, row in self._client.hgetall(MODEL).items()
+        }
+        return {name: Moments.from_row(row[0, EXCLUSIVE]) for name, row in rows.items()}
+
+    def snapshot(self) -> Frame:
+        self._client.delete(SNAPSHOT)
+        self._client.set(SNAPSHOT_WANTED, 1)
+        deadline = time.monotonic() + 20
+        while (answer := self._client.get(SNAPSHOT)) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return msgspec.msgpack.decode(answer, type=Frame)
 
     def kept_deltas(self) -> int:
         return int(self._client.xlen(DELTAS))
 
     def close(self) -> None:
         self._client.close()
+
+    def _acknowledged(self, agent: str) -> Acknowledgement:
+        answer = self._client.hget(ACKS, agent)
+        return (
+            Acknowledgement(-1, 0, 0)
+            if answer is None
+            else msgspec.msgpack.decode(answer, type=Acknowledgement)
+        )
 
     def _next(self, stream: str) -> bytes:
         ((entry, payload),) = read_stream(self._client, stream, self._read_to[stream], 1, BLOCK_MS)
@@ -74,33 +127,75 @@ def peer(broker: PrivateBroker, server: Service) -> Iterator[Peer]:
     one.close()
 
 
+@pytest.fixture
+def saving_server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
+    arguments = [*SSTD, "--state", str(tmp_path / "state")]
+    service = Service(
+        "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
+    )
+    service.wait_ready()
+    yield service
+    assert service.stop(20.0)
+
+
+@pytest.fixture
+def lone_peer(broker: PrivateBroker) -> Iterator[Peer]:
+    one = Peer(broker.url)
+    yield one
+    one.close()
+
+
+def learn(agent: Agent, number: int, values: Values) -> Delta:
+    agent.learn(0, timers_of(number), learned_of(number, values))
+    return agent.delta()
+
+
 def test_deltas_go_in_models_and_frames_come_out(peer: Peer) -> None:
     agent = make_agent(0)
-    agent.gather(0, timers_of(0), learned_of(0, [(0, 5), (1, 7)]))
-    agent.gather_counts([StepCount(0, 3, 0, 0, 9, 2, 1, 4.0)], health_of(3))
-    peer.send(delta_of(agent))
+    agent.count([StepCount(0, 3, 0, 0, 9, 2, 1, 4.0)], health_of(3))
+    peer.send(learn(agent, 0, [(0, 5), (1, 7)]))
+    peer.wait_for("agent0", merged=1, saved=1)
     update = peer.next_update()
-    assert (update.version, update.merged) == (1, {"agent0": (1, 1)})
-    assert {name: one.mean for name, one in model_of(update).items()} == {"main": 5.0, "solve": 7.0}
-    assert peer.whole_model() == update
-    # Trimming keeps the last one that was read.
-    assert peer.kept_deltas() == 1
+    while not len(update.numbers):
+        update = peer.next_update()
+    assert {name: one.mean for name, one in peer.model().items()} == {"main": 5.0, "solve": 7.0}
     frame = peer.next_frame()
     assert [(one.rank, one.total) for one in frame.ranks] == [(3, 1)]
     assert [(one.name, one.calls) for one in frame.functions] == [("main", 1), ("solve", 1)]
     assert not frame.is_last
 
 
+def test_what_is_saved_is_trimmed(peer: Peer) -> None:
+    agent = make_agent(0)
+    for number in range(1, 6):
+        peer.send(learn(agent, 0, [(0, number)]))
+    peer.wait_for("agent0", merged=5, saved=5)
+    # Trimming keeps the last one that was read.
+    assert peer.kept_deltas() <= 1
+
+
 def test_agents_are_merged(peer: Peer) -> None:
     for number in (0, 1, 2):
-        agent = make_agent(number)
-        agent.gather(0, timers_of(number), learned_of(number, [(1, 10 * number)]))
-        peer.send(delta_of(agent))
-    update = peer.next_update()
-    while set(peer.whole_model().merged) != {"agent0", "agent1", "agent2"}:
-        update = peer.next_update()
-    assert update.version <= 3
-    assert model_of(peer.whole_model())["solve"].mean == 10.0
+        peer.send(learn(make_agent(number), number, [(1, 10 * number)]))
+    for number in (0, 1, 2):
+        peer.wait_for(f"agent{number}", merged=1)
+    assert peer.snapshot().functions[0].exclusive_mean_us == 10.0
+
+
+def test_who_comes_late_gets_a_snapshot_and_then_what_follows(peer: Peer) -> None:
+    agent = make_agent(0)
+    agent.count([StepCount(0, 3, 0, 0, 9, 2, 1, 4.0)], health_of(3))
+    peer.send(learn(agent, 0, [(0, 5), (1, 7)]))
+    frame = peer.next_frame()
+    snapshot = peer.snapshot()
+    assert (snapshot.ranks, snapshot.health) == (frame.ranks, frame.health)
+    assert {one.name for one in snapshot.functions} == {"main", "solve"}
+    agent.count([StepCount(0, 3, 1, 10, 19, 2, 1, 4.0)], health_of(3))
+    peer.send(agent.delta())
+    while not (frame := peer.next_frame()).steps:
+        pass
+    assert frame.tick > snapshot.tick
+    assert [(one.rank, one.total) for one in frame.ranks] == [(3, 2)]
 
 
 def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
@@ -108,15 +203,15 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
 ) -> None:
     agent = make_agent(0)
     for runtime_us in range(50):
-        agent.gather(0, timers_of(0), learned_of(0, [(1, runtime_us)]))
-        peer.send(delta_of(agent))
+        peer.send(learn(agent, 0, [(1, runtime_us)]))
     server.ask_to_stop()
-    frame = peer.next_frame()
-    while not frame.is_last:
-        frame = peer.next_frame()
+    functions = {}
+    while not (frame := peer.next_frame()).is_last:
+        functions |= {one.name: one for one in frame.functions}
+    functions |= {one.name: one for one in frame.functions}
     server.process.wait(10)
     assert server.process.returncode == 0
-    assert model_of(peer.whole_model())["solve"].n == 50
+    assert functions["solve"].calls == 50
 
 
 def test_a_broker_that_was_restarted_empty_is_used_again(
@@ -124,26 +219,53 @@ def test_a_broker_that_was_restarted_empty_is_used_again(
 ) -> None:
     """What was merged stays merged, an agent that sends again is told so, and the model is whole again."""
     agent = make_agent(0)
-    agent.gather(0, timers_of(0), learned_of(0, [(0, 5)]))
-    delta = delta_of(agent)
-    peer.send(delta)
-    agent.apply(peer.next_update())
-    agent.gather(0, timers_of(0), learned_of(0, [(0, 7)]))
-    second = delta_of(agent)
+    first, second = learn(agent, 0, [(0, 5)]), learn(agent, 0, [(0, 7)])
+    peer.send(first)
     peer.send(second)
-    peer.next_update()
+    peer.wait_for("agent0", merged=2)
     broker.stop()
     with pytest.raises(redis.RedisError):
         peer.send(second)
     broker.start()
-    # The agent has not seen the second update, and nobody has it any more.
+    peer.wait_for("agent0", merged=2)
+    assert peer.model()["main"].n == 2
     peer.send(second)
-    update = peer.next_update()
-    assert update.merged == {"agent0": (1, 2)}
-    agent.apply(peer.whole_model())
-    assert agent.merged_sequence == 2
-    assert model_of(peer.whole_model())["main"].n == 2
+    third = learn(agent, 0, [(0, 9)])
+    peer.send(third)
+    peer.wait_for("agent0", merged=3)
+    assert peer.snapshot().functions[0].calls == 3
     assert server.is_running
+
+
+def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(
+    lone_peer: Peer, saving_server: Service
+) -> None:
+    """Saved or not: what it had not saved is still in the broker."""
+    server = saving_server
+    agent, sent = make_agent(0), 0
+    for number in range(4):
+        for _ in range(5):
+            sent += 1
+            lone_peer.send(learn(agent, 0, [(0, sent)]))
+        lone_peer.wait_for("agent0", merged=sent, saved=sent if number % 2 else 0)
+        server.process.kill()
+        server.process.wait()
+        server.start_again()
+        server.wait_ready()
+    lone_peer.send(learn(agent, 0, [(0, sent + 1)]))
+    lone_peer.wait_for("agent0", merged=sent + 1)
+    (function,) = lone_peer.snapshot().functions
+    assert (function.calls, function.exclusive_mean_us) == (sent + 1, (sent + 2) / 2)
+
+
+def test_a_state_that_cannot_be_read_is_refused(broker: PrivateBroker, tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"nonsense")
+    arguments = [*SSTD, "--state", str(tmp_path / "state")]
+    service = Service(
+        "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
+    )
+    with pytest.raises(ServiceError, match=r"state: the saved state cannot be read .*; remove it"):
+        service.wait_ready()
 
 
 def test_a_server_without_a_broker_says_so_and_ends(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import redis
 
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.errors import ServiceError
-from chimbuko.messages import FRAMES, PAYLOAD, Frame
+from chimbuko.messages import FRAMES, PAYLOAD, SNAPSHOT, SNAPSHOT_WANTED, Frame
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -99,6 +100,22 @@ def test_missed_frames_are_made_up_for_from_the_store(
         assert feed.ranking("mean", 9).ranks == 5
         publish(client, running.frame(9, 35))
         assert listener.until(lambda update: update.resync).status.last_step == 35
+    client.close()
+
+
+def test_who_comes_late_asks_the_server_for_all_it_knows(running: MadeRun, broker: PrivateBroker) -> None:
+    client = connect(broker.url)
+    publish(client, running.frame(9, 35))
+    with following(running, broker.url) as (feed, listener):
+        while client.getdel(SNAPSHOT_WANTED) is None:
+            time.sleep(0.01)
+        whole = running.frame(9, 35)
+        client.set(
+            SNAPSHOT, msgspec.msgpack.encode(msgspec.structs.replace(whole, health=running.health(36)))
+        )
+        listener.until(lambda update: update.resync and feed.health() == running.health(36))
+        publish(client, running.frame(10, 36))
+        listener.until(lambda update: update.status.last_step == 36)
     client.close()
 
 

@@ -63,10 +63,16 @@ def test_frames_add_to_what_the_store_knew(finished: MadeRun) -> None:
 
 def test_a_missing_tick_is_noticed(finished: MadeRun) -> None:
     tally = Tally()
-    tally.add_frame(finished.frame(5, 0))
-    tally.add_frame(finished.frame(6, 1))
+    tally.add_frame(finished.frame(1, 0))
+    tally.add_frame(finished.frame(2, 1))
     assert not tally.missed
-    tally.add_frame(finished.frame(8, 2))
+    tally.add_frame(finished.frame(4, 2))
+    assert tally.missed
+
+
+def test_who_comes_late_knows_that_frames_are_missing(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_frame(finished.frame(5, 0))
     assert tally.missed
 
 

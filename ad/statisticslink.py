@@ -1,0 +1,268 @@
+"""The agent's exchange with the parameter server: deltas out, acknowledgements and the model back."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import redis
+
+from chimbuko.ad.exchange import Outbox
+from chimbuko.ad.journal import Entry, Journal, Taken
+from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
+from chimbuko.ad.stream import AgentStream
+from chimbuko.ad.unsaved import UnsavedDeltas
+from chimbuko.messages import (
+    ACKS,
+    DELTAS,
+    FUNCTIONS,
+    MODEL,
+    MODEL_UPDATES,
+    PAYLOAD,
+    Acknowledgement,
+    Delta,
+    FunctionName,
+    ModelUpdate,
+    PackedTable,
+)
+from chimbuko.records import StreamHealth
+
+RECEIVED_PER_PERIOD = 3
+"""How often the agent looks for a newer model between two deltas: rarely, or 10,000 agents keep the broker
+busy by asking; seldomer, and live flags agree less with those of lockstep."""
+RESEND_S = 5.0
+READ_COUNT = 100
+MOST_UNSAVED = 64
+"""Deltas kept for a server that does not save; then what is learned stays with the streams."""
+LOCK_POLL_S = 0.001
+
+_acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
+_updates = msgspec.msgpack.Decoder(ModelUpdate)
+_names = msgspec.msgpack.Decoder(FunctionName)
+_rows = msgspec.msgpack.Decoder(PackedTable)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class StatisticsLink:
+    """Exchanges statistics for all streams of one agent.
+
+    Parameters
+    ----------
+    streams
+        Grows as the supervisor finds streams.
+    journal
+        Where the last delta stands for a successor of this agent.
+    period_s
+        Time between two deltas; not used in lockstep, where each closed epoch makes one.
+    """
+
+    def __init__(
+        self,
+        broker: redis.Redis,
+        statistics: AgentStatistics,
+        streams: list[AgentStream],
+        journal: Journal,
+        period_s: float,
+        is_lockstep: bool,
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._streams = streams
+        self._journal = journal
+        self._period_s = period_s
+        self._is_lockstep = is_lockstep
+        inherited = journal.read()
+        self._inherited = {} if inherited is None else inherited.taken
+        self._unsaved = UnsavedDeltas(inherited.delta if inherited else None)
+        self._must_send_all = inherited is not None
+        self._sent_at = 0.0
+        self._received_at = 0.0
+        self._read_to = b"0"
+        self._contained = 0
+        """Last own delta that the rows of the model contain."""
+        self.is_settled = False
+        """After all streams have ended: all statistics are in the model."""
+
+    def inherited(self, key: str) -> Taken | None:
+        """What the last delta of an agent that died had taken from a stream."""
+        return self._inherited.get(key)
+
+    def note_health(self, health: StreamHealth) -> None:
+        """Running totals of one stream, for the next delta."""
+        self._statistics.note_health(health)
+
+    def send_again(self) -> None:
+        """What was sent may be lost with the broker."""
+        self._must_send_all = True
+
+    def exchange(self, is_flushing: bool) -> None:
+        """One round: in lockstep and when flushing each time, else a few times per period."""
+        now = time.monotonic()
+        is_urgent = self._is_lockstep or is_flushing
+        if not is_urgent and now - self._received_at < self._period_s / RECEIVED_PER_PERIOD:
+            return
+        self._received_at = now
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        for stream in streams:
+            self._name_functions(stream)
+        self._receive(streams)
+        if self._unsaved.is_waiting and now - self._sent_at > RESEND_S:
+            self._must_send_all = True
+        if self._must_send_all:
+            self._send(self._unsaved.all())
+            self._must_send_all = False
+        elif self._unsaved.is_waiting or len(self._unsaved) >= MOST_UNSAVED:
+            return
+        elif is_urgent or now - self._sent_at >= self._period_s:
+            self.is_settled = not self._send_next(streams, is_flushing) and is_flushing
+
+    def _receive(self, streams: list[AgentStream]) -> None:
+        """Acknowledgements first: in lockstep the updates that come with them contain these deltas."""
+        with self._broker.pipeline(transaction=False) as pipeline:
+            pipeline.hget(ACKS, self._statistics.agent)
+            pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT)
+            acknowledged, answers = cast(tuple[bytes | None, list[Any]], pipeline.execute())
+        # Live, a row may be published a moment later than the deltas in it are acknowledged.
+        contained = self._merged
+        if acknowledged is not None and not self._unsaved.acknowledge(_acknowledgements.decode(acknowledged)):
+            self._must_send_all = True
+        self._contained = max(self._contained, self._merged if self._is_lockstep else contained)
+        closed_epoch = self._statistics.closed_epoch
+        entries = [entry for _, entries in answers or [] for entry in entries]
+        self._read_to = entries[-1][0] if entries else self._read_to
+        self._take_over([_updates.decode(fields[PAYLOAD]) for _, fields in entries])
+        if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
+            for stream in streams:
+                with stream.lock:
+                    self._give_model(stream)
+
+    @property
+    def _merged(self) -> int:
+        incarnation, sequence = self._unsaved.merged
+        return sequence if incarnation == self._statistics.incarnation else 0
+
+    def _take_over(self, updates: list[ModelUpdate]) -> None:
+        """Fetch the rows that changed and are used here."""
+        for update in updates:
+            self._learn_functions(update)
+        wanted = self._statistics.wanted(updates)
+        rows: dict[int, PackedTable | None] = {}
+        if wanted:
+            fields = [str(number) for number in wanted]
+            answers = cast(list[bytes | None], self._broker.hmget(MODEL, fields))
+            rows = {
+                number: None if row is None else _rows.decode(row)
+                for number, row in zip(wanted, answers, strict=True)
+            }
+        self._statistics.apply(updates, rows)
+
+    def _learn_functions(self, update: ModelUpdate) -> None:
+        is_new = self._statistics.is_of_another_server(update)
+        known = 0 if is_new else self._statistics.known_functions
+        if update.functions > known or is_new:
+            names = cast(list[bytes], self._broker.lrange(FUNCTIONS, known, -1))
+            self._statistics.learn_functions(update.server, [_names.decode(name) for name in names])
+
+    def _give_model(self, stream: AgentStream) -> None:
+        statistics = self._statistics
+        if stream.model_version == statistics.version or stream.is_over:
+            return
+        for sequence, generation in stream.generations:
+            if sequence <= self._contained:
+                stream.merged_generation = generation
+        table = statistics.model_for(stream.program, stream.names.timers)
+        if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
+            stream.model_version = statistics.version
+            stream.generations = [
+                (sequence, generation)
+                for sequence, generation in stream.generations
+                if sequence > self._contained
+            ]
+
+    def _send_next(self, streams: list[AgentStream], is_flushing: bool) -> bool:
+        """Send what was learned since the last delta; False if there is nothing."""
+        closed = self._newly_closed(streams)
+        if self._is_lockstep and not closed and not is_flushing:
+            return False
+        with ExitStack() as locks:
+            looked = []
+            for stream in streams:
+                locks.enter_context(stream.lock)
+                looked.append(self._look(stream))
+            outgoing = self._statistics.next_delta(
+                [part for parts, _ in looked for part in parts], closed, self._is_lockstep or is_flushing
+            )
+            if outgoing is not None:
+                self._remove(outgoing, streams, [(len(parts), outbox) for parts, outbox in looked])
+            for stream, (_, outbox) in zip(streams, looked, strict=True):
+                if outbox is not None:
+                    stream.box.release()
+        if outgoing is None:
+            return False
+        self._send([self._unsaved.add(outgoing.delta)])
+        return True
+
+    def _look(self, stream: AgentStream) -> tuple[list[Part], Outbox | None]:
+        """What a stream has; nothing where its process holds the outbox."""
+        outbox = stream.box.look()
+        while outbox is None and self._is_lockstep:
+            # The stream has closed an epoch: what it learned in it must be in this delta.
+            time.sleep(LOCK_POLL_S)
+            outbox = stream.box.look()
+        self._name_functions(stream)
+        found = [*((left, True) for left in stream.leftovers), *([(outbox, False)] if outbox else [])]
+        rank, timers = stream.name.rank, stream.names.timers
+        parts = [
+            Part(stream.program, rank, timers, one.learned, one.steps, is_last) for one, is_last in found
+        ]
+        return parts, outbox
+
+    def _remove(
+        self, outgoing: Outgoing, streams: list[AgentStream], looked: list[tuple[int, Outbox | None]]
+    ) -> None:
+        """Keep the delta for a successor, then take what is in it out of the outboxes."""
+        taken = iter(outgoing.taken)
+        removals = []
+        for stream, (parts, outbox) in zip(streams, looked, strict=True):
+            of_stream = [next(taken) for _ in range(parts)]
+            if outbox is not None:
+                removals.append((stream, outbox, of_stream[-1]))
+        timers = {
+            stream.key: Taken(outbox.generation, outbox.learned.timers[is_taken].astype(np.int64).tobytes())
+            for stream, outbox, is_taken in removals
+        }
+        self._journal.write(Entry(outgoing.delta, timers))
+        for stream, outbox, is_taken in removals:
+            stream.box.remove(outbox, is_taken)
+            stream.generations.append((outgoing.delta.sequence, outbox.generation))
+        for stream in streams:
+            stream.leftovers.clear()
+
+    def _name_functions(self, stream: AgentStream) -> None:
+        stream.learn_names()
+        if len(stream.names.timers) != stream.named:
+            stream.named = len(stream.names.timers)
+            self._statistics.name(stream.program, stream.names.timers.values())
+
+    def _newly_closed(self, streams: list[AgentStream]) -> dict[str, int]:
+        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
+        if not self._is_lockstep or not streams:
+            return {}
+        closed = {stream.key: stream.closed_epoch for stream in streams}
+        sent = min(stream.sent_epoch for stream in streams)
+        if min(closed.values()) <= sent:
+            return {}
+        for stream in streams:
+            stream.sent_epoch = closed[stream.key]
+        return closed
+
+    def _send(self, deltas: list[Delta]) -> None:
+        with self._broker.pipeline(transaction=False) as pipeline:
+            for delta in deltas:
+                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+            pipeline.execute()
+        self._sent_at = time.monotonic()

@@ -1,0 +1,62 @@
+"""Deltas that the server has not saved yet: it may need them again. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from chimbuko.messages import Acknowledgement, Delta
+
+Place = tuple[int, int]
+"""Incarnation and sequence."""
+
+
+class UnsavedDeltas:
+    """An agent's deltas in order, from the first that is not saved.
+
+    Parameters
+    ----------
+    inherited
+        The last delta of the agent's predecessor, where that died before it was acknowledged.
+    """
+
+    def __init__(self, inherited: Delta | None = None) -> None:
+        self._deltas: deque[Delta] = deque([inherited] if inherited else [])
+        self.merged: Place = (-1, 0)
+        """The last delta that the server has merged."""
+
+    def __len__(self) -> int:
+        return len(self._deltas)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last delta is not merged yet: the next one has to wait for it."""
+        return bool(self._deltas) and _place(self._deltas[-1]) > self.merged
+
+    def add(self, delta: Delta) -> Delta:
+        """A new one; returns it as it is to be sent."""
+        self._deltas.append(delta)
+        return self.all()[-1]
+
+    def acknowledge(self, acknowledged: Acknowledgement) -> bool:
+        """Take in how far the server is; False where it is not as far as it was: it lost its memory, or
+        part of it."""
+        merged = acknowledged.incarnation, acknowledged.merged
+        saved = acknowledged.incarnation, acknowledged.saved
+        while self._deltas and _place(self._deltas[0]) <= saved:
+            self._deltas.popleft()
+        has_kept = merged >= self.merged
+        self.merged = merged
+        return has_kept
+
+    def all(self) -> list[Delta]:
+        """All of them, to be sent again; each says which is the first."""
+        since: dict[int, int] = {}
+        for delta in self._deltas:
+            since.setdefault(delta.incarnation, delta.sequence)
+        return [msgspec.structs.replace(delta, since=since[delta.incarnation]) for delta in self._deltas]
+
+
+def _place(delta: Delta) -> Place:
+    return delta.incarnation, delta.sequence

@@ -1,0 +1,186 @@
+"""The parameter server between the broker and its state, and the file that the state is saved in."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import redis
+
+from chimbuko.messages import (
+    ACKS,
+    DELTAS,
+    FRAMES,
+    FUNCTIONS,
+    MODEL,
+    MODEL_UPDATES,
+    PAYLOAD,
+    PROGRAMS,
+    SNAPSHOT,
+    SNAPSHOT_WANTED,
+    Delta,
+)
+from chimbuko.processes import StopSignal, log
+from chimbuko.pserver.saved import write_state
+from chimbuko.pserver.state import Published, ServerState
+
+TICK_S = 0.25
+"""Model and frames go out so often."""
+READ_BLOCK_MS = 20
+READ_COUNT = 1000
+GATHER_S = 0.003
+"""Between two readings: deltas that come meanwhile are merged together, for less."""
+KEPT_UPDATES = 200
+"""Model updates kept for agents that lag; who lags further fetches all rows that it needs."""
+KEPT_FRAMES_BYTES = 32 << 20
+"""Frames kept for dashboards and store; who lags further asks for a snapshot."""
+SAVE_PERIOD_S = 1.0
+SAVE_SHARE = 0.05
+"""Part of the time that saving may take."""
+RETRY_S = 0.2
+
+_deltas = msgspec.msgpack.Decoder(Delta)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Server:
+    """Serves one run.
+
+    Nothing that the broker holds needs to outlast it: agents send again what is not saved, and the server
+    tells everything again after an error. Likewise the server reads again, from the beginning, all deltas
+    that were not trimmed; what it knows it drops.
+
+    Parameters
+    ----------
+    path
+        Where the state is saved; without one, what is merged counts as saved.
+    """
+
+    def __init__(self, broker: redis.Redis, state: ServerState, path: Path | None) -> None:
+        self._broker = broker
+        self._state = state
+        self._path = path
+        self._read_to = b"0"
+        self._must_tell_all = True
+        self._has_news = False
+        self._ticked_at = 0.0
+        self._save_at = 0.0
+        self._frames: deque[tuple[bytes, int]] = deque()
+        """Ids and sizes of those that are kept."""
+
+    def run(self, should_stop: StopSignal) -> None:
+        """Serve until asked to stop and nothing is left to merge."""
+        while True:
+            try:
+                is_idle = self._serve_once()
+                if should_stop() and is_idle:
+                    self._tick(is_last=True)
+                    self._save()
+                    return
+            except redis.RedisError as error:
+                log(f"broker does not answer ({error}); trying again")
+                self._read_to = b"0"
+                self._must_tell_all = True
+                if should_stop():
+                    return
+                time.sleep(RETRY_S)
+
+    def _serve_once(self) -> bool:
+        """Merge what has come and tell of it; True if nothing had."""
+        entries = self._read()
+        for entry, payload in entries:
+            self._merge(entry, payload)
+        self._has_news |= bool(entries)
+        if len(entries) == READ_COUNT:
+            return False
+        if self._must_tell_all:
+            self._publish(self._state.whole(), is_whole=True)
+            self._must_tell_all = False
+        now = time.monotonic()
+        is_due = now - self._ticked_at >= TICK_S
+        published = self._state.publish(now) if is_due or self._state.is_lockstep else None
+        self._acknowledge()
+        if published is not None:
+            self._publish(published)
+        if is_due:
+            self._ticked_at = now
+            self._tick(is_last=False)
+        if self._has_news and now >= self._save_at:
+            self._save()
+        if entries and not self._state.is_lockstep:
+            time.sleep(GATHER_S)
+        return not entries
+
+    def _read(self) -> list[tuple[bytes, bytes]]:
+        with self._broker.pipeline(transaction=False) as pipeline:
+            pipeline.xread({DELTAS: self._read_to}, count=READ_COUNT, block=READ_BLOCK_MS)
+            # Programs have their numbers before their first delta is sent.
+            pipeline.hgetall(PROGRAMS)
+            streams, programs = cast(tuple[list[Any], dict[bytes, bytes]], pipeline.execute())
+        self._state.name_programs({int(number): name.decode() for name, number in programs.items()})
+        return [(entry, fields[PAYLOAD]) for _, entries in streams or [] for entry, fields in entries]
+
+    def _merge(self, entry: bytes, payload: bytes) -> None:
+        self._read_to = entry
+        try:
+            self._state.apply(_deltas.decode(payload))
+        except (ValueError, msgspec.MsgspecError) as error:
+            log(f"delta {entry.decode()} is left out: {error}")
+
+    def _acknowledge(self) -> None:
+        acknowledgements = self._state.acknowledgements()
+        if acknowledgements:
+            encoded = {name: _encoder.encode(place) for name, place in acknowledgements.items()}
+            self._broker.hset(ACKS, mapping=cast(dict[Any, Any], encoded))
+
+    def _publish(self, published: Published, is_whole: bool = False) -> None:
+        rows = {str(number): _encoder.encode(row) for number, row in published.rows}
+        names = [_encoder.encode(name) for name in published.names]
+        with self._broker.pipeline() as pipeline:
+            if is_whole:
+                pipeline.delete(MODEL, FUNCTIONS)
+            if rows:
+                pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
+            if names:
+                pipeline.rpush(FUNCTIONS, *names)
+            update = _encoder.encode(published.update)
+            pipeline.xadd(MODEL_UPDATES, {PAYLOAD: update}, maxlen=KEPT_UPDATES, approximate=True)
+            pipeline.execute()
+
+    def _tick(self, is_last: bool) -> None:
+        """Tell dashboards and store what is new, and all to those that came late."""
+        frame = self._state.frame(is_last)
+        if frame is not None:
+            payload = _encoder.encode(frame)
+            entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
+            self._frames.append((entry, len(payload)))
+            self._trim_frames()
+        if self._broker.getdel(SNAPSHOT_WANTED) is not None:
+            self._broker.set(SNAPSHOT, _encoder.encode(self._state.snapshot()))
+
+    def _trim_frames(self) -> None:
+        size = sum(size for _, size in self._frames)
+        if size <= KEPT_FRAMES_BYTES:
+            return
+        while size > KEPT_FRAMES_BYTES and len(self._frames) > 1:
+            size -= self._frames.popleft()[1]
+        self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
+
+    def _save(self) -> None:
+        """Save, and only then forget the deltas that are saved and let agents forget them."""
+        began = time.monotonic()
+        if self._path is not None:
+            try:
+                write_state(self._path, self._state.save())
+            except OSError as error:
+                # Agents would keep what they have sent for ever.
+                log(f"{self._path}: the state cannot be saved ({error.strerror}); goes on without")
+        self._state.is_saved()
+        self._broker.xtrim(DELTAS, minid=self._read_to.decode(), approximate=False)
+        self._acknowledge()
+        self._has_news = False
+        now = time.monotonic()
+        self._save_at = now + max(SAVE_PERIOD_S, (now - began) / SAVE_SHARE)

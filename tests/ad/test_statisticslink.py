@@ -1,0 +1,199 @@
+"""An agent's exchange with a real broker and server, through its deaths and theirs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis
+
+from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.child import NamesFile
+from chimbuko.ad.exchange import Cell, ExchangeBox
+from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.journal import Journal
+from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.statisticslink import StatisticsLink
+from chimbuko.ad.stream import AgentStream
+from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.config import AnalysisConfig
+from chimbuko.processes import Service
+from chimbuko.tables import PROFILE
+from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+CONFIG = AnalysisConfig(detector="sstd", min_anomaly_us=0)
+NAMES = StreamNames(timers={0: "main", 1: "solve"})
+CALLS = 10
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
+    with PrivateBroker(tmp_path / "broker.log") as one:
+        yield one
+
+
+@pytest.fixture
+def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
+    arguments = ["--detector", "sstd", "--state", str(tmp_path / "state")]
+    service = Service(
+        "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
+    )
+    service.wait_ready()
+    yield service
+    assert service.stop(20.0)
+
+
+class Stream:
+    """A stream's process, as far as the exchange goes."""
+
+    def __init__(self, agent_stream: AgentStream) -> None:
+        spec = agent_stream.next_attempt()
+        NamesFile(Path(spec.names)).save(NAMES)
+        agent_stream.box[Cell.NAMES_VERSION] += 1
+        self.box = ExchangeBox(Path(spec.box), PROFILE, spec.program, spec.rank)
+        self.analysis = StreamAnalysis(StreamIdentity(spec.program, spec.rank, ""), CONFIG)
+        self.steps = 0
+
+    def step(self) -> None:
+        """``CALLS`` more calls of ``solve``; the first call ever teaches nothing."""
+        start = 1_000_000 * (self.steps + 1)
+        calls = CALLS + (self.steps == 0)
+        rows = [[0, 0, 0, kind, 1, start + 20 * call + 10 * kind] for call in range(calls) for kind in (0, 1)]
+        nothing = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
+        step = TraceStep(self.steps, np.array(rows, np.uint64), *nothing)
+        count = self.analysis.analyse(step, NAMES).count
+        self.steps += 1
+        assert self.box.exchange(self.analysis, [count])
+
+
+class Node:
+    """An agent with one stream; another one takes over after its death."""
+
+    def __init__(self, folder: Path, broker: PrivateBroker) -> None:
+        name = StreamName("app", 0, folder / "app.bp")
+        self.stream = AgentStream(name, "SST", 0, "node", folder / "0-0", CONFIG, PROFILE)
+        self.client = connect(broker.url)
+        self.journal = Journal(folder / "last-delta")
+        self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
+        self.link = StatisticsLink(self.client, self.statistics, [self.stream], self.journal, 0.01, False)
+        self.stream.inherit(self.link.inherited(self.stream.key))
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not is_so():
+            assert time.monotonic() < deadline
+            try:
+                self.link.exchange(is_flushing=False)
+            except redis.RedisError:
+                self.link.send_again()
+            time.sleep(0.01)
+
+    def calls(self) -> float:
+        """Of ``solve``, that the model has."""
+        return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agent-0").mkdir()
+    return tmp_path / "agent-0"
+
+
+def test_what_is_learned_comes_back_as_the_model(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for _ in range(3):
+        stream.step()
+        node.until(lambda: node.calls() == stream.steps * CALLS)
+    # Its own copy is dropped once the model has it.
+    node.until(lambda: node.stream.merged_generation >= 2)
+    stream.step()
+    assert stream.analysis._detection.statistics.seen(np.array([1]))[0] == 4 * CALLS
+
+
+def test_a_successor_takes_over_what_nobody_had_taken(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+    successor = Node(folder, broker)
+    Stream(successor.stream).step()
+    successor.until(lambda: successor.calls() == 3 * CALLS)
+
+
+@pytest.mark.parametrize("died", ["before it was sent", "before it was removed", "after it was merged"])
+def test_the_last_delta_of_a_dead_agent_counts_once(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+    if died != "after it was merged":
+
+        class Death(Exception):
+            pass
+
+        def die(*_: object) -> None:
+            raise Death
+
+        if died == "before it was sent":
+            monkeypatch.setattr(node.link, "_send", die)
+        else:
+            monkeypatch.setattr(ExchangeBox, "remove", die)
+        with pytest.raises(Death):
+            node.until(lambda: False)
+        monkeypatch.undo()
+        node.stream.box.close()
+    else:
+        node.until(lambda: node.calls() == 2 * CALLS)
+    successor = Node(folder, broker)
+    Stream(successor.stream).step()
+    successor.until(lambda: successor.calls() >= 3 * CALLS)
+    assert successor.calls() == 3 * CALLS
+
+
+def test_a_broker_that_was_restarted_empty_costs_nothing(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for number in range(1, 5):
+        stream.step()
+        if number % 2:
+            broker.stop()
+            with pytest.raises(redis.RedisError):
+                node.link._received_at = 0.0
+                node.link.exchange(is_flushing=False)
+            node.link.send_again()
+            stream.step()
+            broker.start()
+        node.until(lambda: node.calls() == stream.steps * CALLS)
+
+
+def test_server_and_broker_may_die_together(folder: Path, broker: PrivateBroker, server: Service) -> None:
+    """What was merged and not saved is sent again."""
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for _ in range(3):
+        for _ in range(3):
+            stream.step()
+            node.until(lambda: node.calls() == stream.steps * CALLS)
+        server.process.kill()
+        server.process.wait()
+        broker.stop()
+        broker.start()
+        server.start_again()
+        server.wait_ready()
+        stream.step()
+        node.until(lambda: node.calls() == stream.steps * CALLS)

@@ -1,0 +1,77 @@
+"""Agents as the server sees them, and what they know of it, without a broker between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.ad.merging import AgentStatistics, Part
+from chimbuko.ad.statistics import Learned
+from chimbuko.messages import Delta, FunctionName, PackedTable
+from chimbuko.moments import Float64Array
+from chimbuko.pserver.state import Published, ServerState
+from chimbuko.records import StepCount, StreamHealth
+from chimbuko.tables import PROFILE, TableSchema
+
+
+class Broker:
+    """What stands in the broker of the model, as versions are published."""
+
+    def __init__(self) -> None:
+        self.names: list[FunctionName] = []
+        self.rows: dict[int, PackedTable] = {}
+
+    def take(self, published: Published) -> Published:
+        """Put a version into it."""
+        self.names = self.names[: published.update.functions - len(published.names)] + published.names
+        self.rows |= dict(published.rows)
+        return published
+
+    def publish(self, server: ServerState, now_s: float = 0.0) -> Published | None:
+        """Whatever the server has to tell."""
+        published = server.publish(now_s)
+        return None if published is None else self.take(published)
+
+    def table(self, schema: TableSchema) -> dict[str, Float64Array]:
+        """Name of each function to its row."""
+        return {self.names[number].name: schema.unpack(row)[0] for number, row in self.rows.items()}
+
+
+class Agent:
+    """An agent with one stream per rank, and what it has learned so far."""
+
+    def __init__(self, name: str, incarnation: int = 1, schema: TableSchema = PROFILE) -> None:
+        self.statistics = AgentStatistics(name, incarnation, schema)
+        self._parts: list[Part] = []
+
+    def learn(self, program: int, timers: dict[int, str], learned: Learned, rank: int = 0) -> None:
+        """What one of its streams has learned."""
+        self._parts.append(Part(program, rank, timers, learned))
+
+    def count(self, steps: list[StepCount], health: StreamHealth) -> None:
+        """Steps that one of its streams has analysed."""
+        nothing = Learned(np.empty(0, np.int64), np.empty((0, self.statistics.schema.width)))
+        self._parts.append(Part(health.program, health.rank, {}, nothing, steps))
+        self.statistics.note_health(health)
+
+    def next_delta(self, closed: dict[str, int] | None = None) -> Delta | None:
+        """Everything since the last one."""
+        outgoing = self.statistics.next_delta(self._parts, closed or {})
+        self._parts = []
+        return None if outgoing is None else outgoing.delta
+
+    def delta(self, closed: dict[str, int] | None = None) -> Delta:
+        """... where there is something."""
+        delta = self.next_delta(closed)
+        assert delta is not None
+        return delta
+
+    def take(self, published: Published, broker: Broker) -> list[int]:
+        """Take over a version; returns whose rows it fetched."""
+        if self.statistics.is_of_another_server(published.update):
+            self.statistics.learn_functions(published.update.server, broker.names)
+        else:
+            new = broker.names[self.statistics.known_functions :]
+            self.statistics.learn_functions(published.update.server, new)
+        wanted = self.statistics.wanted([published.update])
+        self.statistics.apply([published.update], {number: broker.rows.get(number) for number in wanted})
+        return wanted
