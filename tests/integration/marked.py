@@ -27,10 +27,10 @@ RANKS = 4
 STEPS = 100
 STEP_US = 100_000
 FUNCTIONS = {0: "iterate", 1: "solve", 2: "norm", 3: "MPI_Waitall()"}
-MEANS_US = {1: 1200.0, 2: 300.0, 3: 150.0}
-ROUNDS = 20
-"""Per step."""
-DELAYED_SHARE = 0.01
+MEANS_US = {1: 150.0, 2: 60.0, 3: 30.0}
+ROUNDS = 120
+"""Per step: together 48,000 calls of each function, so that statistics of the later ones are held back."""
+DELAYED_SHARE = 0.001
 FIRST_MARK = 10
 
 Steps = dict[int, list[int]]
@@ -69,7 +69,7 @@ def _rows_of(rank: int, step: int, random: np.random.Generator) -> list[list[int
         rows.append([0, rank, 0, 0, 0, time])
         for timer, mean_us in MEANS_US.items():
             runtime_us = random.gamma(8.0, mean_us / 8.0)
-            runtime_us *= random.uniform(3.0, 10.0) if random.random() < DELAYED_SHARE else 1.0
+            runtime_us *= random.uniform(20.0, 100.0) if random.random() < DELAYED_SHARE else 1.0
             rows += [[0, rank, 0, 0, timer, time], [0, rank, 0, 1, timer, time + int(runtime_us)]]
             time += int(runtime_us) + 1
         rows.append([0, rank, 0, 1, 0, time])
