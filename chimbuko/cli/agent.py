@@ -15,7 +15,7 @@ import redis
 
 from chimbuko.broker import connect
 from chimbuko.cli.agents import AgentOptions, Agents, pin
-from chimbuko.cli.closing import say
+from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.rundir import RunDirectory

@@ -7,6 +7,7 @@ import time
 
 import msgspec
 
+from chimbuko.cli.progress import say
 from chimbuko.cli.relabel import relabel_run, relabelled_line
 from chimbuko.cli.services import Services
 from chimbuko.cli.summary import summarize, summary_lines
@@ -63,8 +64,3 @@ def _tell(run: RunDirectory, problems: list[str], as_json: bool) -> None:
     else:
         for line in summary_lines(summary):
             print(line, file=sys.stderr)
-
-
-def say(text: str) -> None:
-    """Tell the user something at once."""
-    print(f"chimbuko: {text}", file=sys.stderr, flush=True)

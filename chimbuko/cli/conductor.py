@@ -8,8 +8,8 @@ import sys
 import time
 
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
-from chimbuko.cli.closing import close_run, say
-from chimbuko.cli.progress import Progress
+from chimbuko.cli.closing import close_run
+from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.errors import ServiceError
 from chimbuko.rundir import RunDirectory

@@ -58,11 +58,16 @@ class Progress:
     def say(self, text: str) -> None:
         """A line that stays."""
         self._clear()
-        print(f"chimbuko: {text}", file=sys.stderr, flush=True)
+        say(text)
 
     def _clear(self) -> None:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
+
+
+def say(text: str) -> None:
+    """Tell the user something at once."""
+    print(f"chimbuko: {text}", file=sys.stderr, flush=True)
 
 
 def progress_line(streams: Collection[StreamHealth]) -> str:

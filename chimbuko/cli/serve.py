@@ -13,9 +13,9 @@ import redis
 
 from chimbuko.broker import LOOPBACK, address_of
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
-from chimbuko.cli.closing import close_run, say
+from chimbuko.cli.closing import close_run
 from chimbuko.cli.conductor import INTERRUPTED
-from chimbuko.cli.progress import Progress
+from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import service_options
 from chimbuko.cli.services import ServiceOptions, Services
