@@ -179,7 +179,8 @@ class Services:
             program_number(self.client, program)
         secret = {BROKER_VARIABLE: self.broker_url}
         self._learning.add(
-            self._service("pserver", "chimbuko.pserver.service", self._learning_arguments(), secret)
+            self._service("pserver", "chimbuko.pserver.service", self._learning_arguments(), secret),
+            can_go_on=True,
         )
         self._learning.add(
             self._service(
@@ -204,6 +205,7 @@ class Services:
         options, config = self.options, self.options.config
         words = ["--lockstep-streams", str(options.lockstep_streams)]
         words += ["--detector", config.detector, "--metric", config.metric]
+        words += ["--state", str(self._scratch / "statistics")]
         if options.load_model is not None:
             words += ["--load-model", str(options.load_model)]
         if config.is_frozen:
