@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.errors import ServiceError
+from chimbuko.messages import PackedTable
 from chimbuko.pserver.functions import SavedFunctions
 from chimbuko.pserver.ranks import SavedRanks
 from chimbuko.pserver.views import SavedViews
@@ -34,6 +35,8 @@ class SavedState(msgspec.Struct, frozen=True, array_like=True):
     agents: dict[str, SavedAgent]
     functions: SavedFunctions
     closed: dict[str, int]
+    published_epoch: int
+    published: dict[int, PackedTable]
     version: int
     ranks: SavedRanks
     health: list[StreamHealth]

@@ -91,20 +91,27 @@ class Server:
     def _serve_once(self) -> bool:
         """Merge what has come and tell of it; True if nothing had."""
         entries = self._read()
+        if self._must_tell_all:
+            whole = self._state.whole()
+            # Those of a server that knew more would make agents forget what this one needs.
+            self._broker.delete(ACKS)
+            self._acknowledge()
+            self._publish(whole, is_whole=True)
+            self._must_tell_all = False
         for entry, payload in entries:
             self._merge(entry, payload)
+            if self._state.is_lockstep:
+                # An epoch is told of before anything of the next one is merged, which may follow already
+                # where another server was killed before it could.
+                self._tell()
         self._has_news |= bool(entries)
         if len(entries) == READ_COUNT:
             return False
-        if self._must_tell_all:
-            self._publish(self._state.whole(), is_whole=True)
-            self._must_tell_all = False
         now = time.monotonic()
         is_due = now - self._ticked_at >= TICK_S
-        published = self._state.publish(now) if is_due or self._state.is_lockstep else None
+        if is_due or self._state.is_lockstep:
+            self._tell()
         self._acknowledge()
-        if published is not None:
-            self._publish(published)
         if is_due:
             self._ticked_at = now
             self._tick(is_last=False)
@@ -129,6 +136,13 @@ class Server:
             self._state.apply(_deltas.decode(payload))
         except (ValueError, msgspec.MsgspecError) as error:
             log(f"delta {entry.decode()} is left out: {error}")
+
+    def _tell(self) -> None:
+        """Publish what is due; before that, what is merged: agents count on finding it in there."""
+        published = self._state.publish(time.monotonic())
+        if published is not None:
+            self._acknowledge()
+            self._publish(published)
 
     def _acknowledge(self) -> None:
         acknowledgements = self._state.acknowledgements()

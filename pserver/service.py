@@ -15,6 +15,7 @@ from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.pserver.saved import read_state
 from chimbuko.pserver.server import Server
 from chimbuko.pserver.state import ServerState
+from chimbuko.pserver.warmup import warm_kernels
 from chimbuko.tables import schema_of
 
 
@@ -41,6 +42,8 @@ def main() -> None:
         server = Server(broker_from_environment(), state, options.state)
         should_stop = StopSignal()
         say_ready(service="pserver")
+        # Deltas wait in the broker, but nobody waits for this: it takes a third of a second.
+        warm_kernels()
         server.run(should_stop)
         for path in options.save_model:
             save_model(path, Model(options.detector, options.metric, *state.learned()))

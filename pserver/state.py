@@ -14,6 +14,7 @@ import numpy as np
 
 from chimbuko.convergence import HELD_PERIODS
 from chimbuko.messages import (
+    ALL_EPOCHS,
     NO_EPOCH,
     Acknowledgement,
     Delta,
@@ -119,6 +120,8 @@ class ServerState:
         self._closed: dict[str, int] = {}
         self._version = 0
         self._published_epoch = NO_EPOCH
+        self._published: dict[int, PackedTable] = {}
+        """In lockstep: rows of the model as they were told last. Those of now may contain more already."""
         self._named = 0
         """How many functions were named in updates."""
         self._epoch_at_s = 0.0
@@ -159,13 +162,16 @@ class ServerState:
         agent = self._agents.setdefault(delta.agent, _Agent())
         if delta.incarnation < agent.incarnation:
             return False
-        if delta.incarnation > agent.incarnation:
-            agent = self._agents[delta.agent] = _Agent(delta.incarnation)
         self._merged_now.add(delta.agent)
+        is_successor = delta.incarnation > agent.incarnation
         missing = delta.sequence - agent.sequence - 1
-        if missing < 0 or (missing > 0 and delta.sequence != delta.since):
+        # A successor counts on, unless it knows nothing of its predecessor.
+        is_first = delta.sequence == delta.since and (missing > 0 or is_successor)
+        if (missing != 0 and not is_first) or self._is_early(delta):
             return False
-        self.lost_deltas += missing
+        if is_successor:
+            agent = self._agents[delta.agent] = _Agent(delta.incarnation)
+        self.lost_deltas += max(missing, 0)
         agent.sequence = delta.sequence
         self._name_functions(agent, delta.names)
         self._merge(agent, delta)
@@ -209,15 +215,22 @@ class ServerState:
         self._version += 1
         names = self._functions.names[self._named :]
         self._named = len(self._functions.names)
-        return Published(self._update(numbers), self._packed(numbers), names)
+        rows = self._packed(numbers)
+        if self._lockstep_streams:
+            self._published.update(rows)
+        return Published(self._update(numbers), rows, names)
 
     def whole(self) -> Published:
-        """The whole model as it is now, for a broker that knows nothing of it, and all acknowledgements."""
+        """The whole model for a broker that knows nothing of it, and all acknowledgements.
+
+        In lockstep it is that of the last closed epoch, else as it is now.
+        """
         self._version += 1
         self._named = len(self._functions.names)
         numbers = np.arange(self._named)
         self._merged_now.update(self._agents)
-        return Published(self._update(numbers), self._packed(numbers), list(self._functions.names))
+        rows = list(self._published.items()) if self._lockstep_streams else self._packed(numbers)
+        return Published(self._update(numbers), rows, list(self._functions.names))
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
         """Names of program and function of which calls are known, and the rows of the model; with what only
@@ -284,6 +297,8 @@ class ServerState:
             },
             functions=self._functions.save(),
             closed=self._closed,
+            published_epoch=self._published_epoch,
+            published=self._published,
             version=self._version,
             ranks=self._ranks.save(),
             health=list(self._health.values()),
@@ -306,6 +321,8 @@ class ServerState:
             self._agents[name] = _Agent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
         self._functions = Functions.restored(self._schema, saved.functions)
         self._closed = dict(saved.closed)
+        self._published_epoch = saved.published_epoch
+        self._published = dict(saved.published)
         # Versions that were published after it was saved are not used again for others.
         self._version = saved.version + VERSIONS_PER_SAVE
         self._ranks = Ranks.restored(saved.ranks)
@@ -331,8 +348,8 @@ class ServerState:
         )
 
     def _packed(self, numbers: Int64Array) -> list[tuple[int, PackedTable]]:
-        rows = self._judged_by(numbers)
-        return [(number, self._schema.pack(rows[at : at + 1])) for at, number in enumerate(numbers.tolist())]
+        rows = self._schema.pack_each(self._judged_by(numbers))
+        return list(zip(numbers.tolist(), rows, strict=True))
 
     def _judged_by(self, numbers: Int64Array) -> Float64Array:
         """The rows by which agents judge: without what is forgotten."""
@@ -356,6 +373,12 @@ class ServerState:
         if len(self._closed) < self._lockstep_streams:
             return NO_EPOCH
         return min(self._closed.values(), default=NO_EPOCH)
+
+    def _is_early(self, delta: Delta) -> bool:
+        """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
+        not tell of that epoch to agents that are not there yet. It is sent again."""
+        before = min((self._closed.get(stream, NO_EPOCH) for stream in delta.closed_epochs), default=NO_EPOCH)
+        return self._published_epoch < before < ALL_EPOCHS
 
     def _name_functions(self, agent: _Agent, names: list[FunctionName]) -> None:
         if names:

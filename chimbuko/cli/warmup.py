@@ -9,6 +9,7 @@ import click
 
 from chimbuko.ad.warmup import warm_kernels
 from chimbuko.provenance.packing import warm_kernels as warm_store_kernels
+from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
 
 
 @click.command()
@@ -24,4 +25,5 @@ def command() -> None:
     started = time.monotonic()
     warm_kernels()
     warm_store_kernels()
+    warm_server_kernels()
     print(f"kernels are ready ({time.monotonic() - started:.1f} s)", file=sys.stderr)

@@ -97,6 +97,8 @@ def test_what_is_packed_is_unpacked(rows: int, some: list[tuple[int, int, float]
             if row < rows and column < schema.width:
                 table[row, column] = value
         np.testing.assert_array_equal(schema.unpack(schema.pack(table)), table)
+        each = [schema.unpack(row) for row in schema.pack_each(table)]
+        np.testing.assert_array_equal(np.concatenate([schema.empty(0), *each]), table)
 
 
 def test_what_is_0_in_wide_columns_is_not_sent() -> None:

@@ -1,0 +1,35 @@
+"""Compiles and loads the server's kernels, before anybody waits for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.messages import Delta, FunctionName
+from chimbuko.pserver.state import ServerState
+from chimbuko.records import StepCount
+from chimbuko.tables import BUCKETED_PROFILE, PROFILE
+
+
+def warm_kernels() -> None:
+    """Run all kernels once."""
+    for schema in (PROFILE, BUCKETED_PROFILE):
+        state = ServerState(schema=schema)
+        table = schema.empty(1)
+        table[0, 0] = 2000.0
+        table[0, schema.narrow :] = 10.0
+        state.apply(
+            Delta(
+                agent="",
+                incarnation=0,
+                sequence=1,
+                since=1,
+                closed_epochs={},
+                names=[FunctionName(0, 0, "main")],
+                rows=np.zeros(1, np.int32).tobytes(),
+                table=schema.pack(table),
+                steps=[StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)],
+                health=[],
+            )
+        )
+        state.publish(0.0)
+        state.frame()
