@@ -70,6 +70,11 @@ class AgentStatistics:
         self.version = 0
         self.closed_epoch = NO_EPOCH
 
+    def follow(self, last: Delta) -> None:
+        """Count on from the last delta of a predecessor."""
+        self.incarnation = max(self.incarnation, last.incarnation + 1)
+        self._sequence = last.sequence
+
     @property
     def next_sequence(self) -> int:
         """Sequence number of the next delta."""
@@ -164,7 +169,8 @@ class AgentStatistics:
                 self._model[own] = self.schema.unpack(row)[0]
         if updates:
             self.version = updates[-1].version
-            self.closed_epoch = updates[-1].closed_epoch
+            # A server that took over may be behind what was told before.
+            self.closed_epoch = max(self.closed_epoch, updates[-1].closed_epoch)
 
     def model_for(self, program: int, timers: Mapping[int, str]) -> Float64Array:
         """The model as one stream needs it, f8[timers, width], rows by the stream's timer ids."""

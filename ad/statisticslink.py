@@ -77,6 +77,8 @@ class StatisticsLink:
         inherited = journal.read()
         self._inherited = {} if inherited is None else inherited.taken
         self._unsaved = UnsavedDeltas(inherited.delta if inherited else None)
+        if inherited is not None:
+            statistics.follow(inherited.delta)
         self._must_send_all = inherited is not None
         self._sent_at = 0.0
         self._received_at = 0.0

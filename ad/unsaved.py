@@ -43,8 +43,7 @@ class UnsavedDeltas:
         """Take in how far the server is; False where it is not as far as it was: it lost its memory, or
         part of it."""
         merged = acknowledged.incarnation, acknowledged.merged
-        saved = acknowledged.incarnation, acknowledged.saved
-        while self._deltas and _place(self._deltas[0]) <= saved:
+        while self._deltas and _is_saved(self._deltas[0], acknowledged):
             self._deltas.popleft()
         has_kept = merged >= self.merged
         self.merged = merged
@@ -52,10 +51,11 @@ class UnsavedDeltas:
 
     def all(self) -> list[Delta]:
         """All of them, to be sent again; each says which is the first."""
-        since: dict[int, int] = {}
-        for delta in self._deltas:
-            since.setdefault(delta.incarnation, delta.sequence)
-        return [msgspec.structs.replace(delta, since=since[delta.incarnation]) for delta in self._deltas]
+        return [msgspec.structs.replace(delta, since=self._deltas[0].sequence) for delta in self._deltas]
+
+
+def _is_saved(delta: Delta, acknowledged: Acknowledgement) -> bool:
+    return delta.incarnation <= acknowledged.incarnation and delta.sequence <= acknowledged.saved
 
 
 def _place(delta: Delta) -> Place:

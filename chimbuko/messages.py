@@ -95,7 +95,8 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     agent: str
     incarnation: int
     sequence: int
-    """Counts the agent's deltas from 1; the server takes each of them once, and in order."""
+    """Counts the agent's deltas from 1, and on through later incarnations; the server takes each of them
+    once, and in order."""
     since: int
     """The first delta that the agent can still send again."""
     closed_epochs: dict[str, int]

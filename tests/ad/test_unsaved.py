@@ -49,8 +49,10 @@ def test_what_a_predecessor_left_comes_first() -> None:
     assert [(one.incarnation, one.since) for one in unsaved.all()] == [(1, 7)]
     assert unsaved.acknowledge(Acknowledgement(1, 7, 5))
     assert not unsaved.is_waiting
-    unsaved.add(delta(1, incarnation=2))
+    unsaved.add(delta(8, incarnation=2))
     assert unsaved.is_waiting
-    assert [(one.incarnation, one.sequence, one.since) for one in unsaved.all()] == [(1, 7, 7), (2, 1, 1)]
-    assert unsaved.acknowledge(Acknowledgement(2, 1, 1))
+    assert [(one.incarnation, one.sequence, one.since) for one in unsaved.all()] == [(1, 7, 7), (2, 8, 7)]
+    assert unsaved.acknowledge(Acknowledgement(2, 8, 0))
+    assert len(unsaved) == 2 and not unsaved.is_waiting
+    assert unsaved.acknowledge(Acknowledgement(2, 8, 8))
     assert len(unsaved) == 0
