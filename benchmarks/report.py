@@ -14,36 +14,45 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "performance.md"
 
 SECTIONS = {
-    "kernel": "kernel.py",
-    "agent": "agent.py --stages",
-    "agent-few-anomalies": "agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
-    "agent-hard": "agent.py --stages --hard --rows 3000000 --rows-per-step 100000",
-    "latency": "latency.py",
-    "memory": "memory.py --ranks 1 8 32 --rows-per-step 20000",
-    "memory-large-steps": "memory.py --ranks 1 8 --rows-per-step 200000",
-    "startup": "startup.py",
+    "kernel": "benchmarks/kernel.py",
+    "agent": "benchmarks/agent.py --stages",
+    "agent-few-anomalies": "benchmarks/agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
+    "agent-hard": "benchmarks/agent.py --stages --hard --rows 3000000 --rows-per-step 100000",
+    "latency": "benchmarks/latency.py",
+    "memory": "benchmarks/memory.py --ranks 1 8 32 --rows-per-step 20000",
+    "memory-large-steps": "benchmarks/memory.py --ranks 1 8 --rows-per-step 200000",
+    "startup": "benchmarks/startup.py",
+    "server": "-m benchmarks.server",
+    "server-memory": "-m benchmarks.server.memory",
 }
 """Where in the document, and the benchmark with its arguments."""
 
 QUICKLY = {
-    "kernel.py": "--quick --rounds 3",
-    "agent.py": "--rounds 1 --rows 1000000",
-    "latency.py": "--steps 20",
-    "memory.py": "--steps 5",
-    "startup.py": "--rounds 2",
+    "benchmarks/kernel.py": "--quick --rounds 3",
+    "benchmarks/agent.py": "--rounds 1 --rows 1000000",
+    "benchmarks/latency.py": "--steps 20",
+    "benchmarks/memory.py": "--steps 5",
+    "benchmarks/startup.py": "--rounds 2",
+    "benchmarks.server": "--seconds 5",
+    "benchmarks.server.memory": "--minutes 5",
 }
+
+
+def program_of(command: str) -> str:
+    """The script or the module that a command runs."""
+    return command.removeprefix("-m ").split()[0]
 
 
 def measured(command: str, quickly: bool) -> str:
     """What a benchmark prints."""
-    script, *arguments = command.split()
+    arguments = command.split()
     if quickly:
-        arguments += QUICKLY[script].split()
-    path = Path(__file__).with_name(script)
-    done = subprocess.run([sys.executable, str(path), *arguments], stdout=subprocess.PIPE, text=True)
+        arguments += QUICKLY[program_of(command)].split()
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"{command} ended with code {done.returncode}")
     # In Markdown a table needs an empty line before it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -266,3 +266,7 @@ class Cluster:
                 due = clock + int(random.integers(0, LATEST_EPOCHS + 1))
                 queue.append(LateModel(due, published, dict(self._rows), list(contained)))
             clock += 1
+
+
+MakeCluster = Callable[[list[Source], int, AnalysisConfig], Cluster]
+"""From streams, the number of agents and a configuration."""

@@ -1,15 +1,18 @@
-"""Labelled runs, measured: with 1, 2 and 4 agents in lockstep, and as if live."""
+"""Labelled runs, measured: with 1, 2 and 4 agents in lockstep, whatever happens to them, and as if live."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from benchmarks.detection.cluster import Cluster
+from benchmarks.detection.interleaving import TroubledCluster
 from benchmarks.detection.labelled import LabelledRun
 from benchmarks.detection.scenarios import CLEAN
 from benchmarks.detection.score import Score, f1_of_sets, flags_of, pooled, score
@@ -19,6 +22,7 @@ from chimbuko.config import AnalysisConfig
 AGENTS = (1, 2, 4)
 SHOWN_AGENTS = (1, 4)
 LIVE_SEED = 1
+TROUBLE_SEED = 1
 IDEAL = "1e-5 quantile"
 """Stands in the place of a detector's name: a limit for which the function's law has to be known."""
 
@@ -41,9 +45,9 @@ class Measured:
     variant: str
     detector: str
     by_agents: dict[int, Score]
-    """In lockstep."""
+    """In lockstep, over a troubled broker."""
     is_same_for_all: bool
-    """The same calls are flagged whatever the number of agents, in every run."""
+    """The same calls are flagged as by one agent undisturbed, in every run."""
     live: Score
     """With 4 agents, nobody waiting."""
     live_flags_in_common: int
@@ -103,17 +107,18 @@ def measure(cases: Iterable[Case], pool: Executor) -> Iterator[Measured]:
 def _measure_case(case: Case) -> Measured:
     run = case.make()
     config = msgspec.structs.replace(case.config, period_us=run.period_us, window_calls=0)
-    flags = {agents: flags_of(run, config, agents) for agents in AGENTS}
-    live = flags_of(run, config, AGENTS[-1], live_seed=LIVE_SEED)
-    first = flags[AGENTS[0]]
+    undisturbed = flags_of(run, config, 1)
+    troubled = partial(TroubledCluster, seed=TROUBLE_SEED)
+    flags = {agents: flags_of(run, config, agents, troubled) for agents in AGENTS}
+    live = flags_of(run, config, AGENTS[-1], partial(Cluster, live_seed=LIVE_SEED))
     return Measured(
         case.scenario,
         case.variant,
         config.detector,
         {agents: score(run, marks) for agents, marks in flags.items()},
-        all(np.array_equal(first, marks) for marks in flags.values()),
+        all(np.array_equal(undisturbed, marks) for marks in flags.values()),
         score(run, live),
-        int(np.count_nonzero(first & live)),
+        int(np.count_nonzero(undisturbed & live)),
         score(run, run.truth.runtime_us > run.truth.quantile_us),
     )
 

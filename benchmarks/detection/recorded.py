@@ -7,12 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.detection.cluster import Cluster, Source
+from benchmarks.detection.cluster import Cluster, MakeCluster, Source
+from benchmarks.detection.interleaving import TroubledCluster
 from benchmarks.detection.score import f1_of_sets
 from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.stacks import CallStacks
@@ -28,6 +30,7 @@ TRACES = Path(__file__).parent.parent.parent / "tests" / "data"
 """Archives that are always there."""
 AGENTS = (1, 2, 4)
 LIVE_SEED = 1
+TROUBLE_SEED = 1
 SLOW_SHARE = 0.98
 SLOW_FACTOR = 4.0
 """A call is called slow here when it is longer than this share of its function's calls in the whole run,
@@ -117,7 +120,7 @@ def unpack_traces(archives: Path, folder: Path) -> Iterator[Path]:
 
 
 def analyse(
-    found: list[StreamName], config: AnalysisConfig, agents: int, live_seed: int | None = None
+    found: list[StreamName], config: AnalysisConfig, agents: int, make_cluster: MakeCluster = Cluster
 ) -> Cluster:
     """Recorded streams of one program through agents and server."""
     with ExitStack() as stack:
@@ -126,14 +129,16 @@ def analyse(
             Source(0, stream.rank, reader.names, _steps(reader))
             for stream, reader in zip(found, readers, strict=True)
         ]
-        return Cluster(sources, agents, config, live_seed)
+        return make_cluster(sources, agents, config)
 
 
 def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
-    """Analyse one trace with 1, 2 and 4 agents, and as if live."""
+    """Analyse one trace with one agent; with 1, 2 and 4 agents over a troubled broker; and as if live."""
     found = find_recorded([str(trace / "*.bp")])
-    first, *others = (_flagged(analyse(found, config, agents)) for agents in AGENTS)
-    live = _flagged(analyse(found, config, AGENTS[-1], LIVE_SEED))
+    first = _flagged(analyse(found, config, 1))
+    troubled = partial(TroubledCluster, seed=TROUBLE_SEED)
+    others = [_flagged(analyse(found, config, agents, troubled)) for agents in AGENTS]
+    live = _flagged(analyse(found, config, AGENTS[-1], partial(Cluster, live_seed=LIVE_SEED)))
     delays = read_truth(sorted(trace.glob("truth*.txt")))
     matched = match(delays, list(first.values()))
     runtimes = _runtimes(found)

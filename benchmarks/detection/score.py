@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.detection.cluster import Cluster, Source
+from benchmarks.detection.cluster import Cluster, MakeCluster, Source
 from benchmarks.detection.labelled import LabelledRun
 from chimbuko.config import AnalysisConfig
 
@@ -108,11 +108,11 @@ def score(run: LabelledRun, is_flagged: npt.NDArray[np.bool_]) -> Score:
 
 
 def flags_of(
-    run: LabelledRun, config: AnalysisConfig, agents: int, live_seed: int | None = None
+    run: LabelledRun, config: AnalysisConfig, agents: int, make_cluster: MakeCluster = Cluster
 ) -> npt.NDArray[np.bool_]:
     """Which calls of the truth a detector flags."""
     sources = [Source(s.program, s.rank, s.names, iter(s.steps)) for s in run.streams]
-    cluster = Cluster(sources, agents, config, live_seed)
+    cluster = make_cluster(sources, agents, config)
     is_flagged = np.zeros(len(run.truth.entry), np.bool_)
     for number, (labelled, stream) in enumerate(zip(run.streams, cluster.streams, strict=True)):
         places = stream.flagged_places()
