@@ -377,6 +377,8 @@ class ServerState:
     def _is_early(self, delta: Delta) -> bool:
         """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
         not tell of that epoch to agents that are not there yet. It is sent again."""
+        if not self._lockstep_streams:
+            return False
         before = min((self._closed.get(stream, NO_EPOCH) for stream in delta.closed_epochs), default=NO_EPOCH)
         return self._published_epoch < before < ALL_EPOCHS
 
