@@ -21,6 +21,7 @@ from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
 from chimbuko.broker import program_number
 from chimbuko.errors import ServiceError
+from chimbuko.ownership import claim_rank
 from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, find_live
 
@@ -107,10 +108,12 @@ class Agent:
         for name in mine:
             try:
                 program = program_number(self._broker, name.program)
+                is_ours = claim_rank(self._broker, name.program, name.rank, spec.agent)
             except redis.RedisError:
                 break  # Without the broker a program has no number; the next tick tries again.
             self._found.add(name.path)
-            if any((s.program, s.name.rank) == (program, name.rank) for s in (*self._streams, *found)):
+            known = ((stream.program, stream.name.rank) for stream in (*self._streams, *found))
+            if not is_ours or (program, name.rank) in known:
                 log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
                 continue
             folder = Path(spec.scratch) / f"{program}-{name.rank}"

@@ -24,6 +24,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
 from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN
+from chimbuko.ownership import OWNERSHIP_KEYS, rivalries
 from chimbuko.processes import Service
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
@@ -35,7 +36,7 @@ SERVICE_STOP_S = 30.0
 FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
-KEYS = (*ALL_KEYS, *ROLL_CALL_KEYS)
+KEYS = (*ALL_KEYS, *OWNERSHIP_KEYS, *ROLL_CALL_KEYS)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,15 @@ class Services:
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
-        return [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
+        lines = [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
+        return [*lines, *self._new_rivalries()]
+
+    def _new_rivalries(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = [line for line in rivalries(self.client) if line not in self._problems]
+            self._problems += lines
+            return lines
+        return []
 
     def _revive_broker(self) -> list[str]:
         """Agents send again what was not acknowledged; only the numbers of programs would be lost."""

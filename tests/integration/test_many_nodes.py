@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chimbuko.broker import connect
 from chimbuko.errors import ChimbukoError
+from chimbuko.ownership import rivalries
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
@@ -202,6 +204,31 @@ def test_an_agent_joins_a_job_that_runs_already(tmp_path: Path) -> None:
     with open_run(run) as provenance:
         assert "step [{app.c} {20,0}]" in {function.name for function in provenance.function_statistics()}
     assert not run.broker_path.exists()
+
+
+def test_a_rank_that_two_nodes_have_is_analysed_once_and_told(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    (tmp_path / "first").mkdir()
+    job, streams, _ = begin_by_hand(tmp_path / "first")
+    with ended(job):
+        services = begin_services(run, job)
+        agents = [
+            subprocess.Popen([*CHIMBUKO, "agent", str(run.path), "--streams", str(streams), "--node", node])
+            for node in ("node0", "node1")
+        ]
+        with ended(services, *agents):
+            wait_until(lambda: bool(health_of(run)), job)
+            client = connect(run.read_broker_url())
+            wait_until(lambda: bool(rivalries(client)), job)
+            (line,) = rivalries(client)
+            client.close()
+            job.communicate()
+            subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+            assert [agent.wait(60) for agent in agents] == [0, 0]
+            assert services.wait(60) == 0
+    assert line.startswith("cat, rank 0, is on several nodes")
+    (stream,) = health_of(run)
+    assert stream.state == "ended"
 
 
 def test_a_run_that_is_stopped_leaves_its_job_alone(tmp_path: Path) -> None:
