@@ -21,6 +21,8 @@ from chimbuko.messages import PAYLOAD, PROGRAMS
 from chimbuko.processes import die_with_parent
 
 START_TIMEOUT_S = 10.0
+MOST_CLIENTS = 20_000
+"""Of a private broker, if the system lets it open so many files; by default 10,000 agents are too many."""
 _SIOCGIFADDR = 0x8915
 """Linux's request for the address of a network interface."""
 LOOPBACK = "127.0.0.1"
@@ -167,6 +169,7 @@ class PrivateBroker:
 
         settings = (
             f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
+            f"maxclients {MOST_CLIENTS}\n"
             f'save ""\nappendonly no\ndaemonize no\ndir {_quoted(self._log.parent)}\n'
             f"logfile {_quoted(self._log)}\n"
         )
