@@ -7,7 +7,8 @@ import resource
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -152,9 +153,9 @@ def measure(
                 Sample(time.monotonic(), *services.cpu_s(), time.process_time(), *services.memory_mb())
             )
 
-        os.sched_setaffinity(0, for_agents)
         driver = Driver(services.broker.url, agents, periods, period_s, JOIN_PERIODS, sample, sample_periods)
-        driver.run()
+        with on_cores(for_agents):
+            driver.run()
         with connect(services.broker.url) as broker:
             snapshot = everything_at(broker)
             rows = cast(dict[bytes, bytes], broker.hgetall(MODEL))
@@ -264,6 +265,17 @@ def cores_apart() -> tuple[set[int], set[int]]:
     """For the agents, and for server and broker; the same one where there is only one."""
     cores = sorted(os.sched_getaffinity(0))
     return {cores[0]}, {cores[-1]}
+
+
+@contextmanager
+def on_cores(cores: set[int]) -> Iterator[None]:
+    """This process has these cores only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -19,12 +19,11 @@ class Services:
     def __init__(self, folder: Path, cores: Iterable[int]) -> None:
         self._folder = folder
         self._cores = set(cores)
-        self.report = folder / "report.json"
         self.broker = PrivateBroker(folder / "broker.log")
 
     def __enter__(self) -> Self:
         self.broker.start()
-        words = ["--state", str(self._folder / "server.state"), "--report", str(self.report)]
+        words = ["--state", str(self._folder / "server.state")]
         secret = {BROKER_VARIABLE: self.broker.url}
         self.server = Service("pserver", "chimbuko.pserver.service", words, secret, self._folder)
         self.server.wait_ready()

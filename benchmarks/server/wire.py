@@ -173,13 +173,14 @@ class Wire:
                 now = time.monotonic()
             patience_s = max(self._waiting[0][0] - now, 0.0) if self._waiting else None
             if not self._connections:
-                return
+                break
             for descriptor, event in self._epoll.poll(patience_s):
                 connection = self._connections[descriptor]
                 if event & select.EPOLLOUT:
                     self._send(connection)
                 if event & ~select.EPOLLOUT:
                     self._receive(connection)
+        self._epoll.close()
 
     def _advance(self, connection: _Connection, replies: list[Reply]) -> None:
         try:
