@@ -99,13 +99,14 @@ def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path
 
 
 FAULTS = {
-    "broker killed": [kill(BROKER)],
+    "server killed, broker killed": [kill(SERVER), kill(BROKER)],
     "server stopped, broker full": [stop(SERVER), take_memory],
     "server stopped, broker killed": [stop(SERVER), kill(BROKER)],
     "broker filled": [fill_memory],
+    "server killed at the end": [kill_at_end(SERVER)],
     "broker killed at the end": [kill_at_end(BROKER)],
 }
-IN_SHORT = "broker killed", "server stopped, broker full"
+IN_SHORT = "server killed, broker killed", "server stopped, broker full"
 """The others take part in ``make faults``."""
 
 

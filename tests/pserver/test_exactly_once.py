@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 import pytest
-from chimbuko.ad.unsaved import UnsavedDeltas
-from chimbuko.pserver.saved import SavedState
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
 from chimbuko.ad.statistics import Learned
+from chimbuko.ad.unsaved import UnsavedDeltas
 from chimbuko.messages import Acknowledgement, Delta
 from chimbuko.moments import Moments
+from chimbuko.pserver.saved import SavedState
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import StepCount
 from chimbuko.tables import PROFILE
