@@ -8,6 +8,7 @@ from pathlib import Path
 
 import redis
 
+from chimbuko.ad.agentview import AgentView
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.journal import Journal
@@ -48,7 +49,8 @@ class Agent:
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         journal = Journal(Path(spec.scratch) / "last-delta")
         self._statistics = StatisticsLink(broker, statistics, self._streams, journal, period_s, lockstep)
-        self._link = BrokerLink(broker, self._statistics, self._streams, self._watch.delivery, lockstep)
+        view = AgentView(spec.node, forks.pid, statistics, self._streams)
+        self._link = BrokerLink(broker, self._statistics, self._streams, self._watch.delivery, view, lockstep)
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
         self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)

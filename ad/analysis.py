@@ -10,12 +10,15 @@ from chimbuko.ad.detection import Detection
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.launches import Launches
 from chimbuko.ad.opencalls import Reports
+from chimbuko.ad.paces import Paces
 from chimbuko.ad.report import ReportedCalls
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.statistics import Learned
+from chimbuko.ad.traffic import Traffic
+from chimbuko.ad.views import StreamViews
 from chimbuko.ad.windows import StepFacts, Windows
-from chimbuko.config import AnalysisConfig
+from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.moments import Float64Array
 from chimbuko.packed import PackedRecords
 from chimbuko.records import CounterStatistics, StepCount, StreamHealth
@@ -56,6 +59,11 @@ class StreamAnalysis:
         self._counters = Counters(identity.rank, config.watched_counters, counters_before)
         self._launches = Launches()
         self._windows = Windows(config)
+        self._traffic = Traffic(identity.program, identity.rank)
+        is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
+        self._paces = Paces(identity.program, identity.rank, schema, is_exclusive, config.period_us)
+        self._names = StreamNames()
+        self._has_ended = False
         self._model_version = 0
         self._interval_us = 0, 0
         self._steps = 0
@@ -68,7 +76,9 @@ class StreamAnalysis:
     def analyse(self, step: TraceStep, names: StreamNames) -> StepResult:
         """Analyse the next step of the stream."""
         stacks = self._stacks
+        self._names = names
         stacks.build(step, names)
+        self._traffic.read(step, names)
         self._counters.read(step, names, stacks)
         completed, judged = self._detection.step(stacks, names)
         is_recorded = self._config.records_step(step.step)
@@ -120,11 +130,20 @@ class StreamAnalysis:
 
     def finish(self) -> PackedRecords:
         """Final revisions of records whose window did not fill; for the end of the stream."""
+        self._has_ended = True
         return self._launches.complete(self._windows.finish())
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time; see ``StreamStatistics``."""
-        return self._detection.statistics.hand_out(generation)
+        learned = self._detection.statistics.hand_out(generation)
+        self._paces.add(learned, self._interval_us[1], self._names)
+        if self._has_ended:
+            self._paces.end_window(self._names)
+        return learned
+
+    def hand_out_views(self, generation: int) -> StreamViews:
+        """What there is for the views; after ``hand_out``, and with the same generation."""
+        return StreamViews(self._traffic.not_taken(generation), self._paces.hand_out())
 
     def take_model(self, model: Float64Array, generation: int, version: int) -> None:
         """Judge by a newer global model from now on; see ``StreamStatistics``."""

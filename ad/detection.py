@@ -27,8 +27,9 @@ class Detection:
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._detector = make_detector(config)
+        self.schema = self._detector.schema
         self._use_inclusive = config.metric == "inclusive"
-        self.statistics = StreamStatistics(self._detector.schema, self._use_inclusive, config.is_frozen)
+        self.statistics = StreamStatistics(self.schema, self._use_inclusive, config.is_frozen)
         self.limits = FunctionLimits(self._detector, config)
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.statistics import Learned
+from chimbuko.ad.views import StreamViews, ViewOutbox
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
 from chimbuko.records import StepCount
@@ -72,6 +73,7 @@ class Outbox:
     learned: Learned
     steps: list[StepCount]
     """In which it was learned."""
+    views: StreamViews
 
 
 class Phase(IntEnum):
@@ -106,6 +108,7 @@ class ExchangeBox:
         self._flags_at = [schema.slices[name].start for name in FLAGS]
         rows, width = MAX_TIMERS, schema.width
         size = 8 * _HEADER_CELLS + MOST_STEPS * _STEP.itemsize + rows + 2 * 8 * rows * width
+        size += ViewOutbox.SIZE_BYTES
         is_new = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.ftruncate(self._file, size)
@@ -119,6 +122,8 @@ class ExchangeBox:
         self._outbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
         at += 8 * rows * width
         self._inbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
+        at += 8 * rows * width
+        self._views = ViewOutbox(self._memory, at)
         self._seen_version = 0
         if is_new:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
@@ -151,6 +156,7 @@ class ExchangeBox:
         for number, step in enumerate(steps, self[Cell.STEPS]):
             self._steps[number] = msgspec.structs.astuple(step)[2:]
         self[Cell.STEPS] += len(steps)
+        self._views.put(analysis.hand_out_views(self[Cell.GENERATION]))
         self[Cell.IS_WRITING] = 0
         if self[Cell.MODEL_VERSION] != self._seen_version:
             self._seen_version = self[Cell.MODEL_VERSION]
@@ -167,12 +173,14 @@ class ExchangeBox:
         steps = [StepCount(*self._stream, *step) for step in self._steps[: self[Cell.STEPS]].tolist()]
         if self[Cell.IS_WRITING]:
             self._touched[timers] = 0
+            self._views.clear()
             self[Cell.STEPS] = self[Cell.IS_WRITING] = 0
             timers, steps = timers[:0], []
-        return Outbox(self[Cell.GENERATION], Learned(timers, self._outbox[timers]), steps)
+        learned = Learned(timers, self._outbox[timers])
+        return Outbox(self[Cell.GENERATION], learned, steps, self._views.look())
 
     def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_]) -> None:
-        """For the agent, after ``look``: these timers' rows are taken, and all steps and flagged calls.
+        """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views.
 
         Doing it again, after a death in its middle, does no harm: the generation ends last.
         """
@@ -180,6 +188,7 @@ class ExchangeBox:
         self._touched[timers[is_taken]] = 0
         self._outbox[np.ix_(timers[~is_taken], self._flags_at)] = self._schema.empty(1)[:, self._flags_at]
         self[Cell.STEPS] = 0
+        self._views.clear()
         self[Cell.GENERATION] = outbox.generation + 1
 
     def release(self) -> None:

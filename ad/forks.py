@@ -64,6 +64,11 @@ class ForkServer:
         _, _, self._pending = self._pending.partition(b"\n")
         os.set_blocking(self._output, False)
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def ask(self, request: Request) -> None:
         """Send one request.
 

@@ -11,11 +11,12 @@ import time
 import msgspec
 import redis
 
+from chimbuko.ad.agentview import AgentView
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
-from chimbuko.records import SILENT, StreamHealth
+from chimbuko.records import SILENT, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
@@ -27,14 +28,16 @@ LOCKSTEP_ROUND_S = 0.002
 
 
 class _FrameHead(msgspec.Struct, array_like=True):
-    """The part of a ``RecordBatch`` that the server needs; the records are not decoded."""
+    """A ``RecordBatch`` without the parts that only the store needs."""
 
     stream: str
     sequence: int
     records: msgspec.Raw
-    steps: msgspec.Raw
+    steps: list[StepCount]
     metadata: msgspec.Raw
     health: StreamHealth
+    dropped: msgspec.Raw
+    counter_statistics: list[CounterStatistics] = []
 
 
 _heads = msgspec.msgpack.Decoder(_FrameHead)
@@ -57,12 +60,14 @@ class BrokerLink:
         statistics: StatisticsLink,
         streams: list[AgentStream],
         reports: SpoolDelivery,
+        view: AgentView,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
         self._streams = streams
         self._reports = reports
+        self._view = view
         self._round_s = LOCKSTEP_ROUND_S if is_lockstep else ROUND_S
         self._is_flushing = False
         self._counted: dict[str, int] = {}
@@ -72,6 +77,7 @@ class BrokerLink:
         self._receive_acknowledgements()
         self._ship()
         self._tell_silence()
+        self._view.tell(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
         time.sleep(self._round_s)
 
@@ -137,8 +143,10 @@ class BrokerLink:
         for sequence, frame in frames:
             if sequence > self._counted.get(stream.key, 0):
                 self._counted[stream.key] = sequence
-                stream.health = _heads.decode(frame).health
+                head = _heads.decode(frame)
+                stream.health = head.health
                 self._statistics.note_health(stream.health)
+                self._view.note(stream, head.steps, head.counter_statistics)
 
     def _tell_silence(self) -> None:
         """Health of streams that fell silent, or no longer are: their processes cannot tell."""

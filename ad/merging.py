@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.statistics import Learned
+from chimbuko.ad.views import StreamViews
 from chimbuko.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import FLAGS, Int64Array, TableSchema
-from chimbuko.views import FLAGGED, ViewDelta
+from chimbuko.views import FLAGGED, AgentFigures, Rows, StreamCounters, ViewDelta
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -29,6 +30,7 @@ class Part:
     learned: Learned
     steps: Sequence[StepCount] = ()
     """The steps it was learned in, since the last delta."""
+    views: StreamViews = field(default_factory=StreamViews.none)
     is_last: bool = False
     """Its process has ended: it cannot keep anything."""
 
@@ -59,6 +61,8 @@ class AgentStatistics:
         self._ages = np.zeros(64, np.int64)
         """How many deltas have left each function out since it was last in one."""
         self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._counters: list[StreamCounters] = []
+        self._figures: AgentFigures | None = None
         self._sequence = 0
         self._server = 0
         self._functions: list[tuple[int, str]] = []
@@ -94,6 +98,14 @@ class AgentStatistics:
         """Running totals of one stream, for the next delta."""
         self._health[health.program, health.rank] = health
 
+    def note_counters(self, counters: StreamCounters) -> None:
+        """Totals of counters of one stream, for the next delta."""
+        self._counters.append(counters)
+
+    def note_figures(self, figures: AgentFigures) -> None:
+        """What the agent takes, for the next delta."""
+        self._figures = figures
+
     def next_delta(
         self, parts: Sequence[Part], closed_epochs: dict[str, int], has_all: bool = True
     ) -> Outgoing | None:
@@ -106,7 +118,8 @@ class AgentStatistics:
         due = self._gather(parts, rows, has_all)
         flagged = [self._flagged(part, of) for part, of in zip(parts, rows, strict=True)]
         steps = [step for part in parts for step in part.steps]
-        if not (len(due) or any(map(len, flagged)) or steps or self._health or closed_epochs):
+        views = self._views(parts, flagged)
+        if not (len(due) or views != ViewDelta() or steps or self._health or closed_epochs):
             return None
         self._sequence = self.next_sequence
         table = self._gathered[due]
@@ -122,7 +135,7 @@ class AgentStatistics:
             table=self.schema.pack(table),
             steps=steps,
             health=list(self._health.values()),
-            views=ViewDelta(flagged=b"".join(one.tobytes() for one in flagged)),
+            views=views,
         )
         self._unsent_names = []
         self._health.clear()
@@ -203,7 +216,24 @@ class AgentStatistics:
         self._ages[due] = 0
         return due
 
-    def _flagged(self, part: Part, rows: Int64Array) -> npt.NDArray[np.void]:
+    def _views(self, parts: Sequence[Part], flagged: Sequence[Rows]) -> ViewDelta:
+        counters, self._counters = self._counters, []
+        figures, self._figures = self._figures, None
+        return ViewDelta(
+            flagged=b"".join(rows.tobytes() for rows in flagged),
+            traffic=b"".join(part.views.traffic.tobytes() for part in parts),
+            paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.views.paces)),
+            counters=counters,
+            figures=figures,
+        )
+
+    def _paces(self, part: Part) -> Rows:
+        paces = part.views.paces.copy()
+        timers = paces["function"].tolist()
+        paces["function"] = [self._number(part.program, part.timers[timer]) for timer in timers]
+        return paces
+
+    def _flagged(self, part: Part, rows: Int64Array) -> Rows:
         anomalies, severity_us, highest_score = (part.learned.table[:, at] for at in self._flags_at)
         at = np.flatnonzero(anomalies)
         flagged = np.empty(len(at), FLAGGED)

@@ -14,6 +14,8 @@ LEAST_SHARE = 0.01
 """Of the rank's time: other functions cannot make it slow."""
 MOST_FUNCTIONS = 16
 """Of a window, those that take the most time: 64 B/s for each rank on the way to the server."""
+WAITS = MPI_PREFIX, "MPI Collective Sync"
+"""Beginnings of names of functions in which a rank waits for others: the slow one least of all."""
 MOST_ROWS = 64
 """Windows that nobody takes are forgotten, the oldest first."""
 
@@ -64,8 +66,7 @@ class Paces:
         calls, time_us = self._sums.T
         timers = np.flatnonzero(time_us > LEAST_SHARE * time_us.sum())
         timers = timers[np.argsort(-time_us[timers])]
-        # In MPI a rank waits for others: the slow one least of all.
-        computing = [timer for timer in timers.tolist() if not names.timer_name(timer).startswith(MPI_PREFIX)]
+        computing = [timer for timer in timers.tolist() if not names.timer_name(timer).startswith(WAITS)]
         rows = np.empty(len(computing[:MOST_FUNCTIONS]), PACE)
         rows["program"], rows["rank"] = self._stream
         rows["window"] = self._window

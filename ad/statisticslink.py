@@ -219,7 +219,8 @@ class StatisticsLink:
         found = [*((left, True) for left in stream.leftovers), *([(outbox, False)] if outbox else [])]
         rank, timers = stream.name.rank, stream.names.timers
         parts = [
-            Part(stream.program, rank, timers, one.learned, one.steps, is_last) for one, is_last in found
+            Part(stream.program, rank, timers, one.learned, one.steps, one.views, is_last)
+            for one, is_last in found
         ]
         return parts, outbox
 

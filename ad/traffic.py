@@ -10,11 +10,11 @@ from chimbuko.views import OTHERS, TRAFFIC, Rows
 
 MOST_RANKS = 1 << 20
 MOST_DESTINATIONS = 4096
-"""Between two times that it is handed out; what goes to further ranks, or to those above, is added up."""
+"""Until it is taken; what goes to further ranks, or to those above, is added up."""
 
 
 class Traffic:
-    """Messages and bytes by destination, since they were last handed out."""
+    """Messages and bytes by destination, since they were last taken."""
 
     def __init__(self, program: int, rank: int) -> None:
         self._program = program
@@ -25,6 +25,8 @@ class Traffic:
         self._destinations[OTHERS_ROW] = OTHERS
         self._totals = np.zeros((MOST_DESTINATIONS, 2), np.int64)
         self._count = 1
+        self._told = self._totals[:0].copy()
+        self._generation = 0
 
     def read(self, step: TraceStep, names: StreamNames) -> None:
         """Count what was sent in a step."""
@@ -39,14 +41,30 @@ class Traffic:
                 self._count,
             )
 
-    def hand_out(self) -> Rows:
-        """``TRAFFIC`` rows, one for each destination."""
-        first = 0 if self._totals[OTHERS_ROW, 0] else 1
+    def not_taken(self, generation: int) -> Rows:
+        """``TRAFFIC`` rows of all that was not taken yet, one for each destination.
+
+        ``generation`` tells whether what was told the last time is still there, or was taken.
+        """
+        if generation != self._generation:
+            self._generation = generation
+            self._forget_told()
+        self._told = self._totals[: self._count].copy()
+        first = 0 if self._told[OTHERS_ROW, 0] else 1
         rows = np.empty(self._count - first, TRAFFIC)
         rows["program"], rows["rank"] = self._program, self._rank
         rows["destination"] = self._destinations[first : self._count]
-        rows["messages"], rows["size_bytes"] = self._totals[first : self._count].T
+        rows["messages"], rows["size_bytes"] = self._told[first:].T
+        return rows
+
+    def _forget_told(self) -> None:
+        totals = self._totals[: self._count].copy()
+        totals[: len(self._told)] -= self._told
         self._places[self._destinations[1 : self._count]] = OTHERS_ROW
         self._totals[: self._count] = 0
-        self._count = 1
-        return rows
+        kept = np.flatnonzero(totals[:, 0])
+        kept = np.concatenate([[OTHERS_ROW], kept[kept != OTHERS_ROW]])
+        self._count = len(kept)
+        self._totals[: self._count] = totals[kept]
+        self._destinations[: self._count] = self._destinations[kept]
+        self._places[self._destinations[1 : self._count]] = np.arange(1, self._count)

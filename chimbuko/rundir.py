@@ -67,6 +67,11 @@ class RunDirectory:
         return self.path / "model.msgpack"
 
     @property
+    def report_path(self) -> Path:
+        """All that the parameter server knew at the end, as JSON."""
+        return self.path / "report.json"
+
+    @property
     def logs(self) -> Path:
         """One log per process of ours."""
         return self.path / "logs"

@@ -104,7 +104,7 @@ class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):
     statistics: CounterStatistics
 
 
-class SlowRank(msgspec.Struct, frozen=True, array_like=True):
+class SlowRank(msgspec.Struct, frozen=True):
     """One rank that is slower than the others all the time, in one function or in all together."""
 
     program: int

@@ -134,6 +134,11 @@ class Functions:
         """Functions of which calls were counted in this run."""
         return np.flatnonzero(self._table[: len(self.names), self._calls_at])
 
+    def rows(self, numbers: Int64Array) -> Float64Array:
+        """What was counted in this run, f8[n, width]."""
+        rows: Float64Array = self._table[numbers]
+        return rows
+
     def changed(self) -> Int64Array:
         """Functions that have changed since they were published."""
         return np.flatnonzero(self._is_changed)

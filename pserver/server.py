@@ -22,8 +22,10 @@ from chimbuko.messages import (
     SNAPSHOT,
     SNAPSHOT_WANTED,
     Delta,
+    Frame,
 )
 from chimbuko.processes import StopSignal, log
+from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.saved import write_state
 from chimbuko.pserver.state import Published, ServerState
 
@@ -57,12 +59,18 @@ class Server:
     ----------
     path
         Where the state is saved; without one, what is merged counts as saved.
+    metrics
+        Where Prometheus may ask.
     """
 
-    def __init__(self, broker: redis.Redis, state: ServerState, path: Path | None) -> None:
+    def __init__(
+        self, broker: redis.Redis, state: ServerState, path: Path | None, metrics: MetricsPort | None = None
+    ) -> None:
         self._broker = broker
         self._state = state
         self._path = path
+        self._metrics = metrics
+        self._tell_metrics(state.snapshot())
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
@@ -172,8 +180,13 @@ class Server:
             entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
             self._frames.append((entry, len(payload)))
             self._trim_frames()
+            self._tell_metrics(frame)
         if self._broker.getdel(SNAPSHOT_WANTED) is not None:
             self._broker.set(SNAPSHOT, _encoder.encode(self._state.snapshot()))
+
+    def _tell_metrics(self, frame: Frame) -> None:
+        if self._metrics is not None:
+            self._metrics.tell(frame, self._state.programs, self._state.lost_deltas)
 
     def _trim_frames(self) -> None:
         size = sum(size for _, size in self._frames)

@@ -12,6 +12,8 @@ from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
 from chimbuko.model import Model, load_model, save_model
 from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.pserver.metrics import MetricsPort
+from chimbuko.pserver.report import write_report
 from chimbuko.pserver.saved import read_state
 from chimbuko.pserver.server import Server
 from chimbuko.pserver.state import ServerState
@@ -29,6 +31,8 @@ def main() -> None:
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--save-model", type=Path, action="append", default=[])
     parser.add_argument("--state", type=Path, help="file from which a server that is started again goes on")
+    parser.add_argument("--metrics-port", type=int, help="answer Prometheus on 127.0.0.1; 0 for any port")
+    parser.add_argument("--report", type=Path, help="file for all that is known at the end")
     options = parser.parse_args()
     try:
         config = AnalysisConfig(detector=options.detector, metric=options.metric)
@@ -39,14 +43,18 @@ def main() -> None:
         if saved is not None:
             state.restore(saved)
             log("goes on from what was saved")
-        server = Server(broker_from_environment(), state, options.state)
+        metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
+        server = Server(broker_from_environment(), state, options.state, metrics)
         should_stop = StopSignal()
-        say_ready(service="pserver")
+        say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, but nobody waits for this: it takes a third of a second.
         warm_kernels()
         server.run(should_stop)
         for path in options.save_model:
             save_model(path, Model(options.detector, options.metric, *state.learned()))
+        if options.report:
+            model = next(map(str, options.save_model), "")
+            write_report(options.report, state.report(model))
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

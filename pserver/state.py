@@ -28,6 +28,7 @@ from chimbuko.model import Model
 from chimbuko.moments import Float64Array
 from chimbuko.pserver.functions import Functions
 from chimbuko.pserver.ranks import RankKey, Ranks
+from chimbuko.pserver.report import Report, make_report
 from chimbuko.pserver.saved import VERSIONS_PER_SAVE, SavedAgent, SavedState
 from chimbuko.pserver.views import Views
 from chimbuko.records import StepCount, StreamHealth
@@ -112,7 +113,8 @@ class ServerState:
         self._schema = schema
         self._lockstep_streams = lockstep_streams
         self._is_frozen = is_frozen
-        self._programs: dict[int, str] = {}
+        self.programs: dict[int, str] = {}
+        """Names, by number."""
         self._base = {} if base is None else dict(zip(base.functions, base.table, strict=True))
         self._agents: dict[str, _Agent] = {}
         self._functions = Functions(schema)
@@ -144,9 +146,9 @@ class ServerState:
     def name_programs(self, programs: Mapping[int, str]) -> None:
         """Learn the names of programs by number: functions of the base are known from then on."""
         for program, name in programs.items():
-            if program in self._programs:
+            if program in self.programs:
                 continue
-            self._programs[program] = name
+            self.programs[program] = name
             for (of, function), row in self._base.items():
                 if of == name:
                     self._functions.begin_with(program, function, row)
@@ -235,10 +237,10 @@ class ServerState:
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
         """Names of program and function of which calls are known, and the rows of the model; with what only
         the base knows."""
-        named = [name for name in self._functions.names if name.program in self._programs]
+        named = [name for name in self._functions.names if name.program in self.programs]
         rows = self._judged_by(np.array([name.number for name in named], np.int64))
         known = {
-            (self._programs[name.program], name.name): row
+            (self.programs[name.program], name.name): row
             for name, row in zip(named, rows, strict=True)
             if row[self._calls_at]
         }
@@ -286,11 +288,15 @@ class ServerState:
             views=self._views.everything(),
         )
 
+    def report(self, model: str) -> Report:
+        """All there is, for people; ``model`` is the file with the model."""
+        return make_report(self.snapshot(), self._functions, self.programs, model, self.lost_deltas)
+
     def save(self) -> SavedState:
         """Everything; it is acknowledged as saved by ``is_saved`` only."""
         return SavedState(
             lockstep_streams=self._lockstep_streams,
-            programs=self._programs,
+            programs=self.programs,
             agents={
                 name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
                 for name, agent in self._agents.items()
@@ -315,7 +321,7 @@ class ServerState:
 
     def restore(self, saved: SavedState) -> None:
         """Go on from what was saved; before anything else."""
-        self._programs = dict(saved.programs)
+        self.programs = dict(saved.programs)
         for name, agent in saved.agents.items():
             numbers = np.frombuffer(agent.numbers, np.int64)
             self._agents[name] = _Agent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)

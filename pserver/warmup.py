@@ -6,12 +6,14 @@ import numpy as np
 
 from chimbuko.messages import Delta, FunctionName
 from chimbuko.pserver.state import ServerState
-from chimbuko.records import StepCount
+from chimbuko.records import CounterStatistics, StepCount
 from chimbuko.tables import BUCKETED_PROFILE, PROFILE
+from chimbuko.views import FLAGGED, StreamCounters, ViewDelta
 
 
 def warm_kernels() -> None:
     """Run all kernels once."""
+    counters = StreamCounters(0, 0, [CounterStatistics("TIME", 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0)])
     for schema in (PROFILE, BUCKETED_PROFILE):
         state = ServerState(schema=schema)
         table = schema.empty(1)
@@ -29,6 +31,7 @@ def warm_kernels() -> None:
                 table=schema.pack(table),
                 steps=[StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)],
                 health=[],
+                views=ViewDelta(flagged=np.zeros(1, FLAGGED).tobytes(), counters=[counters]),
             )
         )
         state.publish(0.0)

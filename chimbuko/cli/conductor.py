@@ -59,6 +59,8 @@ class Conductor:
                 agents.wait_ready()
                 if services.dashboard_url:
                     say(f"dashboard: {services.dashboard_url}")
+                if services.metrics_url:
+                    say(f"metrics: {services.metrics_url}")
                 code = self._start_application()
                 if code == 0:
                     code = self._watch(services, agents)

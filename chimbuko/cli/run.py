@@ -56,6 +56,7 @@ def command(
     analysis: AnalysisOptions,
     port: int,
     dashboard: bool | None,
+    metrics: int | None,
     keep: bool,
     as_json: bool,
     command_line: tuple[str, ...],
@@ -91,6 +92,7 @@ def command(
         broker_url=broker,
         has_dashboard=keep or (not trace if dashboard is None else dashboard),
         port=port,
+        metrics_port=metrics,
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )

@@ -49,6 +49,7 @@ def command(
     broker: str | None,
     port: int,
     dashboard: bool | None,
+    metrics: int | None,
     as_json: bool,
     analysis: AnalysisOptions,
 ) -> None:
@@ -79,6 +80,7 @@ def command(
         bind=address,
         has_dashboard=dashboard is not False,
         port=port,
+        metrics_port=metrics,
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )
@@ -119,6 +121,8 @@ class Host:
         if services.dashboard_url:
             write_secret(self._run.dashboard_path, services.dashboard_url)
             say(f"the dashboard's address is in {self._run.dashboard_path}")
+        if services.metrics_url:
+            say(f"metrics: {services.metrics_url}")
         say(f"services are ready; agents join with: chimbuko agent {self._run.path}")
 
     def _wait_for_end(self, services: Services, roll_call: RollCall) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from typing import Any
 
 from chimbuko.processes import Service
 
@@ -72,16 +73,15 @@ class ServiceGroup:
         self._problems.append(f"{service.name} ended early; its log is {service.log}")
         return self._problems[-1:]
 
-    def wait_ready(self) -> None:
-        """Wait until all of them can be used.
+    def wait_ready(self) -> list[dict[str, Any]]:
+        """Wait until all of them can be used; returns the facts that each gives.
 
         Raises
         ------
         ServiceError
             One did not start.
         """
-        for member in self._members:
-            member.service.wait_ready()
+        return [member.service.wait_ready() for member in self._members]
 
     def ask_to_stop(self) -> None:
         """Ask all of them to finish what they have to do, and end."""

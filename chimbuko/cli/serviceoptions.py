@@ -12,7 +12,8 @@ from chimbuko.provenance.service import STORE_VARIABLE
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``store``, ``broker``, ``port``, ``dashboard`` and ``as_json``."""
+    """Give a command the options ``store``, ``broker``, ``port``, ``dashboard``, ``metrics`` and
+    ``as_json``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -34,5 +35,6 @@ _OPTIONS = (
     ),
     click.option("--port", default=0, help="Port of the dashboard; default any that is free."),
     click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace."),
+    click.option("--metrics", type=int, metavar="PORT", help="Answer Prometheus on this port of this host."),
     click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output."),
 )

@@ -54,6 +54,8 @@ class ServiceOptions:
     has_dashboard: bool = True
     port: int = 0
     """Of the dashboard."""
+    metrics_port: int | None = None
+    """Where Prometheus may ask, on the loopback interface; None for nowhere."""
     load_model: Path | None = None
     """What an earlier run has learned, to begin with."""
     save_model: Path | None = None
@@ -79,6 +81,7 @@ class Services:
         self.options = options
         self.broker_url = options.broker_url or ""
         self.dashboard_url = ""
+        self.metrics_url = ""
         self._problems = problems
         self._info = run.read_info()
         self._scratch = scratch_folder(self._info.id, "services")
@@ -112,7 +115,8 @@ class Services:
         ServiceError
             One did not start.
         """
-        self._learning.wait_ready()
+        for facts in self._learning.wait_ready():
+            self.metrics_url = facts.get("metrics", self.metrics_url)
         if self._dashboard is not None:
             self.dashboard_url = self._dashboard.wait_ready()["url"]
 
@@ -222,6 +226,9 @@ class Services:
         for path in (self.run.model_path, options.save_model):
             if path is not None:
                 words += ["--save-model", str(path)]
+        words += ["--report", str(self.run.report_path)]
+        if options.metrics_port is not None:
+            words += ["--metrics-port", str(options.metrics_port)]
         return words
 
     def _claim_broker(self) -> None:

@@ -15,6 +15,7 @@ from chimbuko.rundir import RunDirectory
 from chimbuko.trace.advice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.trace.schema import UNRESOLVED
 from chimbuko.units import format_duration_us
+from chimbuko.views import SlowRank
 
 MOST_SHOWN = 5
 DRIFT = 1.2
@@ -51,6 +52,8 @@ class Summary(msgspec.Struct, frozen=True):
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
+    slow_ranks: list[SlowRank]
+    """Ranks that are slower than the others all the time, the most time lost first."""
     problems: list[str]
 
     @property
@@ -91,6 +94,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
+        slow_ranks=_slow_ranks(run),
         problems=problems,
     )
 
@@ -117,6 +121,9 @@ def summary_lines(summary: Summary) -> list[str]:
             for r in summary.worst_ranks
         ]
     lines += [f"Drifted: {f.name} now takes {f.drift:.2g} times as long as at first" for f in summary.drifted]
+    if summary.slow_ranks:
+        lines.append("Slow all the time, compared with the other ranks:")
+        lines += slow_lines(summary.slow_ranks)
     if summary.unended:
         lines.append("Calls that never ended, the longest first:")
         lines += [
@@ -137,6 +144,43 @@ def summary_lines(summary: Summary) -> list[str]:
     lines += [f"Problem: {problem}" for problem in summary.problems]
     lines.append(f"Provenance: {summary.run}")
     lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
+    return lines
+
+
+class _Report(msgspec.Struct):
+    """The part of a run's report that is told."""
+
+    slow_ranks: list[SlowRank]
+
+
+def _slow_ranks(run: RunDirectory) -> list[SlowRank]:
+    try:
+        return msgspec.json.decode(run.report_path.read_bytes(), type=_Report).slow_ranks
+    except FileNotFoundError:
+        # The server was killed, and that is said elsewhere.
+        return []
+
+
+def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
+    """Lines for people: each rank once, those of a node together, the most time lost first."""
+    worst: dict[tuple[int, int], SlowRank] = {}
+    # What it computes all together says more than any one function.
+    for slow in sorted(slow_ranks, key=lambda slow: slow.function != ""):
+        worst.setdefault((slow.program, slow.rank), slow)
+    nodes: dict[str, list[SlowRank]] = {}
+    for slow in sorted(worst.values(), key=lambda slow: slow.lost_us, reverse=True):
+        nodes.setdefault(slow.node, []).append(slow)
+    lines = []
+    for node, ranks in list(nodes.items())[:MOST_SHOWN]:
+        named = ", ".join(f"{slow.program}:{slow.rank}" for slow in ranks[:MOST_SHOWN])
+        more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
+        ratio = math.exp(sum(math.log(slow.ratio) for slow in ranks) / len(ranks))
+        functions = sorted({slow.function or "all they compute" for slow in ranks})
+        lost_us = sum(slow.lost_us for slow in ranks)
+        lines.append(
+            f"  {format_duration_us(lost_us):>8}  {named}{more} on {node}: {ratio:.2f} times as long in "
+            f"{', '.join(functions[:MOST_SHOWN])}"
+        )
     return lines
 
 

@@ -7,8 +7,10 @@ import numpy.typing as npt
 from numba import njit
 
 NONE = -1
-_SPREAD = -7046029254386353131
-"""Odd, 2^64 divided by the golden ratio: consecutive keys land far apart."""
+_SPREAD = 2654435761
+"""2^32 divided by the golden ratio: consecutive keys land far apart."""
+_FOLDED = (1 << 31) - 1
+"""Times ``_SPREAD`` it is still an int64."""
 
 
 @njit(cache=True, nogil=True)
@@ -32,13 +34,11 @@ def find_rows(
         Number of rows in use, and how many there may be: further keys get NONE. The new number is returned.
     """
     mask = len(slots) - 1
-    shift = 0
-    while (len(slots) >> shift) > 1:
-        shift += 1
     for at in range(len(wanted)):
         key = wanted[at]
-        # The upper bits of the product depend on all bits of the key.
-        slot = ((key * _SPREAD) >> (63 - shift)) & mask
+        # The middle bits of the product depend on all those of the key that differ.
+        folded = (key ^ (key >> 26) * 31 ^ (key >> 52)) & _FOLDED
+        slot = ((folded * _SPREAD) >> 16) & mask
         while slots[slot] != NONE and keys[slots[slot]] != key:
             slot = (slot + 1) & mask
         if slots[slot] == NONE and count < most:

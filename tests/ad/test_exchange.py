@@ -26,6 +26,7 @@ from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 NAMES = StreamNames(timers={0: "main", 1: "solve"})
+NO_COMMS = np.empty((0, 8), np.uint64)
 EXCLUSIVE = PROFILE.slices["exclusive_us"]
 
 
@@ -33,7 +34,9 @@ def make_analysis() -> StreamAnalysis:
     return StreamAnalysis(StreamIdentity(0, 0, ""), AnalysisConfig(detector="sstd", min_anomaly_us=0))
 
 
-def analyse(analysis: StreamAnalysis, number: int, calls: int, runtime_us: int = 10) -> None:
+def analyse(
+    analysis: StreamAnalysis, number: int, calls: int, runtime_us: int = 10, comms: np.ndarray = NO_COMMS
+) -> None:
     """``calls`` calls of ``solve``, the first ever of which teaches nothing."""
     start = 1_000_000 * (number + 1)
     rows = []
@@ -41,9 +44,7 @@ def analyse(analysis: StreamAnalysis, number: int, calls: int, runtime_us: int =
         rows.append([0, 0, 0, 0, 1, start + 20 * call])
         rows.append([0, 0, 0, 1, 1, start + 20 * call + runtime_us])
     events = np.array(rows, np.uint64).reshape(-1, 6)
-    analysis.analyse(
-        TraceStep(number, events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)), NAMES
-    )
+    analysis.analyse(TraceStep(number, events, comms, np.empty((0, 6), np.uint64)), NAMES)
 
 
 def calls_known(analysis: StreamAnalysis) -> float:
@@ -122,6 +123,23 @@ def test_deltas_of_one_generation_merge_in_place(path: Path) -> None:
     assert Moments.from_row(taken.learned.table[0, EXCLUSIVE]) == Moments.of([10] * 29)
     again = agent.take()
     assert again is not None and again.generation == 1 and len(again.learned.timers) == 0
+
+
+def test_views_go_with_what_was_learned(path: Path) -> None:
+    """A step of a window, in which three messages are sent, then one of the next window, then the end."""
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    sent = np.array([[0, 0, 0, 2, 7, to, 80, 1_000_010] for to in (1, 1, 2)], np.uint64)
+    for number in (0, 10):
+        analyse(analysis, number, 11, comms=sent)
+        assert stream.exchange(analysis, [])
+    analysis.finish()
+    assert stream.exchange(analysis, [])
+    taken = agent.take()
+    assert taken is not None
+    assert taken.views.traffic.tolist() == [(0, 0, 1, 4, 320), (0, 0, 2, 2, 160)]
+    assert taken.views.paces.tolist() == [(0, 0, 0, 1, 10, 100.0), (0, 0, 1, 1, 11, 110.0)]
+    again = agent.take()
+    assert again is not None and not again.views
 
 
 def test_generations_keep_apart_what_the_model_holds(path: Path) -> None:

@@ -161,7 +161,7 @@ def test_anomalies_are_handed_out_with_the_rest() -> None:
     stream = Stream()
     stream.statistics.hand_out(0)
     stream.learn([(1, 10), (2, 20), (2, 30)])
-    stream.statistics.note_anomalies(np.array([2, 2]), np.array([4.0, 5.0]))
+    stream.statistics.note_anomalies(np.array([2, 2]), np.array([4.0, 5.0]), np.array([9.0, 7.0]))
     learned = stream.statistics.hand_out(1)
     assert learned.timers.tolist() == [1, 2]
     assert learned.table[:, [ANOMALIES, SEVERITY]].tolist() == [[0.0, 0.0], [2.0, 9.0]]

@@ -33,32 +33,38 @@ def step_of(rows: list[tuple[int, ...]], number: int = 0) -> TraceStep:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(st.lists(row, max_size=12), max_size=4), max_size=4))
-def test_what_is_handed_out_is_what_was_sent_since(spans: list) -> None:
-    traffic = Traffic(2, RANK)
-    for rows_of_steps in spans:
-        steps = [step_of(rows) for rows in rows_of_steps]
-        for step in steps:
-            traffic.read(step, StreamNames())
-        handed = traffic.hand_out()
-        assert {(program, rank) for program, rank, *_ in handed.tolist()} <= {(2, RANK)}
-        found = {to: [messages, size_bytes] for _, _, to, messages, size_bytes in handed.tolist()}
-        assert len(found) == len(handed)
-        assert found == slow_sends(steps, RANK, EventType.SEND)
+@given(st.lists(st.tuples(st.lists(row, max_size=12), st.booleans(), st.booleans()), max_size=10))
+def test_what_is_told_is_what_was_sent_and_not_taken(sequence: list) -> None:
+    """After some steps it is told; some of that is taken before the next step."""
+    traffic, generation = Traffic(2, RANK), 0
+    waiting: list[TraceStep] = []
+    for rows, is_told, is_taken in sequence:
+        waiting.append(step_of(rows))
+        traffic.read(waiting[-1], StreamNames())
+        if not is_told:
+            continue
+        told = traffic.not_taken(generation)
+        assert {(program, rank) for program, rank, *_ in told.tolist()} <= {(2, RANK)}
+        found = {to: [messages, size_bytes] for _, _, to, messages, size_bytes in told.tolist()}
+        assert len(found) == len(told)
+        assert found == slow_sends(waiting, RANK, EventType.SEND)
+        if is_taken:
+            generation += 1
+            waiting.clear()
 
 
 def test_the_stream_says_what_a_send_is() -> None:
     traffic = Traffic(0, RANK)
     traffic.read(step_of([(0, RANK, 0, 5, 7, 1, 8, 100)]), StreamNames(event_types={5: "SEND", 2: "RECV"}))
-    assert traffic.hand_out()["messages"].tolist() == [1]
+    assert traffic.not_taken(0)["messages"].tolist() == [1]
 
 
 def test_what_has_no_room_is_added_up() -> None:
     traffic = Traffic(0, RANK)
     count = MOST_DESTINATIONS + 10
     traffic.read(step_of([(0, RANK, 0, EventType.SEND, 7, to, 8, 100) for to in range(count)]), StreamNames())
-    rows = traffic.hand_out()
+    rows = traffic.not_taken(0)
     assert len(rows) == MOST_DESTINATIONS
     assert rows[0].tolist() == (0, RANK, OTHERS, 11, 88)
     assert rows["messages"].sum() == count
-    assert not len(traffic.hand_out())
+    assert not len(traffic.not_taken(1))

@@ -21,10 +21,12 @@ TESTS = (
     "tests/ad/test_tail.py",
     "tests/ad/test_histograms.py",
     "tests/ad/test_statistics.py",
+    "tests/ad/test_traffic.py",
     "tests/chimbuko/test_buckets.py",
     "tests/chimbuko/test_moments.py",
     "tests/chimbuko/test_tables.py",
     "tests/provenance/test_packing.py",
+    "tests/pserver/test_keyed.py",
 )
 
 
