@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import redis
+from redis.cluster import RedisCluster
 
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.messages import PAYLOAD, PROGRAMS
@@ -31,7 +32,14 @@ BROKER_VARIABLE = "CHIMBUKO_BROKER"
 
 
 def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
-    """A connection that has been tried; ``settings`` are those of ``redis.Redis``.
+    """A connection that has been tried.
+
+    Parameters
+    ----------
+    url
+        Of a server, or of any node of a cluster.
+    settings
+        Of ``redis.Redis``, for a single server.
 
     Raises
     ------
@@ -47,10 +55,16 @@ def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
     except ValueError as error:
         raise ConfigError(f"broker URL is not usable ({error}); give one like redis://HOST:6379") from error
     try:
-        client.ping()
+        if not client.info("cluster").get("cluster_enabled"):
+            return client
+        client.close()
+        # It finds the node that has our keys, also after that was replaced by another one.
+        cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        cluster.ping(target_nodes=RedisCluster.PRIMARIES)
     except redis.RedisError as error:
         raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); is it running?") from error
-    return client
+    # All that we use of it is as with a single server.
+    return cast(redis.Redis, cluster)
 
 
 def broker_from_environment() -> redis.Redis:
@@ -99,7 +113,7 @@ def read_stream(
 
 def program_number(client: redis.Redis, name: str) -> int:
     """Index of a program in this run, the same for all who ask; the next free one for a new program."""
-    with client.pipeline() as pipeline:
+    with client.pipeline(transaction=True) as pipeline:
         while True:
             try:
                 pipeline.watch(PROGRAMS)  # type: ignore[no-untyped-call]

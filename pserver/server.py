@@ -161,9 +161,10 @@ class Server:
     def _publish(self, published: Published, is_whole: bool = False) -> None:
         rows = {str(number): _encoder.encode(row) for number, row in published.rows}
         names = [_encoder.encode(name) for name in published.names]
-        with self._broker.pipeline() as pipeline:
+        with self._broker.pipeline(transaction=True) as pipeline:
             if is_whole:
-                pipeline.delete(MODEL, FUNCTIONS)
+                pipeline.delete(MODEL)
+                pipeline.delete(FUNCTIONS)
             if rows:
                 pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
             if names:

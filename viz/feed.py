@@ -175,7 +175,7 @@ class Feed:
         if self._broker is None or self._info.state != "running":
             return
         if self._tally.missed and not self._awaits_snapshot:
-            with self._broker.pipeline() as pipeline:
+            with self._broker.pipeline(transaction=True) as pipeline:
                 pipeline.delete(SNAPSHOT)
                 pipeline.set(SNAPSHOT_WANTED, 1)
                 pipeline.execute()

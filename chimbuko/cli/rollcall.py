@@ -12,9 +12,9 @@ from typing import cast
 import msgspec
 import redis
 
-ROLL_CALL = "chimbuko:roll-call"
+ROLL_CALL = "{chimbuko}:roll-call"
 """Hash: agent to its ``Answer``."""
-ENDING = "chimbuko:ending"
+ENDING = "{chimbuko}:ending"
 """There from the start of the services on; what it holds says whether the run is to come to an end."""
 ROLL_CALL_KEYS = (ROLL_CALL, ENDING)
 LOST_AFTER_S = 60.0
