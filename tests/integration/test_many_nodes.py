@@ -180,23 +180,28 @@ def begin_services(run: RunDirectory, job: subprocess.Popen[bytes]) -> subproces
     return services
 
 
-def test_an_agent_joins_a_job_that_runs_already(tmp_path: Path) -> None:
+def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     job, streams, report = begin_by_hand(tmp_path)
     with ended(job):
         wait_until(lambda: any(streams.iterdir()), job)
         services = begin_services(run, job)
-        command = [*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)]
-        agent = subprocess.Popen(command)
-        with ended(services, agent):
+        agents = [
+            subprocess.Popen([*CHIMBUKO, "agent", str(run.path), "--streams", str(streams), "--node", node])
+            for node in ("node0", "node1")
+        ]
+        with ended(services, *agents):
+            client = connect(run.read_broker_url())
+            wait_until(lambda: bool(rivalries(client)), job)
+            (line,) = rivalries(client)
+            client.close()
             wait_until(lambda: sum(stream.steps for stream in health_of(run)) >= 5, job)
-            second = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert second.returncode == 4 and "another process is at work" in second.stderr
             job.communicate()
             assert job.returncode == 0
             subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-            assert agent.wait(60) == 0
+            assert [agent.wait(60) for agent in agents] == [0, 0]
             assert services.wait(60) == 0
+    assert line.startswith("cat, rank 0, is on several nodes")
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert stream.state == "ended" and stream.gap_steps > 0
@@ -204,31 +209,6 @@ def test_an_agent_joins_a_job_that_runs_already(tmp_path: Path) -> None:
     with open_run(run) as provenance:
         assert "step [{app.c} {20,0}]" in {function.name for function in provenance.function_statistics()}
     assert not run.broker_path.exists()
-
-
-def test_a_rank_that_two_nodes_have_is_analysed_once_and_told(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path / "run")
-    (tmp_path / "first").mkdir()
-    job, streams, _ = begin_by_hand(tmp_path / "first")
-    with ended(job):
-        services = begin_services(run, job)
-        agents = [
-            subprocess.Popen([*CHIMBUKO, "agent", str(run.path), "--streams", str(streams), "--node", node])
-            for node in ("node0", "node1")
-        ]
-        with ended(services, *agents):
-            wait_until(lambda: bool(health_of(run)), job)
-            client = connect(run.read_broker_url())
-            wait_until(lambda: bool(rivalries(client)), job)
-            (line,) = rivalries(client)
-            client.close()
-            job.communicate()
-            subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-            assert [agent.wait(60) for agent in agents] == [0, 0]
-            assert services.wait(60) == 0
-    assert line.startswith("cat, rank 0, is on several nodes")
-    (stream,) = health_of(run)
-    assert stream.state == "ended"
 
 
 def test_a_run_that_is_stopped_leaves_its_job_alone(tmp_path: Path) -> None:
