@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ from chimbuko.ownership import claim_rank
 from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, find_live
 
+_STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
 """How long streams may take to end after the application has."""
@@ -76,6 +78,7 @@ class Agent:
         if not self._is_live:
             self._watch.look_back()
         self._forks.close()
+        self._streams += self._orphans()
         self._is_closing.set()
         self._await_delivery(link)
 
@@ -124,6 +127,23 @@ class Agent:
             stream.inherit(self._statistics.inherited(stream.key))
             found.append(stream)
         return found
+
+    def _orphans(self) -> list[AgentStream]:
+        """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
+        spec = self._spec
+        known = {stream.folder for stream in self._streams}
+        orphans: list[AgentStream] = []
+        for folder in sorted(Path(spec.scratch).iterdir()):
+            parts = _STREAM_FOLDER.fullmatch(folder.name)
+            if parts is None or folder in known:
+                continue
+            name = StreamName("", int(parts["rank"]), folder)
+            program = int(parts["program"])
+            stream = AgentStream(name, "SST", program, spec.node, folder, spec.config, self._schema)
+            stream.inherit(self._statistics.inherited(stream.key))
+            stream.give_up()
+            orphans.append(stream)
+        return orphans
 
     def _keep_linked(self) -> None:
         """Exchange with the broker until everything is delivered."""

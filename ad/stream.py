@@ -119,12 +119,13 @@ class AgentStream:
         )
 
     def give_up(self) -> None:
-        """Nobody reads it any further: say so where its findings queue, on behalf of its dead process."""
+        """Nobody reads it any further: say so where its findings queue, on behalf of a process that died."""
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
         totals = spool.health or StreamHealth(
             self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {}
         )
-        spool.append(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost"))
+        if totals.state not in ("ended", "broken"):
+            spool.append(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost"))
         self.is_over = True
 
     def learn_names(self) -> None:

@@ -5,7 +5,10 @@ A small version of it; ``make faults`` does everything again and again.
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +20,7 @@ import pytest
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
-from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, Command, Outcome, Run, Start
+from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import Fault, fill_memory, kill, kill_at_end, stop, take_memory
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
 from tests.integration.namespaces import Network, NotPermitted
@@ -92,6 +95,16 @@ def assert_nothing_lost(run: Outcome, marked: Path) -> None:
     assert [(s.steps, s.gap_steps, s.state) for s in run.health] == [(STEPS, 0, "ended")] * RANKS
 
 
+def assert_learned_is_stored(run: Outcome, marked: Path) -> None:
+    """Of those steps that were acknowledged, all was learned and all findings are in the store."""
+    learned = learned_of(run)
+    learned.assert_same(learned_offline(marked, learned.steps, run.info.config))
+    assert_all_stored_once(run)
+    with open_run(RunDirectory(run.folder)) as provenance:
+        stored = {(step.rank, step.step) for step in provenance.step_counts()}
+    assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
+
+
 def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path) -> None:
     run = start("--trace", marked / "*.bp")
     assert run.end() == 0, run.output
@@ -118,15 +131,28 @@ def test_faults_of_server_and_broker(start: Start, marked: Path, moments: random
 
 def test_agent_is_killed(start: Start, marked: Path, moments: random.Random) -> None:
     run = live_run(start, marked, moments, [kill(AGENT)])
-    learned = learned_of(run)
-    learned.assert_same(learned_offline(marked, learned.steps, run.info.config))
-    assert_all_stored_once(run)
-    with open_run(RunDirectory(run.folder)) as provenance:
-        stored = {(step.rank, step.step) for step in provenance.step_counts()}
-    assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
+    assert_learned_is_stored(run, marked)
     for stream in run.health:
         # A successor that begins when the program is about to end comes too late.
         assert stream.steps + stream.gap_steps == STEPS or f"0:{stream.rank}" in run.output
+
+
+def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start, marked: Path) -> None:
+    """The program has ended before another agent could read it."""
+    replay = f"{sys.executable} -m chimbuko replay '{marked}/*.bp' --to $(dirname $TAU_ADIOS2_FILENAME)"
+    run = start("--period", "0.2", "--no-dashboard", "--", "sh", "-c", f"{replay}; sleep 5; exit 3")
+    run.wait_until(lambda: len(run.health_so_far) == RANKS)
+    store = run.service(STORE)
+    os.kill(store, signal.SIGSTOP)
+    time.sleep(2.0)
+    os.kill(run.service(AGENT), signal.SIGKILL)
+    # The first one is the shell.
+    os.kill(run.processes("chimbuko replay")[1], signal.SIGTERM)
+    run.wait_for_line("ended early")
+    os.kill(store, signal.SIGCONT)
+    assert run.end() == 3, run.output
+    assert_learned_is_stored(run, marked)
+    assert {stream.state for stream in run.health} == {"lost"}
 
 
 @pytest.fixture
