@@ -13,7 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.errors import ServiceError
-from chimbuko.messages import DELTAS, PAYLOAD, PROGRAMS, Delta, Frame, FunctionStatistics, RankStatistics
+from chimbuko.messages import (
+    DELTAS,
+    FRAMES,
+    PAYLOAD,
+    PROGRAMS,
+    Delta,
+    Frame,
+    FunctionStatistics,
+    RankStatistics,
+)
 from chimbuko.processes import Service
 from chimbuko.pserver.metrics import MOST_GROUPS, FiguresCollector, MetricsPort, RunFigures
 from chimbuko.records import StreamHealth
@@ -122,8 +131,11 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
             health=[health(0, 3, 12)],
             views=ViewDelta(figures=FIGURES),
         )
-        connect(broker.url).xadd(DELTAS, {PAYLOAD: msgspec.msgpack.encode(delta)})
+        client = connect(broker.url, timeout_s=30.0)
+        client.xadd(DELTAS, {PAYLOAD: msgspec.msgpack.encode(delta)})
+        assert client.xread({FRAMES: b"0"}, block=20_000)
         samples: Samples = {}
+        # What is in a frame is told a moment after it.
         while ("chimbuko_agents",) not in samples or not samples["chimbuko_agents",]:
             with urllib.request.urlopen(url) as answer:
                 samples = samples_of(text_string_to_metric_families(answer.read().decode()))
