@@ -38,6 +38,8 @@ class Ranks:
         self._per_step = np.tile(EMPTY, (64, 1))
         self._severity_us = np.zeros(64)
         self._last_steps: list[int] = []
+        self._waiting: list[tuple[int, StepCount]] = []
+        """Steps that are not counted yet."""
 
     @classmethod
     def restored(cls, saved: SavedRanks) -> Ranks:
@@ -53,6 +55,7 @@ class Ranks:
 
     def save(self) -> SavedRanks:
         """Everything."""
+        self._settle()
         count = len(self._rows)
         return SavedRanks(
             list(self._rows),
@@ -75,14 +78,12 @@ class Ranks:
             if step.step > self._last_steps[row]:
                 self._last_steps[row] = step.step
                 new.append((row, step))
-        if new:
-            rows = np.array([row for row, _ in new], np.int64)
-            add_values(self._per_step, rows, np.array([float(step.anomalies) for _, step in new]))
-            np.add.at(self._severity_us, rows, [step.severity_us for _, step in new])
+        self._waiting += new
         return new
 
     def statistics(self, rows: Int64Array) -> list[RankStatistics]:
         """Of the ranks in these rows."""
+        self._settle()
         n, mean, m2, m3, m4, minimum, maximum = self._per_step[rows].T
         m2 = np.maximum(m2, 0.0)
         stddev = np.sqrt(m2 / np.maximum(n - 1, 1.0))
@@ -115,6 +116,15 @@ class Ranks:
             self._last_steps.append(-1)
             self._reserve(len(self._rows))
         return row
+
+    def _settle(self) -> None:
+        """Count what has come: all steps at once, since one alone takes as long as a hundred."""
+        if not self._waiting:
+            return
+        rows = np.array([row for row, _ in self._waiting], np.int64)
+        add_values(self._per_step, rows, np.array([float(step.anomalies) for _, step in self._waiting]))
+        np.add.at(self._severity_us, rows, [step.severity_us for _, step in self._waiting])
+        self._waiting.clear()
 
     def _reserve(self, count: int) -> None:
         held = len(self._per_step)
