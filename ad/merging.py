@@ -58,8 +58,8 @@ class AgentStatistics:
         self._numbers: dict[tuple[int, str], int] = {}
         self._unsent_names: list[FunctionName] = []
         self._gathered = schema.empty(64)
-        self._ages = np.zeros(64, np.int64)
-        """How many deltas have left each function out since it was last in one."""
+        self._ages = np.zeros(64)
+        """For how many periods each function was left out."""
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._counters: list[StreamCounters] = []
         self._figures: AgentFigures | None = None
@@ -107,15 +107,24 @@ class AgentStatistics:
         self._figures = figures
 
     def next_delta(
-        self, parts: Sequence[Part], closed_epochs: dict[str, int], has_all: bool = True
+        self,
+        parts: Sequence[Part],
+        closed_epochs: dict[str, int],
+        has_all: bool = True,
+        periods: float = 1.0,
     ) -> Outgoing | None:
         """What is to be sent of what the streams have; None if there is nothing to say.
 
-        ``has_all``: nothing is held back. Otherwise functions are of which enough is known; see
-        ``chimbuko.convergence``.
+        Parameters
+        ----------
+        has_all
+            Nothing is held back. Otherwise functions are of which enough is known; see
+            ``chimbuko.convergence``.
+        periods
+            Trace periods since the last call.
         """
         rows = [self._rows(part) for part in parts]
-        due = self._gather(parts, rows, has_all)
+        due = self._gather(parts, rows, has_all, periods)
         flagged = [self._flagged(part, of) for part, of in zip(parts, rows, strict=True)]
         steps = [step for part in parts for step in part.steps]
         views = self._views(parts, flagged)
@@ -194,7 +203,9 @@ class AgentStatistics:
                 table[timer] = self._model[own]
         return table
 
-    def _gather(self, parts: Sequence[Part], rows: Sequence[Int64Array], has_all: bool) -> Int64Array:
+    def _gather(
+        self, parts: Sequence[Part], rows: Sequence[Int64Array], has_all: bool, periods: float
+    ) -> Int64Array:
         """Merge all parts into ``_gathered``; returns which functions are due, ascending."""
         is_touched = np.zeros(len(self._gathered), np.bool_)
         is_due = np.zeros(len(self._gathered), np.bool_)
@@ -207,7 +218,7 @@ class AgentStatistics:
         touched = np.flatnonzero(is_touched)
         if has_all:
             return touched
-        self._ages[touched] += 1
+        self._ages[touched] += periods
         model = self._model[touched]
         is_young = model[:, self.schema.slices["exclusive_us"].start] < CONVERGED_CALLS
         is_old = self._ages[touched] >= HELD_PERIODS
@@ -263,5 +274,5 @@ class AgentStatistics:
             self._gathered = self.schema.grown(self._gathered, count)
             self._model = self.schema.grown(self._model, count)
             more = len(self._gathered) - held
-            self._ages = np.concatenate([self._ages, np.zeros(more, np.int64)])
+            self._ages = np.concatenate([self._ages, np.zeros(more)])
             self._has_row = np.concatenate([self._has_row, np.zeros(more, np.bool_)])

@@ -33,6 +33,12 @@ from chimbuko.records import StreamHealth
 RECEIVED_PER_PERIOD = 3
 """How often the agent looks for a newer model between two deltas: rarely, or 10,000 agents keep the broker
 busy by asking; seldomer, and live flags agree less with those of lockstep."""
+SHORTEST_PERIOD_S = 0.1
+"""Few agents exchange so often, which costs nobody anything;"""
+DELTAS_PER_S = 250
+"""many of them take care that all together do not send more;"""
+EXCHANGE_SHARE = 0.02
+"""and each that exchanges do not take more of its time."""
 RESEND_S = 5.0
 READ_COUNT = 100
 MOST_UNSAVED = 64
@@ -56,7 +62,7 @@ class StatisticsLink:
     journal
         Where the last delta stands for a successor of this agent.
     period_s
-        Time between two deltas; not used in lockstep, where each closed epoch makes one.
+        Longest time between two deltas; not used in lockstep, where each closed epoch makes one.
     """
 
     def __init__(
@@ -80,7 +86,10 @@ class StatisticsLink:
         if inherited is not None:
             statistics.follow(inherited.delta)
         self._must_send_all = inherited is not None
+        self._agents = 1
+        self._pause_s = SHORTEST_PERIOD_S
         self._sent_at = 0.0
+        self._gathered_at = time.monotonic()
         self._received_at = 0.0
         self._read_to = b"0"
         self._contained = 0
@@ -104,9 +113,15 @@ class StatisticsLink:
         """One round: in lockstep and when flushing each time, else a few times per period."""
         now = time.monotonic()
         is_urgent = self._is_lockstep or is_flushing
-        if not is_urgent and now - self._received_at < self._period_s / RECEIVED_PER_PERIOD:
+        if not is_urgent and now - self._received_at < self._pause_s / RECEIVED_PER_PERIOD:
             return
         self._received_at = now
+        self._exchange(now, is_urgent, is_flushing)
+        took_s = time.monotonic() - now
+        shared_s = max(SHORTEST_PERIOD_S, self._agents / DELTAS_PER_S, took_s / EXCHANGE_SHARE)
+        self._pause_s = min(self._period_s, shared_s)
+
+    def _exchange(self, now: float, is_urgent: bool, is_flushing: bool) -> None:
         # The supervisor, another thread, adds streams meanwhile.
         streams = list(self._streams)
         for stream in streams:
@@ -119,7 +134,7 @@ class StatisticsLink:
             self._must_send_all = False
         elif self._unsaved.is_waiting or len(self._unsaved) >= MOST_UNSAVED:
             return
-        elif is_urgent or now - self._sent_at >= self._period_s:
+        elif is_urgent or now - self._sent_at >= self._pause_s:
             self.is_settled = not self._send_next(streams, is_flushing) and is_flushing
 
     def _receive(self, streams: list[AgentStream]) -> None:
@@ -150,6 +165,7 @@ class StatisticsLink:
     def _take_over(self, updates: list[ModelUpdate]) -> None:
         """Fetch the rows that changed and are used here."""
         for update in updates:
+            self._agents = update.agents
             self._learn_functions(update)
         wanted = self._statistics.wanted(updates)
         rows: dict[int, PackedTable | None] = {}
@@ -195,8 +211,13 @@ class StatisticsLink:
             for stream in streams:
                 locks.enter_context(stream.lock)
                 looked.append(self._look(stream))
+            now, before = time.monotonic(), self._gathered_at
+            self._gathered_at = now
             outgoing = self._statistics.next_delta(
-                [part for parts, _ in looked for part in parts], closed, self._is_lockstep or is_flushing
+                [part for parts, _ in looked for part in parts],
+                closed,
+                self._is_lockstep or is_flushing,
+                (now - before) / self._period_s,
             )
             if outgoing is not None:
                 self._remove(outgoing, streams, [(len(parts), outbox) for parts, outbox in looked])

@@ -135,6 +135,8 @@ class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
     """How many functions have a number."""
     numbers: bytes
     """i4[n]: those whose row is a new one."""
+    agents: int = 1
+    """How many there are: few exchange more often than many."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):

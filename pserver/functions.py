@@ -143,17 +143,13 @@ class Functions:
         """Functions that have changed since they were published."""
         return np.flatnonzero(self._is_changed)
 
-    def due(self, now_s: float, young_calls: float, period_s: float, held_s: float) -> Int64Array:
-        """Those among them that agents should know of now.
-
-        Young ones at once; others after ``period_s``, if they have not converged or have moved; and all after
-        ``held_s``.
-        """
+    def due(self, now_s: float, held_s: float) -> Int64Array:
+        """Those among them that agents should know of now: not those that have converged, have not moved,
+        and were published less than ``held_s`` ago."""
         numbers = self.changed()
         age_s = now_s - self._published_at_s[numbers]
-        is_open = (self._published_calls[numbers] < CONVERGED_CALLS) | self._has_moved[numbers]
-        is_young = self._calls(numbers) < young_calls
-        return numbers[is_young | (is_open & (age_s >= period_s)) | (age_s >= held_s)]
+        has_converged = self._published_calls[numbers] >= CONVERGED_CALLS
+        return numbers[~has_converged | self._has_moved[numbers] | (age_s >= held_s)]
 
     def published(self, numbers: Int64Array, now_s: float) -> None:
         """Their rows have been told to agents."""

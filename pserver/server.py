@@ -29,8 +29,10 @@ from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.saved import write_state
 from chimbuko.pserver.state import Published, ServerState
 
+PUBLISH_S = 0.05
+"""The model goes out so often at most,"""
 TICK_S = 0.25
-"""Model and frames go out so often."""
+"""and frames so often."""
 READ_BLOCK_MS = 20
 READ_COUNT = 1000
 GATHER_S = 0.003
@@ -74,7 +76,7 @@ class Server:
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
-        self._ticked_at = 0.0
+        self._ticked_at = self._published_at = 0.0
         self._save_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
         """Ids and sizes of those that are kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -73,10 +74,13 @@ class Stream:
 class Node:
     """An agent with one stream; another one takes over after its death."""
 
+    clients: ClassVar[list[redis.Redis]] = []
+
     def __init__(self, folder: Path, broker: PrivateBroker) -> None:
         name = StreamName("app", 0, folder / "app.bp")
         self.stream = AgentStream(name, "SST", 0, "node", folder / "0-0", CONFIG, PROFILE)
         self.client = connect(broker.url)
+        self.clients.append(self.client)
         self.journal = Journal(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
         self.link = StatisticsLink(self.client, self.statistics, [self.stream], self.journal, 0.01, False)
@@ -95,6 +99,13 @@ class Node:
     def calls(self) -> float:
         """Of ``solve``, that the model has."""
         return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
+
+
+@pytest.fixture(autouse=True)
+def no_open_connections() -> Iterator[None]:
+    yield
+    while Node.clients:
+        Node.clients.pop().close()
 
 
 @pytest.fixture

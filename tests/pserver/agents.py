@@ -19,6 +19,7 @@ class Broker:
     def __init__(self) -> None:
         self.names: list[FunctionName] = []
         self.rows: dict[int, PackedTable] = {}
+        self._now_s = 0.0
 
     def take(self, published: Published) -> Published:
         """Put a version into it."""
@@ -26,9 +27,10 @@ class Broker:
         self.rows |= dict(published.rows)
         return published
 
-    def publish(self, server: ServerState, now_s: float = 0.0) -> Published | None:
-        """Whatever the server has to tell."""
-        published = server.publish(now_s)
+    def publish(self, server: ServerState, now_s: float | None = None) -> Published | None:
+        """Whatever the server has to tell, a second after the last time unless told when."""
+        self._now_s = self._now_s + 1.0 if now_s is None else now_s
+        published = server.publish(self._now_s)
         return None if published is None else self.take(published)
 
     def table(self, schema: TableSchema) -> dict[str, Float64Array]:
