@@ -1,8 +1,9 @@
 """Drives simulated agents over connections of their own.
 
-Once per period an agent asks for its acknowledgement and for updates of the model, fetches the rows that it
-uses, and sends its next delta if the last one is merged. The moments are fixed beforehand: one that the
-driver or the broker is late for is not put off. Agents join one after the other, as a launcher starts them.
+Some times per period an agent asks for its acknowledgement and for updates of the model, and fetches the
+rows that it uses; once per period it then sends its next delta, if the last one is merged. The moments are
+fixed beforehand: one that the driver or the broker is late for is not put off. Agents join one after the
+other, as a launcher starts them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
 from benchmarks.server.wire import Life, Requests, Wire, command
+from chimbuko.ad.statisticslink import RECEIVED_PER_PERIOD
 from chimbuko.messages import ACKS, DELTAS, PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
@@ -145,11 +147,15 @@ class Driver:
     def _life(self, link: Link, joins: float, is_watched: bool) -> Life:
         """One agent's; ``joins`` is a moment, in periods."""
         traffic = self.traffic
-        for turn in range(math.ceil(self._periods - joins)):
-            due = self._moment(joins + turn)
+        looks = RECEIVED_PER_PERIOD
+        for look in range(looks * math.ceil(self._periods - joins)):
+            turn, is_between = divmod(look, looks)
+            due = self._moment(joins + look / looks)
             yield due
             traffic.lags_s.append(time.monotonic() - due)
             yield from link.receive()
+            if is_between:
+                continue
             delta = link.agent.next_delta(turn) if link.may_send else None
             if delta is None:
                 traffic.put_off += 1
