@@ -14,7 +14,7 @@ import click
 import redis
 
 from chimbuko.broker import connect
-from chimbuko.cli.agents import AgentOptions, Agents, pin
+from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
 from chimbuko.errors import ConfigError, ServiceError
@@ -143,7 +143,8 @@ class Attendance:
                 break
         agents.ask_to_stop()
         self._stop.clear()
-        while agents.is_analysing:
+        latest_s = time.monotonic() + LONGEST_DELIVERY_S
+        while agents.is_analysing and time.monotonic() < latest_s:
             self._say(presence, is_done=False)
             self._stop.wait(TICK_S)
 
