@@ -26,13 +26,14 @@ from chimbuko.ad.stacks import MAIN_THREAD
 from chimbuko.errors import TraceFormatError
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.processes import log
-from chimbuko.records import Metadata, StepCount
+from chimbuko.records import Metadata, StepCount, StreamHealth
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 LOCKSTEP_POLL_S = 0.001
+LOST_STATISTICS = "steps whose statistics died with their reader"
 EXCHANGE_PERIOD_S = 0.05
 """The agent takes what was learned once a second: an exchange, 0.2 ms, after each of many small steps
 buys nothing."""
@@ -74,6 +75,15 @@ def read_names(path: Path) -> StreamNames:
     return msgspec.msgpack.decode(path.read_bytes(), type=StreamNames)
 
 
+def totals_of(spool: SpoolWriter, learned_steps: int) -> StreamHealth | None:
+    """Of the processes that have read a stream, and what was lost with them; None where there were none."""
+    if spool.health is None:
+        return None
+    lost = spool.health.steps - learned_steps
+    losses = spool.health.losses | ({LOST_STATISTICS: lost} if lost > 0 else {})
+    return msgspec.structs.replace(spool.health, losses=losses)
+
+
 class StreamChild:
     """Drains one stream to its end."""
 
@@ -92,7 +102,7 @@ class StreamChild:
         self._analysis = StreamAnalysis(
             StreamIdentity(spec.program, spec.rank, spec.node),
             spec.config,
-            self._spool.health,
+            totals_of(self._spool, self._box.learned_steps),
             self._spool.last_step,
             self._spool.counter_statistics,
         )
@@ -164,7 +174,9 @@ class StreamChild:
             self._exchange_at_s = began_s + max(EXCHANGE_PERIOD_S, took_s / EXCHANGE_SHARE)
 
     def _exchange(self) -> bool:
-        is_done = self._box.exchange(self._analysis, self._steps)
+        # What is half written when the agent dies would be thrown away, with all that was held back.
+        with _undisturbed():
+            is_done = self._box.exchange(self._analysis, self._steps)
         if is_done:
             self._steps.clear()
         return is_done
@@ -219,7 +231,7 @@ class StreamChild:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put off the end that the agent's death brings (SIGTERM) until the stream is open.
+    """Put off the end that the agent's death brings (SIGTERM): until the stream is open, above all.
 
     A reader that dies between asking to be let in and being let in, at the stream's next step, takes the
     writer with it: in ADIOS2 2.12 that crashes or waits for ever. From then on its death is harmless.

@@ -63,6 +63,8 @@ class Cell(IntEnum):
     """Counts the versions of the stream's names file (without the lock)."""
     STEPS = 10
     """Steps in the outbox."""
+    TAKEN_STEPS = 11
+    """Steps that the agent has taken from this outbox, and from those of earlier processes of the stream."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class ExchangeBox:
         timers = outbox.learned.timers
         self._touched[timers[is_taken]] = 0
         self._outbox[np.ix_(timers[~is_taken], self._flags_at)] = self._schema.empty(1)[:, self._flags_at]
+        self[Cell.TAKEN_STEPS] += self[Cell.STEPS]
         self[Cell.STEPS] = 0
         self._views.clear()
         self[Cell.GENERATION] = outbox.generation + 1
@@ -214,6 +217,11 @@ class ExchangeBox:
         self[Cell.MODEL_VERSION] = version
         self._unlock()
         return True
+
+    @property
+    def learned_steps(self) -> int:
+        """Steps of the stream whose statistics the agent has taken, or can take."""
+        return self[Cell.TAKEN_STEPS] + (0 if self[Cell.IS_WRITING] else self[Cell.STEPS])
 
     def _try_lock(self) -> bool:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.ad.child import read_names
+from chimbuko.ad.child import read_names, totals_of
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
 from chimbuko.ad.journal import Taken
@@ -94,8 +94,10 @@ class AgentStream:
         with self.lock:
             if self.attempts:
                 self._empty_box()
+            learned_steps = self.box.learned_steps
             self.attempts += 1
             self.box = self._new_box()
+            self.box[Cell.TAKEN_STEPS] = learned_steps
             self.generations.clear()
             self.merged_generation = -1
             self.model_version = 0
@@ -121,9 +123,9 @@ class AgentStream:
     def give_up(self) -> None:
         """Nobody reads it any further: say so where its findings queue, on behalf of a process that died."""
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
-        totals = spool.health or StreamHealth(
-            self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {}
-        )
+        nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
+        with self.lock:
+            totals = totals_of(spool, self.box.learned_steps) or nothing
         if totals.state not in ("ended", "broken"):
             spool.append(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost"))
         self.is_over = True
@@ -155,6 +157,7 @@ class AgentStream:
             if path == self._box_path:
                 continue
             box = ExchangeBox(path, self.schema, self.program, self.name.rank)
+            self.box[Cell.TAKEN_STEPS] = max(self.box[Cell.TAKEN_STEPS], box.learned_steps)
             outbox = box.look()
             if outbox is not None and taken is not None and outbox.generation == taken.generation:
                 timers = np.frombuffer(taken.timers, np.int64)

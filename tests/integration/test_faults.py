@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.ad.child import LOST_STATISTICS
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
@@ -103,6 +104,9 @@ def assert_learned_is_stored(run: Outcome, marked: Path) -> None:
     with open_run(RunDirectory(run.folder)) as provenance:
         stored = {(step.rank, step.step) for step in provenance.step_counts()}
     assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
+    # The others are told to be lost.
+    lost = {stream.rank: stream.losses.get(LOST_STATISTICS, 0) for stream in run.health}
+    assert lost == {stream.rank: stream.steps - len(learned.steps[stream.rank]) for stream in run.health}
 
 
 def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path) -> None:
