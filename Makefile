@@ -19,7 +19,7 @@ soak: install ## Everything around the application is killed, stopped and slowed
 	$(BIN)/python tests/fuzz/steps.py --seconds 600
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
-	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest tests/integration/test_faults.py
+	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest tests/integration/test_faults.py tests/pserver/test_exactly_once.py
 
 check: install ## Style and types.
 	$(BIN)/ruff check .
