@@ -116,6 +116,7 @@ class StreamAnalysis:
             calls=completed,
             anomalies=anomalies,
             severity_us=severity_us,
+            highest_score=float(counted.score[counted.is_anomaly].max(initial=0.0)),
         )
         return StepResult(records, count)
 

@@ -36,7 +36,7 @@ MOST_STEPS = 4096
 
 _STEP = np.dtype(
     [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
-    + [("severity_us", np.float64)]
+    + [(name, np.float64) for name in ("severity_us", "highest_score")]
 )
 
 

@@ -145,6 +145,8 @@ class StepCount(msgspec.Struct, frozen=True, array_like=True):
     calls: int
     anomalies: int
     severity_us: float
+    highest_score: float = 0.0
+    """Of the anomalies; 0 without any."""
 
 
 SILENT = "silent"

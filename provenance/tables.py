@@ -25,7 +25,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
@@ -160,6 +160,7 @@ STEPS = _keyed(
     _integer("calls"),
     _integer("anomalies"),
     _real("severity_us"),
+    _real("highest_score"),
 )
 """``StepCount``."""
 

@@ -16,7 +16,7 @@ from chimbuko.viz.arguments import Arguments
 from chimbuko.viz.feed import Feed
 from chimbuko.viz.tally import RankKey, Statistic
 
-STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us")
+STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
 STEPS_AT_ONCE = 50_000
 """Steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
 

@@ -107,7 +107,7 @@ def test_steps(client: FlaskClient, finished: MadeRun) -> None:
     assert [series["rank"] for series in body["series"]] == ["0:2", "0:1"]
     for series, rank in zip(body["series"], (2, 1), strict=True):
         assert series["steps"] == [
-            [s.step, s.start_us, s.end_us, s.calls, s.anomalies, s.severity_us]
+            [s.step, s.start_us, s.end_us, s.calls, s.anomalies, s.severity_us, s.highest_score]
             for s in finished.steps_of(rank)
         ]
     assert not {row[0] for row in body["series"][0]["steps"]} & set(LOST_STEPS[2])

@@ -86,8 +86,8 @@ export interface FunctionRow {
   inclusive_maximum_us: number;
 }
 
-/** step, start_us, end_us, calls, anomalies, severity_us. */
-export type StepRow = [number, number, number, number, number, number];
+/** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
+export type StepRow = [number, number, number, number, number, number, number];
 
 export interface CallSummary {
   id: string;
