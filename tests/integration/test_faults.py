@@ -50,11 +50,20 @@ def learned_of(run: Outcome) -> Learned:
     return Learned.of_model(load_model(RunDirectory(run.folder).model_path, run.info.config))
 
 
-def live_run(start: Start, marked: Path, moments: random.Random, faults: list[Fault]) -> Run:
+@pytest.fixture(scope="module")
+def undisturbed(marked: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Its analysis in lockstep."""
+    run = Run(tmp_path_factory.mktemp("undisturbed") / "run", "--trace", marked / "*.bp", "--period", "0.2")
+    assert run.end() == 0, run.output
+    return run
+
+
+def live_run(start: Start, marked: Path, moments: random.Random, faults: list[Fault], *options: str) -> Run:
     """A live run of the program with these faults, at any moments; ended."""
     run = start(
         *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
         "--no-dashboard",
+        *options,
     )
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
     # In threads, so that one may strike during another.
@@ -109,10 +118,8 @@ def assert_learned_is_stored(run: Outcome, marked: Path) -> None:
     assert lost == {stream.rank: stream.steps - len(learned.steps[stream.rank]) for stream in run.health}
 
 
-def test_undisturbed_lockstep_learns_what_is_expected(start: Start, marked: Path) -> None:
-    run = start("--trace", marked / "*.bp")
-    assert run.end() == 0, run.output
-    assert_nothing_lost(run, marked)
+def test_undisturbed_lockstep_learns_what_is_expected(undisturbed: Run, marked: Path) -> None:
+    assert_nothing_lost(undisturbed, marked)
 
 
 FAULTS = {
@@ -130,6 +137,15 @@ IN_SHORT = "server killed, broker killed", "server stopped, broker full"
 @pytest.mark.parametrize("faults", FAULTS if ROUNDS > 1 else IN_SHORT)
 def test_faults_of_server_and_broker(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
     run = live_run(start, marked, moments, FAULTS[faults])
+    assert_nothing_lost(run, marked)
+
+
+@pytest.mark.skipif(ROUNDS == 1, reason="part of make faults")
+def test_lockstep_flags_the_same_whatever_happens(
+    start: Start, marked: Path, moments: random.Random, undisturbed: Run
+) -> None:
+    run = live_run(start, marked, moments, [kill(SERVER), kill(BROKER)], "--lockstep")
+    assert run.ids == undisturbed.ids
     assert_nothing_lost(run, marked)
 
 
