@@ -31,8 +31,11 @@ from chimbuko.messages import (
 from chimbuko.records import StreamHealth
 
 RECEIVED_PER_PERIOD = 3
-"""How often the agent looks for a newer model between two deltas: rarely, or 10,000 agents keep the broker
-busy by asking; seldomer, and live flags agree less with those of lockstep."""
+"""So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags
+agree less with those of lockstep;"""
+RECEIVED_PER_S = 2_000
+"""but all agents together do not look more often, since 10,000 would keep the broker busy by asking; each
+looks before it sends."""
 SHORTEST_PERIOD_S = 0.1
 """Few agents exchange so often, which costs nobody anything;"""
 DELTAS_PER_S = 250
@@ -88,7 +91,8 @@ class StatisticsLink:
         self._must_send_all = inherited is not None
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
-        self._sent_at = 0.0
+        self._look_s = 0.0
+        self._sent_at = self._delta_at = 0.0
         self._gathered_at = time.monotonic()
         self._received_at = 0.0
         self._read_to = b"0"
@@ -113,13 +117,14 @@ class StatisticsLink:
         """One round: in lockstep and when flushing each time, else a few times per period."""
         now = time.monotonic()
         is_urgent = self._is_lockstep or is_flushing
-        if not is_urgent and now - self._received_at < self._pause_s / RECEIVED_PER_PERIOD:
+        if not is_urgent and now - self._received_at < self._look_s:
             return
         self._received_at = now
         self._exchange(now, is_urgent, is_flushing)
         took_s = time.monotonic() - now
         shared_s = max(SHORTEST_PERIOD_S, self._agents / DELTAS_PER_S, took_s / EXCHANGE_SHARE)
         self._pause_s = min(self._period_s, shared_s)
+        self._look_s = look_s(self._pause_s, self._agents)
 
     def _exchange(self, now: float, is_urgent: bool, is_flushing: bool) -> None:
         # The supervisor, another thread, adds streams meanwhile.
@@ -134,7 +139,8 @@ class StatisticsLink:
             self._must_send_all = False
         elif self._unsaved.is_waiting or len(self._unsaved) >= MOST_UNSAVED:
             return
-        elif is_urgent or now - self._sent_at >= self._pause_s:
+        elif is_urgent or now - self._delta_at >= self._pause_s:
+            self._delta_at = now
             self.is_settled = not self._send_next(streams, is_flushing) and is_flushing
 
     def _receive(self, streams: list[AgentStream]) -> None:
@@ -290,3 +296,8 @@ class StatisticsLink:
                 pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
+
+
+def look_s(pause_s: float, agents: int) -> float:
+    """Time between two looks for a newer model, where deltas are ``pause_s`` seconds apart."""
+    return min(pause_s, max(pause_s / RECEIVED_PER_PERIOD, agents / RECEIVED_PER_S))

@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
 from benchmarks.server.wire import Life, Requests, Wire, command
-from chimbuko.ad.statisticslink import RECEIVED_PER_PERIOD
+from chimbuko.ad.statisticslink import look_s
 from chimbuko.messages import ACKS, DELTAS, PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
@@ -147,7 +147,7 @@ class Driver:
     def _life(self, link: Link, joins: float, is_watched: bool) -> Life:
         """One agent's; ``joins`` is a moment, in periods."""
         traffic = self.traffic
-        looks = RECEIVED_PER_PERIOD
+        looks = round(1.0 / look_s(1.0, len(self._links)))
         for look in range(looks * math.ceil(self._periods - joins)):
             turn, is_between = divmod(look, looks)
             due = self._moment(joins + look / looks)
