@@ -170,15 +170,16 @@ def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
     nodes: dict[str, list[SlowRank]] = {}
     for slow in sorted(worst.values(), key=lambda slow: slow.lost_us, reverse=True):
         nodes.setdefault(slow.node, []).append(slow)
+    lost = {node: sum(slow.lost_us for slow in ranks) for node, ranks in nodes.items()}
     lines = []
-    for node, ranks in list(nodes.items())[:MOST_SHOWN]:
+    for node in sorted(nodes, key=lost.__getitem__, reverse=True)[:MOST_SHOWN]:
+        ranks = nodes[node]
         named = ", ".join(f"{slow.program}:{slow.rank}" for slow in ranks[:MOST_SHOWN])
         more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
         ratio = math.exp(sum(math.log(slow.ratio) for slow in ranks) / len(ranks))
         functions = sorted({slow.function or "all they compute" for slow in ranks})
-        lost_us = sum(slow.lost_us for slow in ranks)
         lines.append(
-            f"  {format_duration_us(lost_us):>8}  {named}{more} on {node}: {ratio:.2f} times as long in "
+            f"  {format_duration_us(lost[node]):>8}  {named}{more} on {node}: {ratio:.2f} times as long in "
             f"{', '.join(functions[:MOST_SHOWN])}"
         )
     return lines

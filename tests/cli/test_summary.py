@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.cli.summary import Summary, summarize, summary_lines
+from chimbuko.cli.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FunctionStatistics
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.rundir import new_run
+from chimbuko.views import SlowRank
 from tests.sample_records import make_batch
 
 Summarize = Callable[..., Summary]
@@ -88,3 +89,16 @@ def test_functions_that_have_slowly_changed_are_named(summary_of: Summarize) -> 
         "Drifted: pack now takes 0.45 times as long as at first",
         "Drifted: solve now takes 1.9 times as long as at first",
     ]
+
+
+def slow(rank: int, node: str, function: str, ratio: float, lost_s: float) -> SlowRank:
+    return SlowRank(0, rank, node, function, ratio, 9.0, 1e6 * lost_s, 10, 100)
+
+
+def test_slow_ranks_of_a_node_are_told_together_and_each_once() -> None:
+    of_node = [slow(rank, "node7", "", 1.1, 2.0) for rank in range(40, 50)]
+    twice = [slow(40, "node7", "solve", 1.2, 90.0), slow(3, "node1", "write", 1.5, 6.0)]
+    first, second = (" ".join(line.split()) for line in slow_lines(twice + of_node))
+    ranks = "0:40, 0:41, 0:42, 0:43, 0:44 and 5 more on node7"
+    assert first == f"20.0 s {ranks}: 1.10 times as long in all they compute"
+    assert second == "6.00 s 0:3 on node1: 1.50 times as long in write"
