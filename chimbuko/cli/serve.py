@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.rundir import RunDirectory, new_run, write_secret
 from chimbuko.trace.nodecommand import node_command
 from chimbuko.trace.tau import application_settings
+
+LOOK_PERIOD_S = 0.5
+"""Agents say no more often that they are there."""
 
 
 @click.command("serve", short_help="Run the services of a run on many nodes.")
@@ -104,14 +108,16 @@ class Host:
             roll_call = RollCall(services.client)
             roll_call.look()
             services.wait_ready()
-            self._announce(services)
-            self._wait_for_end(services, roll_call)
+            try:
+                self._announce(services)
+                self._wait_for_end(services, roll_call)
+            finally:
+                self._run.dashboard_path.unlink(missing_ok=True)
             services.finish()
             problems += roll_call.problems
             is_whole = self._signals < 2
             state = "finished" if is_whole else "interrupted"
             close_run(self._run, services, problems, state, None, is_relabelling, as_json)
-            self._run.dashboard_path.unlink(missing_ok=True)
         return 0 if is_whole else INTERRUPTED
 
     def _announce(self, services: Services) -> None:
@@ -123,17 +129,22 @@ class Host:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url}")
-        say(f"services are ready; agents join with: chimbuko agent {self._run.path}")
+        is_local = not self._options.broker_url and self._options.bind[0].startswith("127.")
+        who = "agents of this node" if is_local else "agents"
+        say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 
     def _wait_for_end(self, services: Services, roll_call: RollCall) -> None:
+        look_at = 0.0
         with Progress(services.client) as progress:
             while not roll_call.is_over and self._signals < 2:
                 progress.show_next()
                 lines = services.look_after()
                 roll_call.is_ending = roll_call.is_ending or self._signals > 0
-                # A broker that is away comes back, or 'look_after' brings it back.
-                with suppress(redis.RedisError):
-                    lines += roll_call.look()
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + LOOK_PERIOD_S
+                    # A broker that is away comes back, or 'look_after' brings it back.
+                    with suppress(redis.RedisError):
+                        lines += roll_call.look()
                 for line in lines:
                     progress.say(line)
 
