@@ -11,6 +11,7 @@ from chimbuko.kernels.buckets import BUCKETS, EDGES_US, bucket_of, count_above, 
 from chimbuko.pserver.eras import Eras
 from chimbuko.pserver.kernels.eras import ERA_CALLS, MEMORY_CALLS
 from chimbuko.tables import cells_of, pack_cells
+from tests.reference.eras import NaiveEras
 
 FUNCTIONS = 3
 
@@ -169,3 +170,21 @@ def test_what_is_saved_goes_on_as_it_was() -> None:
         other = Eras.restored(other.save())
         np.testing.assert_array_equal(all_of(eras), all_of(other))
     assert other.drift(np.zeros(1, np.int64))[0] == eras.drift(np.zeros(1, np.int64))[0] > 1.3
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(2, 12), st.integers(0, 700)), min_size=1, max_size=40))
+def test_eras_end_as_in_the_slow_twin(epochs: list[tuple[int, int]]) -> None:
+    """Runtimes around a level that drifts and jumps."""
+    random = np.random.default_rng(1)
+    eras, naive = Eras(), NaiveEras()
+    eras.reserve(1)
+    for level, calls in epochs:
+        runtimes_us = random.normal(1.0, 0.2, 4 * calls) * 2.0**level
+        counts = counts_of(np.maximum(runtimes_us, 0.1))
+        add_rows(eras, np.zeros(1, np.int64), counts)
+        naive.era += counts[0]
+        eras.end_epoch()
+        naive.end_epoch()
+        np.testing.assert_allclose(eras.remembered(np.zeros(1, np.int64))[0], naive.remembered(), atol=1e-6)
+        assert eras.drift(np.zeros(1, np.int64))[0] == pytest.approx(np.exp(naive.ln_drift))
