@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chimbuko.errors import ServiceError
 from chimbuko.messages import Frame, RankStatistics
 from chimbuko.moments import Float64Array, Moments
 from chimbuko.pserver.functions import Functions
@@ -170,12 +171,15 @@ def write_report(path: Path, report: Report) -> None:
 
     Raises
     ------
-    OSError
+    ServiceError
         It cannot be written.
     """
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ServiceError(f"{path}: the report cannot be written ({error.strerror})") from error
 
 
 def _named(struct: msgspec.Struct) -> dict[str, Any]:

@@ -72,7 +72,8 @@ class Server:
         self._state = state
         self._path = path
         self._metrics = metrics
-        self._tell_metrics(state.snapshot())
+        if metrics is not None:
+            self._tell_metrics(state.snapshot())
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False

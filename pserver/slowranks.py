@@ -95,12 +95,7 @@ class SlowRanks:
 
     def compare(self, is_last: bool = False) -> bool:
         """Compare what is complete, at the end all there is; True if that may have changed who is slow."""
-        if self._arrived:
-            arrived = np.concatenate(self._arrived)
-            self._arrived.clear()
-            for program in np.unique(arrived["program"]).tolist():
-                known = self._programs.setdefault(program, _Program())
-                known.take(arrived[arrived["program"] == program])
+        self._settle()
         compared = [program.compare_complete(is_last) for program in self._programs.values()]
         return any(compared)
 
@@ -133,12 +128,22 @@ class SlowRanks:
 
     def dump(self) -> list[SavedProgram]:
         """For ``restore``."""
-        self.compare()
+        self._settle()
         return [known.dump(program) for program, known in self._programs.items()]
 
     def restore(self, saved: list[SavedProgram]) -> None:
         """Go on from what was dumped; for a new one."""
         self._programs = {one.program: _Program.restored(one) for one in saved}
+
+    def _settle(self) -> None:
+        """Give each program what is its own: all at once, since each look at an array takes a while."""
+        if not self._arrived:
+            return
+        arrived = np.concatenate(self._arrived)
+        self._arrived.clear()
+        for program in np.unique(arrived["program"]).tolist():
+            known = self._programs.setdefault(program, _Program())
+            known.take(arrived[arrived["program"] == program])
 
 
 class _Program:

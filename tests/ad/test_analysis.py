@@ -99,6 +99,7 @@ def test_calls_are_learned_and_then_labelled(steps: list[list[Call]]) -> None:
             assert record.spread_us == pytest.approx(np.std(values, ddof=1))
             assert record.severity_us == pytest.approx(max(record.exclusive_us - np.mean(values), 0.0))
         assert result.count.severity_us == pytest.approx(sum(record.severity_us for record in found))
+        assert result.count.highest_score == max((record.score for record in found), default=0.0)
 
 
 def seen_of(analysis: StreamAnalysis) -> dict[str, Moments]:

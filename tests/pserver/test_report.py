@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from chimbuko.errors import ServiceError
 from chimbuko.moments import Moments
 from chimbuko.pserver.report import write_report
 from chimbuko.pserver.state import ServerState
@@ -81,6 +82,11 @@ def test_ranks_counters_and_messages(report: dict[str, Any]) -> None:
         {"app": 0, "source": 1, "destination": 2, "count": 3, "bytes": 24},
         {"app": 0, "source": 1, "destination": None, "count": 9, "bytes": 72},
     ]
+
+
+def test_a_report_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match=r"nowhere/report.json: the report cannot be written"):
+        write_report(tmp_path / "nowhere" / "report.json", ServerState().report(""))
 
 
 def test_slow_ranks_and_the_analysis_itself(report: dict[str, Any]) -> None:

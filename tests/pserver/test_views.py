@@ -63,6 +63,14 @@ def test_only_what_changed_is_told() -> None:
     assert views.changes(is_last=True) == views.everything()
 
 
+def test_saving_in_between_hides_nothing() -> None:
+    views = new_views()
+    for rows in windows(2, 6, functions=3, slow=[3], factor=1.3):
+        views.take(AGENT, ViewDelta(paces=rows.tobytes()), NUMBERS)
+    views.dump()
+    assert views.changes().slow_ranks
+
+
 def test_what_was_saved_goes_on() -> None:
     straight, first, second = new_views(), new_views(), new_views()
     paces = list(windows(2, 6, functions=3, slow=[3], factor=1.3))
