@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from chimbuko.pserver.state import ServerState
 from chimbuko.records import StepCount
 from chimbuko.tables import PROFILE
 
+ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
+"""More in ``make faults``."""
 AGENTS = 2
 EXCLUSIVE = PROFILE.slices["exclusive_us"]
 COMMON = "solve"
@@ -111,6 +114,10 @@ class ExactlyOnce(RuleBasedStateMachine):
         """By mark."""
         self.orphans: set[str] = set()
         """Marks in deltas that only a dead agent could have sent again; the server had not saved them."""
+        self.sent: dict[tuple[str, int], list[str]] = {}
+        """Agent and number of each delta, and the marks in it."""
+        self.unnamed: set[tuple[str, int]] = set()
+        """Deltas whose functions were named in lost ones."""
         self.stream: list[bytes] = []
         """In the broker."""
         self.acknowledged: dict[str, Acknowledgement] = {}
@@ -174,6 +181,7 @@ class ExactlyOnce(RuleBasedStateMachine):
                 # The functions in it were named by a delta that is lost.
                 assert self.server.lost_deltas > 0
                 self.orphans.update(marks_of(delta))
+                self.unnamed.add((delta.agent, delta.sequence))
             self.read += 1
         self.acknowledged |= self.server.acknowledgements()
 
@@ -217,6 +225,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.stream[at : at + 2] = self.stream[at : at + 2][::-1]
 
     def put(self, delta: Delta) -> None:
+        self.sent[delta.agent, delta.sequence] = marks_of(delta)
         self.stream.append(msgspec.msgpack.encode(delta))
 
     def teardown(self) -> None:
@@ -235,6 +244,8 @@ class ExactlyOnce(RuleBasedStateMachine):
         present = found.keys() & self.learned.keys()
         assert self.learned.keys() - present <= self.orphans
         assert all(found[mark].n == 1 for mark in present)
+        lost = {place for place, marks in self.sent.items() if not present & set(marks)}
+        assert len(lost - self.unnamed) <= self.server.lost_deltas <= len(lost)
         steps = [self.learned[mark] for mark in present]
         expected = Moments.of([step.runtime_us for step in steps])
         common = found.get(COMMON, Moments())
@@ -258,4 +269,4 @@ def moments_of(server: ServerState) -> dict[str, Moments]:
 
 
 TestExactlyOnce = ExactlyOnce.TestCase
-TestExactlyOnce.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestExactlyOnce.settings = settings(max_examples=150 * ROUNDS, stateful_step_count=60, deadline=None)
