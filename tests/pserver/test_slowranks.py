@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
+from chimbuko.pserver import slowranks
 from chimbuko.pserver.slowranks import LEAST_WINDOWS, WINDOWS, SlowRanks
 from chimbuko.views import PACE, Rows, SlowRank
 
@@ -128,6 +129,24 @@ def test_who_says_nothing_any_more_holds_up_nobody() -> None:
         slow.take(rows if window < 2 else rows[rows["rank"] != 0])
         slow.compare()
     assert {one.rank for one in found(slow)} == {3}
+
+
+def test_a_large_window_is_compared_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function at a time, the server being replaced by another one after each."""
+    paces = list(windows(13, 6, number=6, slow=[3], factor=1.3))
+    expected = found(compared(paces))
+    monkeypatch.setattr(slowranks, "ROWS_AT_ONCE", 1)
+    slow = SlowRanks()
+    steps = 0
+    for rows in paces:
+        slow.take(rows)
+        while slow.compare():
+            steps += 1
+            saved, slow = slow.dump(), SlowRanks()
+            slow.restore(saved)
+    slow.compare(is_last=True)
+    assert steps >= 5 * 10
+    assert found(slow) == expected
 
 
 def test_what_was_saved_goes_on() -> None:
