@@ -72,13 +72,13 @@ class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
 
     node: str
     streams: int
-    """Of them those that are being read."""
+    """That are being read."""
     pss_bytes: int
     """Memory of all its processes; what they share is divided among those who share it."""
     cpu_s: float
     """CPU time of all its processes since it began."""
     spool_bytes: int
-    """Findings on its disk that are not known to be in the store."""
+    """Size of its streams' spools: what is not known to be in the store, and the last segment of each."""
     lag_s: float
     """By how much the stream that is furthest behind its rank is further behind than it ever was least."""
 
