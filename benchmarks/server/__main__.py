@@ -1,6 +1,6 @@
 """What parameter server and broker take to serve 10,000 ranks: CPU time, delay, bytes, memory, losses.
 
-Run: python -m benchmarks.server [--only LOAD ...] [--seconds S] [--json]
+Run: python -m benchmarks.server [--only LOAD ...] [--seconds S] [--part P] [--json]
 
 The real server process and a private Valkey, over loopback, driven by simulated agents (agents.py tells
 what is simplified). Every agent sends at moments that were fixed beforehand, once per second, and delays
@@ -129,12 +129,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", nargs="+", choices=LOADS, default=list(LOADS), metavar="LOAD")
     parser.add_argument("--seconds", type=int, default=60, help="how long each load lasts")
+    parser.add_argument("--part", type=float, default=1.0, help="of the agents, where all are too many here")
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
     results = []
     for name in options.only:
-        print(f"{name}: {LOADS[name].name}", file=sys.stderr)
-        results.append(measure(LOADS[name], options.seconds)[0])
+        load = LOADS[name].scaled(options.part)
+        print(f"{name}: {load.name}", file=sys.stderr)
+        results.append(measure(load, options.seconds)[0])
     if options.json:
         print(json.dumps([one.as_json() for one in results], indent=1))
         return

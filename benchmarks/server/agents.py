@@ -1,15 +1,15 @@
 """Simulated agents: what each sends and keeps. Without I/O.
 
-Under a load of few agents each one is real: ``AgentStatistics`` merges, holds back and encodes, and takes
-the rows of the model that it asked for. Simplified is what its streams hand it: drawn tables (load.py), those
-of its ranks already merged into one.
+Where they are few each one is real: ``AgentStatistics`` merges, holds back and encodes, and takes the rows of
+the model that it asked for. Simplified is what its streams hand it: drawn tables (load.py), those of its
+ranks already merged into one; counters and figures of the agent itself are left out.
 
-10,000 such agents would need 4 GB and several cores. So under a load of many agents a few of each program
-are real, the *leaders*; every other one is a *follower* of one of them: it sends what its leader has sent,
-under its own name, with its own sequence, step counts, health, messages and paces. A leader's seconds are as
-random as those of any other, so what followers hold back is what they would have held back; but followers
-of one leader do so in the same second. Followers fetch rows of the model as real agents do, and do not look
-into them.
+10,000 such agents, or 250 with 1,000 functions each, would need several GB and cores. There a few of each
+program are real, the *leaders*; every other one is a *follower* of one that joins just before it: it sends
+what its leader has sent, under its own name, with its own sequence, step counts, health, messages and paces.
+A leader's seconds are as random as those of any other, so what followers hold back is what they would have
+held back; but followers of one leader do so in the same second. Followers fetch rows of the model as real
+agents do, and do not look into them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,6 @@ _TRAFFIC_ROW = struct.Struct("<iiiqq")
 class Load:
     """Who runs what, and how often."""
 
-    name: str
     agents: int
     ranks_per_agent: int
     programs: int = 5
@@ -56,6 +55,16 @@ class Load:
     """Of each program."""
     calls_per_s: float = 20.0
     """Per function and rank."""
+
+    @property
+    def name(self) -> str:
+        """Who, and in what."""
+        whose = f"{self.agents:,} agents of {self.ranks_per_agent} ranks"
+        return f"{whose}, {self.programs * self.functions:,} functions"
+
+    def scaled(self, part: float) -> Load:
+        """With a part of the agents."""
+        return replace(self, agents=round(part * self.agents))
 
     @property
     def ranks(self) -> int:
@@ -82,9 +91,9 @@ class Load:
 
 
 LOADS = {
-    "nodes": Load("250 nodes of 40 ranks", 250, 40),
-    "ranks": Load("10,000 agents of 1 rank", 10_000, 1),
-    "functions": Load("250 nodes, 5,000 functions", 250, 40, functions=1_000),
+    "nodes": Load(250, 40),
+    "ranks": Load(10_000, 1),
+    "functions": Load(250, 40, functions=1_000),
 }
 
 

@@ -25,9 +25,10 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED, Frame
 from chimbuko.tables import TableSchema, schema_of
 
-MOST_REAL = 250
-"""Agents; of more than these, one in ``GROUP`` is real."""
-GROUP = 200
+MOST_REAL = 25_000
+"""Agents times functions; where there are more, only some agents are real: 50 of the loads here."""
+LEAST_FOLLOWERS = 4
+"""... of a real one, where not all are."""
 JOIN_PERIODS = 10
 """How long it takes until all agents have joined."""
 KINDS = {True: 8, False: 64}
@@ -136,7 +137,7 @@ def measure(
     """
     schema = schema_of(AnalysisConfig().detector)
     drawn = Seconds(load, schema, KINDS[load.ranks_per_agent > 1])
-    agents = make_agents(load, drawn, schema, are_few_real or load.agents > MOST_REAL)
+    agents = make_agents(load, drawn, schema, are_few_real or load.agents * load.functions > MOST_REAL)
     samples: list[Sample] = []
     for_agents, for_services = cores_apart()
     allow_connections(load.agents)
@@ -197,17 +198,18 @@ def measure(
 
 def make_agents(load: Load, drawn: Seconds, schema: TableSchema, are_few_real: bool) -> list[SimulatedAgent]:
     """All agents of a load, in the order in which they join."""
+    # Leaders join right before their followers, so these send what they would have learned themselves.
+    group = max(load.agents // JOIN_PERIODS, (1 + LEAST_FOLLOWERS) * load.programs)
     agents: list[SimulatedAgent] = []
-    leaders: list[RealAgent] = []
+    leaders: dict[tuple[int, int], RealAgent] = {}
     for number in range(load.agents):
-        # Leaders join right before their followers, so these send what they would have learned themselves.
-        of_group = number % (GROUP * load.programs)
-        if not are_few_real or of_group < load.programs:
-            leaders.append(RealAgent(load, number, drawn, schema))
-            agents.append(leaders[-1])
+        of_group, place = divmod(number, group)
+        if not are_few_real or place < load.programs:
+            leader = RealAgent(load, number, drawn, schema)
+            leaders[of_group, load.program_of(number)] = leader
+            agents.append(leader)
         else:
-            leader = leaders[number // (GROUP * load.programs) * load.programs + load.program_of(number)]
-            agents.append(Follower(load, number, leader, drawn))
+            agents.append(Follower(load, number, leaders[of_group, load.program_of(number)], drawn))
     return agents
 
 

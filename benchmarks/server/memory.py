@@ -20,7 +20,7 @@ from benchmarks.measuring import table
 from benchmarks.server.load import Load
 from benchmarks.server.measure import Result, measure
 
-LOAD = Load("25 nodes of 40 ranks", 25, 40)
+LOAD = Load(25, 40)
 COMPRESSION = 20
 ROWS = 8
 """Of the table."""

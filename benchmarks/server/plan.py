@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import table
-from benchmarks.server.load import LOADS
 
 RANKS = (1_000, 10_000, 40_000, 100_000, 400_000)
 RANKS_PER_NODE = 40
@@ -40,10 +39,17 @@ class UnitCosts:
         return self.message * messages + self.rank * ranks
 
 
-def costs_of(results: list[dict[str, Any]]) -> dict[str, UnitCosts]:
+def loads_of(results: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the loads with the fewest functions that with the fewest agents, and that with the most."""
+    functions = min(one["functions"] for one in results)
+    alike = sorted((one for one in results if one["functions"] == functions), key=lambda one: one["agents"])
+    if len(alike) < 2 or alike[0]["ranks"] != alike[-1]["ranks"]:
+        raise SystemExit("two loads of the same ranks are needed: --only nodes ranks")
+    return alike[0], alike[-1]
+
+
+def costs_of(few: dict[str, Any], many: dict[str, Any]) -> dict[str, UnitCosts]:
     """Cores of server and broker, and bytes per second."""
-    by_load = {one["load"]: one for one in results}
-    few, many = by_load[LOADS["nodes"].name], by_load[LOADS["ranks"].name]
     rates = [one["messages"] / one["seconds"] for one in (few, many)]
     found = {}
     for name in ("server_cores", "broker_cores"):
@@ -95,8 +101,8 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="what 'python -m benchmarks.server --json' has printed")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
-    costs = costs_of(results)
-    few = next(one for one in results if one["load"] == LOADS["nodes"].name)
+    few, many = loads_of(results)
+    costs = costs_of(few, many)
     print(units_table(costs))
     print()
     print(plan_table(costs, few))

@@ -20,7 +20,7 @@ from chimbuko.pserver.state import ServerState
 from chimbuko.tables import schema_of
 
 SCHEMA = schema_of(AnalysisConfig().detector)
-SMALL = Load("small", agents=6, ranks_per_agent=2, programs=2, functions=10)
+SMALL = Load(agents=6, ranks_per_agent=2, programs=2, functions=10)
 
 replies = st.recursive(
     st.one_of(st.none(), st.integers(0, 1 << 40), st.binary(max_size=20)),
