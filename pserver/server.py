@@ -119,11 +119,10 @@ class Server:
         if len(entries) == READ_COUNT:
             return False
         now = time.monotonic()
-        is_due = now - self._ticked_at >= TICK_S
-        if is_due or self._state.is_lockstep:
+        if self._state.is_lockstep or now - self._published_at >= PUBLISH_S:
             self._tell()
         self._acknowledge()
-        if is_due:
+        if now - self._ticked_at >= TICK_S:
             self._ticked_at = now
             self._tick(is_last=False)
         if self._has_news and now >= self._save_at:
@@ -150,8 +149,10 @@ class Server:
 
     def _tell(self) -> None:
         """Publish what is due; before that, what is merged: agents count on finding it in there."""
-        published = self._state.publish(time.monotonic())
+        now = time.monotonic()
+        published = self._state.publish(now)
         if published is not None:
+            self._published_at = now
             self._acknowledge()
             self._publish(published)
 
