@@ -1,10 +1,11 @@
 """What server and broker take for more ranks than a machine can simulate, from what was measured.
 
-Run: python -m benchmarks.server --json > results.json; python -m benchmarks.server.plan results.json
+Run: python -m benchmarks.server --json > all.json
+     python -m benchmarks.server --only nodes ranks --part 0.2 --json > part.json
+     python -m benchmarks.server.plan all.json part.json
 
-Two of the loads have the same ranks, in 250 and in 10,000 messages per second: from them follow what a
-message costs and what a rank costs, in CPU time and in bytes. What does not depend on either is counted with
-the ranks, so that the plan errs on the high side.
+What a run costs per second is taken for the sum of something fixed, something per message and something per
+rank: least squares, none of them negative, through loads with different numbers of messages and ranks.
 """
 
 from __future__ import annotations
@@ -15,64 +16,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.optimize import nnls
+
 from benchmarks.measuring import table
 
 RANKS = (1_000, 10_000, 40_000, 100_000, 400_000)
 RANKS_PER_NODE = 40
 
 
+QUANTITIES = ("server_cores", "broker_cores", "wire_bytes")
+
+
 @dataclass(frozen=True)
 class UnitCosts:
-    """Per message, and per rank and second."""
+    """Per second."""
 
+    fixed: float
     message: float
     rank: float
 
     @classmethod
-    def between(cls, few: tuple[float, float], many: tuple[float, float], ranks: int) -> UnitCosts:
-        """From (messages, what they cost) per second, once with few and once with many messages."""
-        message = max((many[1] - few[1]) / (many[0] - few[0]), 0.0)
-        return cls(message, (few[1] - message * few[0]) / ranks)
+    def fitted(cls, messages_per_s: list[float], ranks: list[float], costs: list[float]) -> UnitCosts:
+        """From loads."""
+        unknowns = np.column_stack([np.ones(len(costs)), messages_per_s, ranks])
+        # Each load counts alike, however large.
+        shares = np.array(costs)
+        solution, _ = nnls(unknowns / shares[:, np.newaxis], np.ones(len(costs)))
+        return cls(*solution.tolist())
 
-    def of(self, ranks: int, messages: float) -> float:
-        """Per second."""
-        return self.message * messages + self.rank * ranks
+    def of(self, ranks: float, messages_per_s: float) -> float:
+        """All together."""
+        return self.fixed + self.message * messages_per_s + self.rank * ranks
 
 
-def loads_of(results: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the loads with the fewest functions that with the fewest agents, and that with the most."""
+def costs_of(results: list[dict[str, Any]]) -> dict[str, UnitCosts]:
+    """Cores of server and broker, and bytes per second; of the loads with the fewest functions."""
     functions = min(one["functions"] for one in results)
-    alike = sorted((one for one in results if one["functions"] == functions), key=lambda one: one["agents"])
-    if len(alike) < 2 or alike[0]["ranks"] != alike[-1]["ranks"]:
-        raise SystemExit("two loads of the same ranks are needed: --only nodes ranks")
-    return alike[0], alike[-1]
-
-
-def costs_of(few: dict[str, Any], many: dict[str, Any]) -> dict[str, UnitCosts]:
-    """Cores of server and broker, and bytes per second."""
-    rates = [one["messages"] / one["seconds"] for one in (few, many)]
+    alike = [one for one in results if one["functions"] == functions]
+    if len(alike) < 3:
+        raise SystemExit("three loads of as many functions are needed, with different messages and ranks")
+    messages_per_s = [one["messages"] / one["seconds"] for one in alike]
+    ranks = [float(one["ranks"]) for one in alike]
     found = {}
-    for name in ("server_cores", "broker_cores"):
-        found[name] = UnitCosts.between((rates[0], few[name]), (rates[1], many[name]), few["ranks"])
-    bytes_few, bytes_many = (
-        rate * one["bytes_per_message"] for rate, one in zip(rates, (few, many), strict=True)
-    )
-    found["bytes"] = UnitCosts.between((rates[0], bytes_few), (rates[1], bytes_many), few["ranks"])
+    for quantity in QUANTITIES:
+        costs = [
+            rate * one["bytes_per_message"] if quantity == "wire_bytes" else one[quantity]
+            for rate, one in zip(messages_per_s, alike, strict=True)
+        ]
+        found[quantity] = UnitCosts.fitted(messages_per_s, ranks, costs)
     return found
 
 
 def units_table(costs: dict[str, UnitCosts]) -> str:
     """Unit costs."""
-    rows: list[tuple[str, ...]] = [
-        (what, f"{1e6 * costs[name].message:,.0f}", f"{1e6 * costs[name].rank:,.1f}")
-        for what, name in (("server, µs", "server_cores"), ("broker, µs", "broker_cores"))
-    ]
-    rows.append(("wire, bytes", f"{costs['bytes'].message:,.0f}", f"{costs['bytes'].rank:,.0f}"))
-    return table(("", "per message", "per rank and second"), rows)
+    scales = {
+        "server_cores": ("server, µs", 1e6),
+        "broker_cores": ("broker, µs", 1e6),
+        "wire_bytes": ("wire, bytes", 1.0),
+    }
+    rows = []
+    for quantity, (name, scale) in scales.items():
+        cost = costs[quantity]
+        rows.append((name, *(f"{scale * part:,.1f}" for part in (cost.fixed, cost.message, cost.rank))))
+    return table(("per second", "fixed", "per message", "per rank"), rows)
 
 
-def plan_table(costs: dict[str, UnitCosts], few: dict[str, Any]) -> str:
-    """One agent per node, one message per second."""
+def plan_table(costs: dict[str, UnitCosts], frame_bytes: float) -> str:
+    """One agent per node, one message per second; ``frame_bytes`` per rank and second."""
     heads = ("ranks", "nodes", "messages/s", "MB/s", "server, cores", "broker, cores", "frames MB/s")
     rows = []
     for ranks in RANKS:
@@ -82,9 +93,9 @@ def plan_table(costs: dict[str, UnitCosts], few: dict[str, Any]) -> str:
                 f"{ranks:,}",
                 f"{messages:,.0f}",
                 f"{messages:,.0f}",
-                f"{costs['bytes'].of(ranks, messages) / 1e6:,.1f}",
+                f"{costs['wire_bytes'].of(ranks, messages) / 1e6:,.1f}",
                 *(f"{costs[name].of(ranks, messages):.2f}" for name in ("server_cores", "broker_cores")),
-                f"{few['frame_bytes_per_s'] * ranks / few['ranks'] / 1e6:,.1f}",
+                f"{frame_bytes * ranks / 1e6:,.1f}",
             )
         )
     return table(heads, rows)
@@ -92,23 +103,24 @@ def plan_table(costs: dict[str, UnitCosts], few: dict[str, Any]) -> str:
 
 def full_at(cost: UnitCosts) -> int:
     """With how many ranks one core is full."""
-    return int(1.0 / (cost.rank + cost.message / RANKS_PER_NODE))
+    return int((1.0 - cost.fixed) / (cost.rank + cost.message / RANKS_PER_NODE))
 
 
 def main() -> None:
     """Print the plan."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("results", type=Path, help="what 'python -m benchmarks.server --json' has printed")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="what 'python -m benchmarks.server --json' has printed"
+    )
     options = parser.parse_args()
-    results = json.loads(options.results.read_text())
-    few, many = loads_of(results)
-    costs = costs_of(few, many)
+    results = [one for path in options.results for one in json.loads(path.read_text())]
+    costs = costs_of(results)
     print(units_table(costs))
     print()
-    print(plan_table(costs, few))
+    print(plan_table(costs, max(one["frame_bytes_per_s"] / one["ranks"] for one in results)))
     print()
-    for what, name in (("server", "server_cores"), ("broker", "broker_cores")):
-        print(f"One core of the {what} is full at {full_at(costs[name]):,} ranks.")
+    for what, quantity in (("server", "server_cores"), ("broker", "broker_cores")):
+        print(f"One core of the {what} is full at {full_at(costs[quantity]):,} ranks.")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,9 @@ def test_what_the_server_holds_does_not_grow_with_the_length_of_a_run() -> None:
     assert max(frame_bytes[late]) < 1.1 * max(frame_bytes[early])
 
 
-def test_unit_costs_follow_from_two_loads() -> None:
-    cost = UnitCosts.between((250.0, 2.0 + 0.25), (10_000.0, 2.0 + 10.0), ranks=1000)
-    assert np.allclose([cost.message, cost.rank], [1e-3, 2e-3])
-    assert np.isclose(cost.of(ranks=1000, messages=250.0), 2.25)
+def test_unit_costs_follow_from_three_loads() -> None:
+    messages_per_s, ranks = [50.0, 250.0, 10_000.0], [2_000.0, 10_000.0, 10_000.0]
+    known = UnitCosts(0.05, 4e-5, 1e-5)
+    costs = [known.of(*load) for load in zip(ranks, messages_per_s, strict=True)]
+    found = UnitCosts.fitted(messages_per_s, ranks, costs)
+    assert np.allclose([found.fixed, found.message, found.rank], [known.fixed, known.message, known.rank])
