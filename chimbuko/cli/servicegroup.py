@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from chimbuko.errors import ServiceError
 from chimbuko.processes import Service
 
 MOST_REVIVALS = 10
@@ -19,6 +21,8 @@ class _Member:
     may_end: bool
     """Ending by itself, with code 0, it has done its work."""
     revivals: int = 0
+    is_starting: bool = False
+    """Started again; nobody has heard yet that it is ready."""
     is_given_up: bool = False
 
 
@@ -66,8 +70,7 @@ class ServiceGroup:
         if member.may_end and service.process.returncode == 0:
             return []
         if member.can_go_on and member.revivals < MOST_REVIVALS:
-            member.revivals += 1
-            service.start_again()
+            self._start_again(member)
             return [f"{service.name} ended early and was started again; its log is {service.log}"]
         member.is_given_up = True
         self._problems.append(f"{service.name} ended early; its log is {service.log}")
@@ -86,7 +89,7 @@ class ServiceGroup:
     def ask_to_stop(self) -> None:
         """Ask all of them to finish what they have to do, and end."""
         for member in self._members:
-            member.service.ask_to_stop()
+            self._ask_to_stop(member)
 
     def stop(self, timeout_s: float) -> bool:
         """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
@@ -96,10 +99,33 @@ class ServiceGroup:
 
     def _stop(self, member: _Member, timeout_s: float) -> int:
         service = member.service
+        self._ask_to_stop(member)
         is_in_time = service.stop(timeout_s)
+        if is_in_time and self._was_killed(member):
+            self._start_again(member)
+            return self._stop(member, timeout_s)
         code: int = service.process.returncode
         if not is_in_time:
             self._problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
         elif code not in (0, -signal.SIGTERM) and not member.is_given_up:
             self._problems.append(f"{service.name} ended with code {code}; its log is {service.log}")
         return code
+
+    def _ask_to_stop(self, member: _Member) -> None:
+        if member.is_starting:
+            # Before it is ready it would end at once, and leave undone what it was started again for.
+            member.is_starting = False
+            with suppress(ServiceError):
+                member.service.wait_ready()
+        member.service.ask_to_stop()
+
+    def _start_again(self, member: _Member) -> None:
+        member.revivals += 1
+        member.is_starting = True
+        member.service.start_again()
+
+    def _was_killed(self, member: _Member) -> bool:
+        """Whether it did not mean to end, and another one can go on."""
+        code: int = member.service.process.returncode
+        may_go_on = member.can_go_on and not member.is_given_up and member.revivals < MOST_REVIVALS
+        return may_go_on and code < 0 and code != -signal.SIGTERM

@@ -133,16 +133,23 @@ class Services:
         return []
 
     def _revive_broker(self) -> list[str]:
-        """Agents send again what was not acknowledged; only the numbers of programs would be lost."""
-        if self._private_broker is None or self._private_broker.is_running:
-            with suppress(redis.RedisError):
-                self.client.expire(RUN, CLAIM_S)
-                self._programs = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
-            return []
-        self._private_broker.start()
-        if self._programs:
+        lines = []
+        if self._private_broker is not None and not self._private_broker.is_running:
+            lines.append("the broker ended early and was started again")
+            # It may be killed while it starts: then there is a next time.
+            with suppress(ServiceError):
+                self._private_broker.start()
+        with suppress(redis.RedisError):
+            self.client.expire(RUN, CLAIM_S)
+            self._remember_programs()
+        return lines
+
+    def _remember_programs(self) -> None:
+        """Only the numbers of programs would be lost with the broker: agents send again all else."""
+        known = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
+        if self._programs and not known:
             self.client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
-        return ["the broker ended early and was started again"]
+        self._programs = known or self._programs
 
     def write_info(self, info: RunInfo) -> None:
         """Note in the run's folder and in its store what became of the run."""

@@ -72,12 +72,14 @@ class Command:
         """What it and its application have said so far."""
         return "\n".join(self.lines)
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    def wait_until(
+        self, condition: Callable[[], bool], timeout_s: float = 60.0, pause_s: float = 0.05
+    ) -> None:
         """Wait for a condition by asking for it."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline and self.process.poll() is None, self.output
-            time.sleep(0.05)
+            time.sleep(pause_s)
 
     def service(self, module: str) -> int:
         """Process of a service, once it is there."""

@@ -6,11 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from chimbuko.broker import connect
 from chimbuko.rundir import RunDirectory
-from tests.integration.conftest import STORE, Run
+from tests.integration.conftest import AGENT, SERVER, STORE, Run
 
 STOPPED_S = 10.0
 WITHOUT_MEMORY_S = 3.0
@@ -44,6 +44,25 @@ def kill_at_end(module: str) -> Fault:
         os.kill(store, signal.SIGCONT)
 
     return strike
+
+
+def kill_agents_at_end(run: Run, after_s: float) -> None:
+    """... who still have findings to deliver."""
+    run.wait_for_line("replayed")
+    store = run.service(STORE)
+    os.kill(store, signal.SIGSTOP)
+    for pid in run.processes(AGENT):
+        os.kill(pid, signal.SIGKILL)
+    os.kill(store, signal.SIGCONT)
+
+
+def kill_server_at_the_very_end(run: Run, after_s: float) -> None:
+    """... when all agents have ended, and it has yet to write the model."""
+    run.wait_for_line("replayed")
+    run.wait_until(lambda: not run.processes(AGENT), pause_s=0.001)
+    for pid in run.processes(SERVER):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def stop(module: str, seconds: float = STOPPED_S) -> Fault:

@@ -22,7 +22,16 @@ from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
-from tests.integration.faults import Fault, fill_memory, kill, kill_at_end, stop, take_memory
+from tests.integration.faults import (
+    Fault,
+    fill_memory,
+    kill,
+    kill_agents_at_end,
+    kill_at_end,
+    kill_server_at_the_very_end,
+    stop,
+    take_memory,
+)
 from tests.integration.marked import RANKS, STEPS, Learned, all_steps, learned_offline, write_marked
 from tests.integration.namespaces import Network, NotPermitted
 
@@ -126,8 +135,10 @@ FAULTS = {
     "server killed, broker killed": [kill(SERVER), kill(BROKER)],
     "server stopped, broker full": [stop(SERVER), take_memory],
     "server stopped, broker killed": [stop(SERVER), kill(BROKER)],
+    "server and broker killed again and again": [kill(SERVER), kill(BROKER)] * 3,
     "broker filled": [fill_memory],
     "server killed at the end": [kill_at_end(SERVER)],
+    "server killed at the very end": [kill_server_at_the_very_end],
     "broker killed at the end": [kill_at_end(BROKER)],
 }
 IN_SHORT = "server killed, broker killed", "server stopped, broker full"
@@ -149,8 +160,18 @@ def test_lockstep_flags_the_same_whatever_happens(
     assert_nothing_lost(run, marked)
 
 
-def test_agent_is_killed(start: Start, marked: Path, moments: random.Random) -> None:
-    run = live_run(start, marked, moments, [kill(AGENT)])
+AGENT_FAULTS = {
+    "agent killed": [kill(AGENT)],
+    "both agents killed": [kill(AGENT)] * 2,
+    "agent killed, server killed": [kill(AGENT), kill(SERVER)],
+    "agent killed, broker killed": [kill(AGENT), kill(BROKER)],
+    "agents killed at the end": [kill_agents_at_end],
+}
+
+
+@pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["agent killed"])
+def test_faults_of_agents(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
+    run = live_run(start, marked, moments, AGENT_FAULTS[faults])
     assert_learned_is_stored(run, marked)
     for stream in run.health:
         # A successor that begins when the program is about to end comes too late.
