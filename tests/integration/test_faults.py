@@ -197,8 +197,9 @@ def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start,
 
 
 @pytest.fixture
-def network() -> Iterator[Network]:
-    """Two nodes."""
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """Two nodes, where nobody answers ADIOS2's questions about names: it shall not wait 16 s for it."""
+    monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
     try:
         with Network(2) as nodes:
             yield nodes
