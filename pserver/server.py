@@ -210,9 +210,9 @@ class Server:
             except OSError as error:
                 # Agents would keep what they have sent for ever.
                 log(f"{self._path}: the state cannot be saved ({error.strerror}); goes on without")
-        self._state.is_saved()
+        are_all_told = self._state.is_saved()
         self._broker.xtrim(DELTAS, minid=self._read_to.decode(), approximate=False)
         self._acknowledge()
-        self._has_news = False
+        self._has_news = not are_all_told
         now = time.monotonic()
         self._save_at = now + max(SAVE_PERIOD_S, (now - began) / SAVE_SHARE)

@@ -131,6 +131,8 @@ class ServerState:
         self._merged_now: set[str] = set()
         self._saved: dict[str, tuple[int, int]] = {}
         """Agent to incarnation and sequence of what is saved of it."""
+        self._untold: dict[str, tuple[int, int]] = {}
+        """... where the agent was not told."""
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
         self._views = Views(self._name_of, self._node_of)
@@ -191,6 +193,8 @@ class ServerState:
     def acknowledgements(self) -> dict[str, Acknowledgement]:
         """Of agents that have sent something since the last time."""
         found = {name: self._acknowledgement(name) for name in self._merged_now}
+        for name in found:
+            self._untold.pop(name, None)
         self._merged_now.clear()
         return found
 
@@ -318,11 +322,16 @@ class ServerState:
             lost_deltas=self.lost_deltas,
         )
 
-    def is_saved(self) -> None:
+    def is_saved(self) -> bool:
         """What is merged outlives this process: agents may forget it."""
         now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
-        self._merged_now.update(name for name, place in now.items() if self._saved.get(name) != place)
+        # Who goes on sending hears of it with what is merged next: 10,000 agents would be told twice each.
+        self._merged_now.update(
+            name for name, place in self._saved.items() if self._untold.get(name) == place
+        )
+        self._untold = {name: place for name, place in now.items() if self._saved.get(name) != place}
         self._saved = now
+        return not self._untold
 
     def restore(self, saved: SavedState) -> None:
         """Go on from what was saved; before anything else."""

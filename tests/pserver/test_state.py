@@ -186,8 +186,18 @@ def test_what_is_sent_again_is_acknowledged_again() -> None:
     assert not server.apply(delta)
     assert server.acknowledgements() == {"agent0": Acknowledgement(1, 1, 0)}
     assert server.acknowledgements() == {}
-    server.is_saved()
-    assert server.acknowledgements() == {"agent0": Acknowledgement(1, 1, 1)}
+
+
+def test_what_is_saved_is_told_with_what_is_merged_next_or_with_the_next_save() -> None:
+    server, agent = ServerState(), make_agent(0)
+    for sequence in (1, 2):
+        agent.learn(0, timers_of(0), learned_of(0, [(0, 5)]))
+        server.apply(agent.delta())
+        assert server.acknowledgements() == {"agent0": Acknowledgement(1, sequence, sequence - 1)}
+        assert not server.is_saved()
+        assert server.acknowledgements() == {}
+    assert server.is_saved()
+    assert server.acknowledgements() == {"agent0": Acknowledgement(1, 2, 2)}
 
 
 def test_a_delta_waits_for_the_one_before_it_unless_that_is_gone() -> None:
