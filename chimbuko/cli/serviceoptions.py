@@ -31,7 +31,7 @@ _OPTIONS = (
         "--broker",
         metavar="URL",
         envvar=BROKER_VARIABLE,
-        help=f"Redis or Valkey by URL; default a private one. Also from {BROKER_VARIABLE}.",
+        help=f"Redis, Valkey or a cluster, by URL; default a private one. Also from {BROKER_VARIABLE}.",
     ),
     click.option("--port", default=0, help="Port of the dashboard; default any that is free."),
     click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace."),
