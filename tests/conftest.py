@@ -46,3 +46,12 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """URL of a broker that is a cluster."""
+    from tests.cluster import running_cluster
+
+    with running_cluster(tmp_path) as url:
+        yield url

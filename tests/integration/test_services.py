@@ -11,7 +11,7 @@ from chimbuko.cli import services
 from chimbuko.cli.agents import AgentOptions, Agents
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RUN
+from chimbuko.messages import ALL_KEYS, RUN
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import new_run
 from chimbuko.trace.discovery import find_recorded
@@ -35,6 +35,14 @@ def test_users_broker_serves_one_run_after_the_other(
         assert "used by another run" in refused.output
         assert client.get(RUN) == b"another run"
         client.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_serves_as_broker(start: Start, heat4: Path, heat4_run: Run, cluster: str) -> None:
+    run = start("--trace", heat4 / "*.bp", "--broker", cluster, "--agents", "2")
+    assert run.end() == 0, run.output
+    assert run.ids == heat4_run.ids
+    assert connect(cluster).exists(*ALL_KEYS) == 0
 
 
 def test_unreachable_broker(start: Start, heat4: Path) -> None:
