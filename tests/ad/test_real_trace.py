@@ -101,5 +101,5 @@ def test_flags_do_not_depend_on_the_number_of_agents(
     divided = analyse(streams, AnalysisConfig(), agents)
     assert {record.id for record in divided.anomalies()} == {record.id for record in run.anomalies()}
     assert {record.id for record in divided.records()} == {record.id for record in run.records()}
-    one, other = run.server.model(), divided.server.model()
+    one, other = run.server.whole(), divided.server.whole()
     assert {(name.program, name.name) for name in one.names} == {(n.program, n.name) for n in other.names}

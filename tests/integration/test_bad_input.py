@@ -103,7 +103,8 @@ def test_full_disk_keeps_what_was_found(start: Start, heat4: Path, small_disk: P
     assert run.end() == 4
     assert "Traceback" not in run.output
     assert f"the disk of {small_disk / 'run'} is full" in run.output
-    kept = Path(run.wait_for_line("findings that could not be stored are kept in").rpartition(" ")[2])
+    words = "findings that could not be stored are kept in "
+    kept = Path(run.wait_for_line(words).partition(words)[2].partition(" of ")[0])
     assert list(kept.glob("*/*/spool/*.spool"))
     shutil.rmtree(kept)
     run.folder = small_disk / "run"
