@@ -42,9 +42,11 @@ class Traffic:
     put_off: int = 0
     """Periods without a message, because the last one was not known to be merged."""
     delays_s: list[float] = field(default_factory=list)
-    """From the moment a message was due until it was merged."""
+    """From the sending of a message until it was merged."""
+    waits_s: list[float] = field(default_factory=list)
+    """... from the moment it was due: with what the driver took to look for a model and make it."""
     lags_s: list[float] = field(default_factory=list)
-    """How late the driver itself was; part of the delays."""
+    """How late the driver itself was; part of the waits."""
     table_bytes: int = 0
     """Of deltas: statistics of functions."""
     view_bytes: int = 0
@@ -91,7 +93,8 @@ class Driver:
         self._join_periods = join_periods
         self._sample = sample
         self._sample_periods = sample_periods
-        self._watched: dict[bytes, tuple[int, float]] = {}
+        self._watched: dict[bytes, tuple[int, float, float]] = {}
+        """Agent to the sequence of its last message, when that was due, and when it was sent."""
         directory = Directory()
         self._links: list[Link] = [
             RealLink(agent, directory) if isinstance(agent, RealAgent) else FollowerLink(agent, directory)
@@ -139,9 +142,10 @@ class Driver:
             (answers,) = yield Requests(command(b"HMGET", ACKS.encode(), *names))
             now = time.monotonic()
             for name, answer in zip(names, answers, strict=True):
-                sequence, due = self._watched[name]
+                sequence, due, sent = self._watched[name]
                 if answer is not None and _acknowledgements.decode(answer).merged >= sequence:
-                    self.traffic.delays_s.append(now - due)
+                    self.traffic.delays_s.append(now - sent)
+                    self.traffic.waits_s.append(now - due)
                     del self._watched[name]
 
     def _life(self, link: Link, joins: float, is_watched: bool) -> Life:
@@ -161,7 +165,7 @@ class Driver:
                 traffic.put_off += 1
                 continue
             if is_watched:
-                self._watched[link.agent.name.encode()] = link.agent.sequence, due
+                self._watched[link.agent.name.encode()] = link.agent.sequence, due, time.monotonic()
             traffic.messages += 1
             traffic.table_bytes += delta.table_bytes
             traffic.view_bytes += delta.view_bytes

@@ -56,10 +56,12 @@ class Result:
     delay_p50_ms: float
     delay_p99_ms: float
     delay_max_ms: float
+    wait_p99_ms: float
+    """From the moment a message was due."""
     delays: int
     """How many messages' delays were measured."""
     driver_lag_p99_ms: float
-    """How late the driver itself was: part of the delays."""
+    """How late the driver itself was: part of the waits."""
     bytes_per_message: float
     """On the wire between agents and broker, both ways, with all that the protocol adds."""
     table_bytes_per_message: float
@@ -179,6 +181,7 @@ def measure(
         delay_p50_ms=1e3 * percentile(traffic.delays_s, 0.5),
         delay_p99_ms=1e3 * percentile(traffic.delays_s, 0.99),
         delay_max_ms=1e3 * max(traffic.delays_s),
+        wait_p99_ms=1e3 * percentile(traffic.waits_s, 0.99),
         delays=len(traffic.delays_s),
         driver_lag_p99_ms=1e3 * percentile(traffic.lags_s, 0.99),
         bytes_per_message=(traffic.sent_bytes + traffic.received_bytes) / traffic.messages,
