@@ -35,7 +35,7 @@ USUAL_SPREAD_RANKS = 4.0
 MOST_WAITING = 12
 """Windows that wait for the slowest rank to report them; who is further behind is left out."""
 MOST_TOLD = 1000
-ROWS_AT_ONCE = 30_000
+ROWS_AT_ONCE = 10_000
 """Compared in one go: all of a window of 10,000 ranks in 16 functions would hold up the server for 0.12 s."""
 
 EVERYTHING = -1
