@@ -14,6 +14,7 @@ agents do, and do not look into them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import msgspec
@@ -85,7 +86,7 @@ class EncodedDelta:
 NOTHING_COUNTED = Counted([], [])
 
 
-class SimulatedAgent:
+class SimulatedAgent(ABC):
     """One agent, its ranks, and how many of their calls it has sent.
 
     Parameters
@@ -105,17 +106,18 @@ class SimulatedAgent:
         self._number = number
         self._anomalies = 0
 
+    @abstractmethod
     def next_delta(self, turn: int) -> EncodedDelta | None:
         """The encoded delta of a second; None if there is nothing to say."""
-        raise NotImplementedError
 
     def last_delta(self) -> EncodedDelta | None:
         """All that was held back; None if nothing was."""
         body = self._last_body()
         return None if body is None else self._stamped(body, NOTHING_COUNTED, ViewDelta())
 
+    @abstractmethod
     def _last_body(self) -> Body | None:
-        raise NotImplementedError
+        """What was held back."""
 
     def _stamped(self, body: Body, counted: Counted, views: ViewDelta) -> EncodedDelta:
         self.sequence += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ _rows = msgspec.msgpack.Decoder(PackedTable)
 Asking = Generator[float | Requests, list[Any], None]
 
 
-class Link:
+class Link(ABC):
     """Hears acknowledgements and updates of the model for one agent."""
 
     def __init__(self, agent: SimulatedAgent) -> None:
@@ -59,8 +60,9 @@ class Link:
             self._read_to = entries[-1][0]
         yield from self._take_over([_updates.decode(fields[1]) for _, fields in entries])
 
+    @abstractmethod
     def _take_over(self, updates: Sequence[ModelUpdate]) -> Asking:
-        raise NotImplementedError
+        """Fetch the rows that changed and are used."""
 
 
 class RealLink(Link):
