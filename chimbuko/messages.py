@@ -196,6 +196,23 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
     """How many times as long its calls take now as at first; slow changes add up to it."""
 
 
+class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """The calls of one call path over all ranks of a program, as far as they count for the detector."""
+
+    program: int
+    functions: list[str]
+    """Outermost first; the calls themselves are of the last one."""
+    calls: int
+    exclusive_mean_us: float
+    exclusive_stddev_us: float
+    exclusive_minimum_us: float
+    exclusive_maximum_us: float
+    inclusive_mean_us: float
+    inclusive_stddev_us: float
+    inclusive_minimum_us: float
+    inclusive_maximum_us: float
+
+
 class FunctionModel(msgspec.Struct, frozen=True, array_like=True):
     """What the detector knew of one function in one version of the global model."""
 
@@ -219,6 +236,8 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     models: list[FunctionModel] = []
     """Of functions that have learned much since they were last here, and of all at the end."""
     views: ViewChanges = ViewChanges()
+    paths: list[PathStatistics] = []
+    """Of call paths whose calls have grown by a tenth since they were last here, and of all at the end."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):
