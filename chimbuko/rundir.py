@@ -38,6 +38,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     version: str
     trace_bytes: int = 0
     stored_bytes: int = 0
+    environment: dict[str, str] = {}
+    """Variables and versions that tell how it was run; no secrets."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any
@@ -36,10 +36,10 @@ _FROM_HEAD = (
         "score",
     ),
     *("severity_us", "expected_us", "spread_us", "seen", "model_version", "depth", "children"),
-    *("messages_count", "left_out", "launch_step", "launch_row"),
+    *("messages_count", "left_out", "launch_step", "launch_row", "launch_thread"),
 )
 """Columns that a record's head has as they are."""
-CALL_COLUMNS = ("run", "program", "rank", "details", "inclusive_us", "is_open", *_FLAGS, *_FROM_HEAD)
+CALL_COLUMNS = ("run", "program", "rank", "details", "inclusive_us", "is_open", "path", *_FLAGS, *_FROM_HEAD)
 """What ``call_rows`` gives, in order."""
 
 
@@ -53,6 +53,8 @@ class StoredRecords:
     """What ``provenance.details.read_details`` reads."""
     node_states: list[bytes]
     """What ``provenance.details.read_node_state`` reads."""
+    paths: list[bytes]
+    """Of each record i4[frames], the functions of its call stack, innermost first."""
 
 
 def store_records(
@@ -92,11 +94,14 @@ def store_records(
         heads,
         _packed(lambda *into: pack_details(*arrays, *into), len(heads), rows_in_all),
         _packed(lambda *into: pack_node_states(arrays[0], node_state, *into), len(heads), len(node_state)),
+        _split(np.ascontiguousarray(rows["frames"]["function"]), heads["frames"]),
     )
 
 
-def call_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table of calls, with ``CALL_COLUMNS``."""
+def call_rows(
+    run: int, stream: StreamHealth, stored: StoredRecords, paths: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table of calls, with ``CALL_COLUMNS``; ``paths`` are numbers of ``stored.paths``."""
     heads = stored.heads
     is_open = heads["exit_us"] == 0
     so_far_us = np.rint(heads["expected_us"] + heads["severity_us"])
@@ -108,6 +113,7 @@ def call_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> Iterator
         stored.details,
         inclusive_us.tolist(),
         is_open.tolist(),
+        paths,
         *(heads[name].astype(np.bool_).tolist() for name in _FLAGS),
         *(heads[name].tolist() for name in _FROM_HEAD),
         strict=False,
@@ -139,6 +145,13 @@ class _Numbers:
         if not renumber(renumbered[field], self._known, self._stored):
             raise StoreRefused(f"a {field} without a name")
         return renumbered
+
+
+def _split(functions: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> list[bytes]:
+    """Pieces of these lengths."""
+    ends = (functions.itemsize * np.cumsum(lengths)).tolist()
+    together = functions.tobytes()
+    return [together[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _packed(

@@ -23,9 +23,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    column,
 )
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
@@ -74,6 +75,12 @@ def _indexed(name: str, *columns: Column[Any]) -> Table:
     return Table(name, SCHEMA, _key("run"), *columns)
 
 
+ORDERS = ("severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step")
+"""Columns by which calls are listed."""
+PLACES = ("function", "rank", "path")
+"""Columns at which a search for calls begins."""
+_IS_GPU, _IS_OPEN = column("is_gpu", Boolean), column("is_open", Boolean)
+
 RUNS = Table(
     "runs",
     SCHEMA,
@@ -91,6 +98,7 @@ RUNS = Table(
     _text("version"),
     _integer("trace_bytes"),
     _integer("stored_bytes"),
+    Column("environment", JSON, nullable=False),
     UniqueConstraint("id"),
 )
 """``RunInfo``; the store's URL is kept without its password. Other tables name a run by ``number``."""
@@ -102,6 +110,10 @@ FUNCTIONS = _indexed("functions", _key("number"), _small("program"), _text("name
 
 TEXTS = _indexed("texts", _key("number"), _text("text"))
 """Texts that a run repeats, numbered from 0: names of counters, keys and values of metadata."""
+
+PATHS = _indexed("paths", _key("number"), *(_small(name) for name in ("program", "parent", "function", "depth")))
+"""Call paths of a run, numbered from 0, as a tree: the path of the caller, -1 for none, and the function that it
+calls. A path stands here once, however many calls have it, and its parents have smaller numbers."""
 
 CALLS = Table(
     "calls",
@@ -137,18 +149,21 @@ CALLS = Table(
     _small("launch_row"),
     Column("incident_id", Text),
     _blob("details"),
+    _small("path"),
+    _small("launch_thread"),
     UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
-    # Calls are counted by label out of this one alone.
-    Index("ix_calls_rank_step", "run", "rank", "step", "is_anomaly"),
-    Index("ix_calls_severity", "run", "severity_us"),
-    Index("ix_calls_score", "run", "score"),
-    Index("ix_calls_entry", "run", "entry_us"),
-    Index("ix_calls_function", "run", "function", "is_anomaly", "severity_us"),
+    # One for each order of a list, and one for each place where a search begins (``provenance.plan``).
+    *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
+    *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
+    # Most runs have none, so it costs nothing.
+    Index("ix_calls_gpu", "run", "severity_us", sqlite_where=_IS_GPU, postgresql_where=_IS_GPU),
+    Index("ix_calls_open", "run", "severity_us", sqlite_where=_IS_OPEN, postgresql_where=_IS_OPEN),
 )
 """``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
-``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``details`` is what
-``provenance.details`` reads: stack, window, messages and counters, of one call at a time; as rows of their
-own they would halve the speed of writing."""
+``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1 where it is
+not known, ``launch_thread`` where nothing launched the call. ``details`` is what ``provenance.details`` reads:
+stack, window, messages and counters, of one call at a time; as rows of their own they would halve the speed of
+writing."""
 
 STEPS = _keyed(
     "steps",
@@ -163,6 +178,61 @@ STEPS = _keyed(
     _real("highest_score"),
 )
 """``StepCount``."""
+
+ALL_RANKS = -1
+"""As rank in ``step_levels``."""
+
+STEP_LEVELS = _keyed(
+    "step_levels",
+    _key("level"),
+    _key("program"),
+    _key("rank"),
+    _key("bucket"),
+    _integer("steps"),
+    _integer("start_us"),
+    _integer("end_us"),
+    _integer("calls"),
+    _integer("anomalies"),
+    _real("severity_us"),
+    _real("highest_score"),
+)
+"""Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has begun; and
+over all ranks of a program, from level 0 on. The writer keeps them current (``provenance.stepwriter``)."""
+
+STEP_HISTOGRAMS = _keyed(
+    "step_histograms",
+    _key("program"),
+    _key("rank"),
+    Column("anomalies", BigInteger, primary_key=True, autoincrement=False),
+    _integer("steps"),
+    _real("severity_us"),
+    _integer("last_step"),
+)
+"""How many steps of a rank had so many anomalies, and the last of them: what ranks are compared by."""
+
+
+def _totals(name: str, *keys: Column[Any]) -> Table:
+    """Sums over the recorded calls that have something in common (``provenance.summaries``)."""
+    return _keyed(
+        name,
+        *keys,
+        _integer("anomalies"),
+        _integer("normal_calls"),
+        _real("severity_us"),
+        _real("highest_severity_us"),
+        _real("highest_score"),
+        _integer("first_us"),
+        _integer("last_us"),
+    )
+
+
+FUNCTION_TOTALS = _totals("function_totals", _key("function"))
+RANK_TOTALS = _totals("rank_totals", _key("program"), _key("rank"))
+PATH_TOTALS = _totals("path_totals", _key("path"))
+STEP_TOTALS = _totals("step_totals", _key("step"))
+"""By the step in which calls ended, of all ranks."""
+TIME_TOTALS = _totals("time_totals", _key("level"), Column("bucket", BigInteger, primary_key=True))
+"""By the time of their entry: second, or 64 seconds where ``level`` is 1, since the epoch."""
 
 NODE_STATES = _indexed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
 """Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
@@ -207,6 +277,30 @@ DROPPED = _keyed(
     _integer("anomalies"),
 )
 """Anomalies that a stream's spool had no room for, since the stream began."""
+
+PRUNINGS = _keyed(
+    "prunings",
+    _key("number"),
+    _key("function"),
+    _integer("pruned_us"),
+    _text("rule"),
+    _integer("anomalies"),
+    _integer("normal_calls"),
+    _real("severity_us"),
+)
+"""What was removed of a run afterwards, by function: each pruning has a number, counted from 0."""
+
+PATH_STATISTICS = _keyed(
+    "path_statistics",
+    _key("path"),
+    _integer("calls"),
+    *(
+        _real(f"{metric}_{name}_us")
+        for metric in ("exclusive", "inclusive")
+        for name in ("mean", "stddev", "minimum", "maximum")
+    ),
+)
+"""``PathStatistics``, the latest of each call path."""
 
 FUNCTION_STATISTICS = _keyed(
     "function_statistics",

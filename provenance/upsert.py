@@ -1,4 +1,8 @@
-"""One SQL statement for both databases: insert rows, or replace those of the same key."""
+"""SQL statements for both databases: insert rows, and replace, change or add to those of the same key.
+
+Tuples with the driver's own SQL are twice as fast as dicts through SQLAlchemy (10,600 against 5,600 anomalies/s
+on SQLite), and both databases take the same statements.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +31,79 @@ class Upsert:
 
     def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write all rows in one go."""
-        # Tuples with the driver's own SQL are twice as fast as dicts through SQLAlchemy (10,600 against
-        # 5,600 anomalies/s on SQLite), and both databases take the same statement.
-        if rows:
-            connection.exec_driver_sql(
-                self._sql("?" if connection.dialect.name == "sqlite" else "%s"), list(rows)
-            )
-
-    def _sql(self, placeholder: str) -> str:
-        table = self.table.name
-        values = ", ".join(placeholder for _ in self.columns)
-        insert = (
-            f"INSERT INTO {table} ({_list(self.columns)}) VALUES ({values}) ON CONFLICT ({_list(self.key)})"
-        )
         changed = [f'"{name}" = excluded."{name}"' for name in self.columns if name not in self.key]
-        theirs, ours = (", ".join(f'{row}."{name}"' for name in self.newer) for row in ("excluded", table))
+        theirs, ours = (
+            ", ".join(f'{row}."{name}"' for name in self.newer) for row in ("excluded", self.table.name)
+        )
         condition = f" WHERE ({theirs}) > ({ours})" if self.newer else ""
-        return f"{insert} DO UPDATE SET {', '.join(changed)}{condition}"
+        conflict = f" ON CONFLICT ({_list(self.key)}) DO UPDATE SET {', '.join(changed)}{condition}"
+        _insert(connection, self.table, self.columns, rows, conflict)
+
+
+@dataclass(frozen=True)
+class Accumulate:
+    """Inserts rows of sums into a table, or adds them to those of the same key."""
+
+    table: Table
+    highest: tuple[str, ...] = ()
+    """Columns of which the highest value stays; all others are added up."""
+    lowest: tuple[str, ...] = ()
+
+    def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add all rows in one go; they have all columns."""
+        key = self.table.primary_key.columns.keys()
+        merged = [f'"{name}" = {self._merged(name)}' for name in self.table.columns.keys() if name not in key]
+        conflict = f" ON CONFLICT ({_list(key)}) DO UPDATE SET {', '.join(merged)}"
+        _insert(connection, self.table, self.table.columns.keys(), rows, conflict)
+
+    def _merged(self, name: str) -> str:
+        ours, theirs = f'{self.table.name}."{name}"', f'excluded."{name}"'
+        if name not in self.highest + self.lowest:
+            return f"{ours} + {theirs}"
+        comparison = ">" if name in self.highest else "<"
+        return f"CASE WHEN {theirs} {comparison} {ours} THEN {theirs} ELSE {ours} END"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Changes columns of rows that exist."""
+
+    table: Table
+    columns: tuple[str, ...]
+    key: str
+
+    def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Change all rows in one go; each has the new values and then the key."""
+        mark = mark(connection)
+        changed = ", ".join(f'"{name}" = {mark}' for name in self.columns)
+        if rows:
+            statement = f'UPDATE {self.table.name} SET {changed} WHERE "{self.key}" = {mark}'
+            connection.exec_driver_sql(statement, list(rows))
+
+
+def insert(
+    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Write rows that are new."""
+    _insert(connection, table, columns, rows, "")
+
+
+def _insert(
+    connection: Connection,
+    table: Table,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    conflict: str,
+) -> None:
+    if rows:
+        values = ", ".join([mark(connection)] * len(columns))
+        statement = f"INSERT INTO {table.name} ({_list(columns)}) VALUES ({values}){conflict}"
+        connection.exec_driver_sql(statement, list(rows))
+
+
+def mark(connection: Connection) -> str:
+    """Stands for a value in a statement."""
+    return "?" if connection.dialect.name == "sqlite" else "%s"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -12,12 +12,13 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from chimbuko.errors import StoreError
-from chimbuko.messages import FunctionModel, FunctionStatistics, RecordBatch
-from chimbuko.provenance.numbering import Numbering
-from chimbuko.provenance.packing import CALL_COLUMNS, CALL_KEY, call_rows, node_state_rows, store_records
+from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics, RecordBatch
+from chimbuko.provenance.callwriter import write_calls
+from chimbuko.provenance.numbering import Numbering, PathNumbering, path_key
+from chimbuko.provenance.packing import call_rows, node_state_rows, store_records
+from chimbuko.provenance.stepwriter import StepWriter
 from chimbuko.provenance.store import public_url, store_errors
 from chimbuko.provenance.tables import (
-    CALLS,
     COUNTER_STATISTICS,
     DROPPED,
     FUNCTION_STATISTICS,
@@ -25,9 +26,9 @@ from chimbuko.provenance.tables import (
     METADATA,
     MODELS,
     NODE_STATES,
+    PATH_STATISTICS,
     PROGRAMS,
     RUNS,
-    STEPS,
     STREAM_HEALTH,
     TEXTS,
 )
@@ -35,14 +36,13 @@ from chimbuko.provenance.upsert import Upsert
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunInfo
 
-_WRITE_CALLS = Upsert(CALLS, CALL_COLUMNS, CALL_KEY, newer=("revision", "severity_us"))
 _WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
 _WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
-_WRITE_STEPS = Upsert.of_all(STEPS)
 _WRITE_METADATA = Upsert.of_all(METADATA)
 _WRITE_DROPPED = Upsert.of_all(DROPPED, "anomalies")
 _WRITE_HEALTH = Upsert.of_all(STREAM_HEALTH)
 _WRITE_STATISTICS = Upsert.of_all(FUNCTION_STATISTICS)
+_WRITE_PATH_STATISTICS = Upsert.of_all(PATH_STATISTICS)
 _WRITE_COUNTERS = Upsert.of_all(COUNTER_STATISTICS, "n")
 _WRITE_MODELS = Upsert.of_all(MODELS)
 _WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
@@ -70,8 +70,7 @@ class Writer:
     def write(self, batches: Sequence[RecordBatch]) -> None:
         """Write records, steps, metadata, health, counters, and counts of what was dropped.
 
-        Of several revisions of a call the highest is kept, in whatever order they come; of several reports
-        of one that is still open, all revision 0, the one with the highest severity, which is the latest.
+        What has come before changes nothing, and is not counted again.
         """
         with self._transaction() as connection:
             run = self._run(connection)
@@ -86,9 +85,12 @@ class Writer:
                     {number: functions[batch.health.program, name] for number, name in names.items()},
                     {number: texts[name,] for number, name in counters.items()},
                 )
-                calls += call_rows(run.number, batch.health, stored)
+                paths = [(batch.health.program, path) for path in stored.paths]
+                numbers = run.paths.of(connection, paths)
+                calls += call_rows(run.number, batch.health, stored, [numbers[path] for path in paths])
                 states |= node_state_rows(run.number, batch.health, stored)
-            _WRITE_CALLS.write(connection, calls)
+            write_calls(connection, run.number, calls)
+            run.steps.write(connection, (step for batch in batches for step in batch.steps))
             _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
             for upsert, rows in _other_rows(run.number, batches, texts):
                 upsert.write(connection, rows)
@@ -109,6 +111,23 @@ class Writer:
             ]
             _WRITE_STATISTICS.write(connection, rows)
 
+    def write_path_statistics(self, statistics: Sequence[PathStatistics]) -> None:
+        """Write the latest statistics of call paths."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            wanted = {(row.program, name) for row in statistics for name in row.functions}
+            functions = run.functions.of(connection, wanted)
+            paths = [
+                (row.program, path_key([functions[row.program, name] for name in row.functions]))
+                for row in statistics
+            ]
+            numbers = run.paths.of(connection, paths)
+            rows = [
+                (run.number, numbers[path], *msgspec.structs.astuple(row)[2:])
+                for path, row in zip(paths, statistics, strict=True)
+            ]
+            _WRITE_PATH_STATISTICS.write(connection, rows)
+
     def write_models(self, models: Sequence[FunctionModel]) -> None:
         """Write what the detector knew of functions, each by the version of the global model."""
         with self._transaction() as connection:
@@ -127,6 +146,7 @@ class Writer:
             "store_url": public_url(info.store_url),
             "command": _json(info.command),
             "config": _json(info.config),
+            "environment": _json(info.environment),
         }
         with self._transaction() as connection:
             _WRITE_RUNS.write(connection, [tuple(values[name] for name in _WRITE_RUNS.columns)])
@@ -151,18 +171,26 @@ class Writer:
             number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == self._run_id)).scalar()
             if number is None:
                 raise StoreError(f"{public_url(self._engine.url)}: holds no run {self._run_id!r} to add to")
-            self._stored = _StoredRun(number, Numbering(FUNCTIONS, number), Numbering(TEXTS, number))
+            self._stored = _StoredRun(
+                number,
+                Numbering(FUNCTIONS, number),
+                Numbering(TEXTS, number),
+                PathNumbering(number),
+                StepWriter(number),
+            )
         return self._stored
 
 
 @dataclass(frozen=True)
 class _StoredRun:
-    """The run's number in the store, and the numbers given in it."""
+    """The run's number in the store, and what is known of what is stored of it."""
 
     number: int
     functions: Numbering
     """Of (program, name)."""
     texts: Numbering
+    paths: PathNumbering
+    steps: StepWriter
 
 
 def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:
@@ -186,7 +214,6 @@ def _other_rows(
     run: int, batches: Sequence[RecordBatch], texts: Mapping[tuple[str], int]
 ) -> Iterator[tuple[Upsert, list[tuple[Any, ...]]]]:
     """What batches hold beside records, and how it is written."""
-    yield _WRITE_STEPS, [(run, *msgspec.structs.astuple(step)) for batch in batches for step in batch.steps]
     yield _WRITE_HEALTH, _health_rows(run, (batch.health for batch in batches if batch.is_from_stream))
     yield (
         _WRITE_METADATA,

@@ -1,0 +1,204 @@
+"""Writes what steps counted, and keeps their coarser levels and histograms current.
+
+A bucket of a rank's coarser level is written when a later one has begun: until then its steps are few enough to be
+read as they are. Sums over all ranks are added to as steps come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, func, insert, literal, select
+
+from chimbuko.provenance.lookup import rows_of
+from chimbuko.provenance.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS, STREAM_HEALTH
+from chimbuko.provenance.upsert import Accumulate, Upsert, mark
+from chimbuko.records import StepCount
+
+LEVELS = range(1, 5)
+"""Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""
+
+_KEY = ("program", "rank", "step")
+_COLUMNS = StepCount.__struct_fields__
+_WRITE_STEPS = Upsert.of_all(STEPS)
+_ADD_LEVELS = Accumulate(STEP_LEVELS, highest=("end_us", "highest_score"), lowest=("start_us",))
+_ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
+_NO_TIME_US = 1 << 62
+"""As the start of what has no time: a step without events, before there were any, says 0."""
+
+RankKey = tuple[int, int]
+Bucket = tuple[int, int, int, int]
+"""Level, program, rank and number."""
+
+
+class StepWriter:
+    """Writes the steps of one run.
+
+    Parameters
+    ----------
+    run
+        The run's number.
+    """
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+        self._newest: dict[RankKey, int] | None = None
+        """Newest step of each rank."""
+
+    def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
+        """Write steps; one that is stored already, and differs, is replaced."""
+        told = {(step.program, step.rank, step.step): step for step in steps}
+        if self._newest is None:
+            self._newest = _newest_steps(connection, self._run)
+        stored = {
+            row[:3]: StepCount(*row) for row in rows_of(connection, STEPS, _COLUMNS, self._run, _KEY, told)
+        }
+        new = [step for key, step in told.items() if key not in stored]
+        _WRITE_STEPS.write(
+            connection, [(self._run, *msgspec.structs.astuple(step)) for step in told.values()]
+        )
+        _ADD_LEVELS.write(connection, _over_all_ranks(self._run, new))
+        _ADD_HISTOGRAMS.write(connection, _histograms(self._run, new))
+        completed = _completed(self._newest, new)
+        for level in LEVELS:
+            buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
+            _sum_up(connection, self._run, level, buckets)
+        if any(step != told[key] for key, step in stored.items()):
+            # Agents never do this: a step that was told is not analysed again.
+            rebuild(connection, self._run)
+
+
+def _completed(newest: dict[RankKey, int], steps: Iterable[StepCount]) -> set[Bucket]:
+    """Buckets that can be summed up now, or anew; ``newest`` takes in the steps."""
+    completed = set()
+    for step in steps:
+        of_rank = (step.program, step.rank)
+        last = newest.get(of_rank, step.step)
+        earlier, later = sorted((last, step.step))
+        completed.update(
+            (level, *of_rank, _bucket(level, earlier))
+            for level in LEVELS
+            if _bucket(level, earlier) < _bucket(level, later)
+        )
+        newest[of_rank] = later
+    return completed
+
+
+def _newest_steps(connection: Connection, run: int) -> dict[RankKey, int]:
+    stream, step = STREAM_HEALTH.c, STEPS.c
+    newest = (
+        select(func.max(step.step))
+        .where(step.run == run, step.program == stream.program, step.rank == stream.rank)
+        .scalar_subquery()
+    )
+    rows = connection.execute(select(stream.program, stream.rank, newest).where(stream.run == run))
+    return {(program, rank): last for program, rank, last in rows if last is not None}
+
+
+def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tuple[int, int, int]]) -> None:
+    """Sum up the level below in these buckets, (program, rank, number) each."""
+    sign = mark(connection)
+    finer = level - 1
+    steps, number, table = ("COUNT(*)", "step", "steps")
+    of_level = ""
+    if finer:
+        steps, number, table = ("SUM(steps)", "bucket", "step_levels")
+        of_level = f"level = {finer} AND "
+    start = f"COALESCE(MIN(NULLIF(start_us, 0)), {_NO_TIME_US})"
+    sums = f"{steps}, {start}, MAX(end_us), SUM(calls), SUM(anomalies), SUM(severity_us), MAX(highest_score)"
+    names = STEP_LEVELS.columns.keys()
+    changed = ", ".join(f'"{name}" = excluded."{name}"' for name in names[5:])
+    statement = (
+        f"INSERT INTO step_levels ({', '.join(names)}) "
+        f"SELECT run, {level}, program, rank, {number} / 8, {sums} FROM {table} "
+        f"WHERE run = {sign} AND {of_level}program = {sign} AND rank = {sign} "
+        f"AND {number} >= {sign} AND {number} < {sign} GROUP BY run, program, rank, {number} / 8 "
+        f"ON CONFLICT (run, level, program, rank, bucket) DO UPDATE SET {changed}"
+    )
+    rows = [
+        (run, program, rank, 8 * bucket, 8 * bucket + 8) for program, rank, bucket in sorted(buckets)
+    ]
+    if rows:
+        connection.exec_driver_sql(statement, rows)
+
+
+def rebuild(connection: Connection, run: int) -> None:
+    """Make coarser levels and histograms of a run anew from its steps."""
+    for table in (STEP_LEVELS, STEP_HISTOGRAMS):
+        connection.execute(delete(table).where(table.c.run == run))
+    step = STEPS.c
+    of_run = step.run == run
+    newest = (
+        select(step.program, step.rank, func.max(step.step).label("step"))
+        .where(of_run)
+        .group_by(step.program, step.rank)
+        .subquery()
+    )
+    for level in (0, *LEVELS):
+        bucket = _bucket_of(level)
+        columns = (step.run, literal(level, literal_execute=True), step.program)
+        is_complete = bucket < (newest.c.step // literal(8**level, literal_execute=True))
+        of_ranks = (
+            select(*columns, step.rank, bucket, *_SUMS)
+            .join(newest, (newest.c.program == step.program) & (newest.c.rank == step.rank))
+            .where(of_run, is_complete)
+            .group_by(*columns, step.rank, bucket)
+        )
+        rank = literal(ALL_RANKS, literal_execute=True)
+        over_all = select(*columns, rank, bucket, *_SUMS).where(of_run).group_by(*columns, rank, bucket)
+        for statement in (over_all,) if level == 0 else (over_all, of_ranks):
+            connection.execute(insert(STEP_LEVELS).from_select(STEP_LEVELS.columns.keys(), statement))
+    keys = (step.run, step.program, step.rank, step.anomalies)
+    histograms = select(*keys, func.count(), func.sum(step.severity_us), func.max(step.step)).where(of_run)
+    names = STEP_HISTOGRAMS.columns.keys()
+    connection.execute(insert(STEP_HISTOGRAMS).from_select(names, histograms.group_by(*keys)))
+
+
+_SUMS = (
+    func.count(),
+    # A step without events, before there were any, has no time: 0.
+    func.coalesce(func.min(func.nullif(STEPS.c.start_us, 0)), _NO_TIME_US),
+    func.max(STEPS.c.end_us),
+    func.sum(STEPS.c.calls),
+    func.sum(STEPS.c.anomalies),
+    func.sum(STEPS.c.severity_us),
+    func.max(STEPS.c.highest_score),
+)
+
+
+def _bucket(level: int, step: int) -> int:
+    return step >> (3 * level)
+
+
+def _bucket_of(level: int) -> Any:
+    return STEPS.c.step // literal(8**level, literal_execute=True)
+
+
+def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:
+    sums: dict[tuple[int, int, int], list[float]] = {}
+    for step in steps:
+        for level in (0, *LEVELS):
+            key = (level, step.program, _bucket(level, step.step))
+            total = sums.setdefault(key, [0, _NO_TIME_US, 0, 0, 0, 0.0, 0.0])
+            total[0] += 1
+            total[1] = min(total[1], step.start_us or _NO_TIME_US)
+            total[2] = max(total[2], step.end_us)
+            total[3] += step.calls
+            total[4] += step.anomalies
+            total[5] += step.severity_us
+            total[6] = max(total[6], step.highest_score)
+    return [
+        (run, level, program, ALL_RANKS, bucket, *total) for (level, program, bucket), total in sums.items()
+    ]
+
+
+def _histograms(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:
+    cells: dict[tuple[int, int, int], list[float]] = {}
+    for step in steps:
+        cell = cells.setdefault((step.program, step.rank, step.anomalies), [0, 0.0, 0])
+        cell[0] += 1
+        cell[1] += step.severity_us
+        cell[2] = max(cell[2], step.step)
+    return [(run, *key, *cell) for key, cell in cells.items()]
