@@ -12,7 +12,7 @@ from chimbuko.ad.overdue import History
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Float64Array
-from chimbuko.packed import HEAD, MEMBER, NO_CALL, PackedRecords, Rows
+from chimbuko.packed import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords, Rows
 from chimbuko.trace.schema import StreamNames
 
 
@@ -69,6 +69,7 @@ def pack_report(
     head["step"] = opened.step
     head["messages_count"] = calls.messages[call]
     head["launch_step"] = head["launch_row"] = NO_CALL
+    head["launch_thread"] = UNKNOWN_THREAD
     head["frames"], head["members"] = len(stack), len(inside)
     head["is_anomaly"] = 1
     return PackedRecords(

@@ -161,6 +161,7 @@ def _chosen(selection: Selection, metrics: CallMetrics, launches: CallLaunches) 
         metrics.rows,
         launches.steps,
         launches.rows,
+        launches.threads,
         launches.counts,
         launches.frames,
     )

@@ -1,7 +1,7 @@
 """Records as Chimbuko's version 2 has them: what is exported for tools that read its JSON.
 
 Ids there name no program (``rank:step:row``), since a record does. Of the counters that we keep for a
-window it has only those of the call itself. The thread of a GPU launch is not kept: it is null.
+window it has only those of the call itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.messages import FunctionModel
 from chimbuko.moments import Float64Array, Moments
+from chimbuko.packed import UNKNOWN_THREAD
 from chimbuko.records import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
 from chimbuko.tables import schema_of
 
@@ -230,7 +231,7 @@ def _gpu_parent(call: CallRecord, run: Run) -> Object | str:
         return NO_LAUNCH
     return {
         "event_id": event_id(call.launch_id),
-        "tid": None,
+        "tid": None if call.launch_thread == UNKNOWN_THREAD else call.launch_thread,
         "call_stack": [_frame(call, frame, run) for frame in call.launch_stack],
     }
 

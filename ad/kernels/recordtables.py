@@ -92,6 +92,7 @@ class Chosen(NamedTuple):
     """``COUNTER``"""
     launch_step: Int32Array
     launch_row: Int32Array
+    launch_thread: Int32Array
     launch_count: Int32Array
     launch_frames: Table
     """``MEMBER``"""

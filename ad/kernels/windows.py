@@ -52,6 +52,7 @@ from chimbuko.ad.kernels.recordtables import (
     Room,
 )
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.packed import UNKNOWN_THREAD
 
 
 @njit(cache=True, nogil=True)
@@ -148,6 +149,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head.messages_count = call.messages
         head.launch_step = chosen.launch_step[at] if has_launches else NONE
         head.launch_row = chosen.launch_row[at] if has_launches else NONE
+        head.launch_thread = chosen.launch_thread[at] if has_launches else UNKNOWN_THREAD
         head.node_state = len(about.node_state)
         head.metrics = chosen.metrics_count[at] if has_metrics else 0
         head.launch_frames = chosen.launch_count[at] if has_launches else 0
