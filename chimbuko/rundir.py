@@ -213,21 +213,47 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
     return run
 
 
+def claim_name(run_id: str) -> str:
+    """What the services of a run hold on their node (``chimbuko.processes.hold``) until they have ended."""
+    return f"run {run_id}"
+
+
+def runs_in(folder: Path) -> list[RunDirectory]:
+    """The runs in the folders of ``folder``, by path."""
+    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("*/run.json"))]
+
+
 def find_run(path: Path | None) -> RunDirectory:
-    """The run in ``path``; the newest under ``chimbuko-runs`` where no path is given.
+    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs``; the newest there
+    where no path is given.
 
     Raises
     ------
     ConfigError
-        There is none.
+        There is none, or there are several of that name.
     """
-    if path is not None:
-        run = RunDirectory(path.absolute())
-        run.read_info()
-        return run
-    found = [RunDirectory(info.parent.absolute()) for info in RUNS_FOLDER.glob("*/run.json")]
-    if not found:
-        raise ConfigError(
-            f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
-        )
-    return max(found, key=lambda run: run.read_info().started_us)
+    if path is None:
+        found = runs_in(RUNS_FOLDER)
+        if not found:
+            raise ConfigError(
+                f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
+            )
+        return max(found, key=lambda run: run.read_info().started_us)
+    run = RunDirectory(path.absolute())
+    if not run.info_path.exists() and path.name == str(path):
+        run = _run_called(str(path)) or run
+    run.read_info()
+    return run
+
+
+def _run_called(name: str) -> RunDirectory | None:
+    """The run of this folder, id or name under ``chimbuko-runs``."""
+    by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
+    if by_folder.info_path.exists():
+        return by_folder
+    infos = {run: run.read_info() for run in runs_in(RUNS_FOLDER)}
+    found = [run for run, info in infos.items() if name in (info.id, info.name)]
+    if len(found) > 1:
+        folders = ", ".join(run.path.name for run in found)
+        raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
+    return found[0] if found else None

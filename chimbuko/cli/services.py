@@ -25,11 +25,11 @@ from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
 from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN
 from chimbuko.ownership import OWNERSHIP_KEYS, rivalries
-from chimbuko.processes import Service
+from chimbuko.processes import Service, hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
-from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.rundir import RunDirectory, RunInfo, claim_name
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
@@ -97,6 +97,7 @@ class Services:
         self._broker_is_ours = False
 
     def __enter__(self) -> Services:
+        self._claim = hold(claim_name(self._info.id))
         try:
             self._start()
         except BaseException:
@@ -181,6 +182,7 @@ class Services:
         self._showing.stop(SERVICE_STOP_S)
         self._leave_broker()
         shutil.rmtree(self._scratch, ignore_errors=True)
+        self._claim.close()
 
     def _start(self) -> None:
         info = self._info
