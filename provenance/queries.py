@@ -233,6 +233,20 @@ class Provenance:
             for version, program, name, packed in self._rows(statement)
         ]
 
+    def models(self, at_once: int = 1000) -> Iterator[FunctionModel]:
+        """All models that were kept, by program, name and version."""
+        model, function = MODELS.c, FUNCTIONS.c
+        statement = (
+            select(model.version, function.program, function.name, model.model)
+            .join_from(MODELS, FUNCTIONS, and_(function.run == model.run, function.number == model.function))
+            .where(model.run == self._run)
+            .order_by(function.program, function.name, model.version)
+        )
+        with store_errors(self._engine), self._engine.connect() as connection:
+            for rows in connection.execute(statement).partitions(at_once):
+                for version, program, name, packed in rows:
+                    yield FunctionModel(version, program, name, zlib.decompress(packed))
+
     def function_numbers(self) -> dict[tuple[int, str], int]:
         """(Program, name) to the number of each function in the run."""
         columns = FUNCTIONS.c
