@@ -28,6 +28,8 @@ RECORDS = "{chimbuko}:records"
 """Stream of ``RecordBatch``, agents to store."""
 RECORD_ACKS = "{chimbuko}:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
+STORE_NEWS = "{chimbuko}:store-news"
+"""Stream of lines for the user, store to services: what keeps records from being stored, and when it ends."""
 FRAMES = "{chimbuko}:frames"
 """Stream of ``Frame``, server to dashboards."""
 SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
@@ -52,6 +54,7 @@ ALL_KEYS = (
     FUNCTIONS,
     RECORDS,
     RECORD_ACKS,
+    STORE_NEWS,
     FRAMES,
     SNAPSHOT_WANTED,
     SNAPSHOT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 import uuid
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from chimbuko.errors import ConfigError
 
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
+
+LONGEST_NAME_BYTES = 200
+"""File systems take 255, and a folder that is being made has a longer name."""
 
 
 class RunInfo(msgspec.Struct, frozen=True):
@@ -34,6 +38,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     """The application's; None while it runs and for recorded traces."""
     host: str
     store_url: str
+    """As it may be shown: without a password."""
     config: AnalysisConfig
     version: str
     trace_bytes: int = 0
@@ -129,12 +134,23 @@ class RunDirectory:
         """Starts a program with the settings, and its streams where the agent of its node looks."""
         return self.settings / "node"
 
+    @property
+    def store_url_path(self) -> Path:
+        """The URL of a store elsewhere with its password; it is the owner's alone."""
+        return self.path / "store"
+
     def used_store_url(self, info: RunInfo) -> str:
-        """URL of the store that holds the run.
+        """URL of the store that holds the run, with its password.
 
         The file in the folder comes first: the folder may have been moved since its URL was noted.
         """
-        return self.store_url if self.store_path.exists() else info.store_url
+        if self.store_path.exists():
+            return self.store_url
+        try:
+            return self.store_url_path.read_text()
+        except OSError:
+            # The user's own settings of the database may do without a password.
+            return info.store_url
 
     def read_info(self) -> RunInfo:
         """What the run was.
@@ -177,7 +193,7 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
-    """Make the folder of a new run, with its ``run.json``.
+    """Make the folder of a new run, with its ``run.json``; the store's URL comes without a password.
 
     Raises
     ------
@@ -219,8 +235,24 @@ def claim_name(run_id: str) -> str:
 
 
 def runs_in(folder: Path) -> list[RunDirectory]:
-    """The runs in the folders of ``folder``, by path."""
-    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("*/run.json"))]
+    """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
+    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def check_name(name: str) -> str:
+    """A name that can be given to a run, and to its folder.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    if not re.fullmatch(r"[^/.\-\s][^/\x00-\x1f\x7f]*", name) or len(name.encode()) > LONGEST_NAME_BYTES:
+        raise ConfigError(
+            f"{name!r}: cannot be the name of a run; give one without '/' that begins with none of '.', '-', "
+            f"' ' and takes at most {LONGEST_NAME_BYTES} bytes"
+        )
+    return name
 
 
 def find_run(path: Path | None) -> RunDirectory:
