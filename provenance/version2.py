@@ -27,7 +27,7 @@ ROOT = "root"
 """Parent of a call that has none."""
 NO_LAUNCH = "no launch of this call is known"
 """In place of the parent of a GPU call; readers take a text for the reason why there is none."""
-_GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
+GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def gpu_streams(metadata: Sequence[Metadata]) -> dict[tuple[int, int, int], Obje
     """Threads that are streams of a GPU, by (program, rank, thread); what is not known is -1."""
     streams: dict[tuple[int, int, int], Object] = {}
     for item in metadata:
-        match = _GPU_KEYS.fullmatch(item.key)
+        match = GPU_KEYS.fullmatch(item.key)
         if match is None or not item.value.isdecimal():
             continue
         unknown = {"thread": item.thread, "device": -1, "context": -1, "stream": -1}
