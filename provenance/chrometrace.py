@@ -7,8 +7,8 @@ from typing import IO, Any
 
 import msgspec
 
-from chimbuko.provenance.messageflows import matched
 from chimbuko.provenance.exportsource import ExportSource
+from chimbuko.provenance.messageflows import matched
 from chimbuko.provenance.timeline import (
     NODE,
     MessagePoint,

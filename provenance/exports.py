@@ -12,8 +12,8 @@ import msgspec
 
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.exportsource import ExportSource
+from chimbuko.provenance.queries import Provenance
 
 
 class Exported(msgspec.Struct, frozen=True):

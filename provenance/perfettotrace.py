@@ -14,8 +14,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from chimbuko.provenance.messageflows import matched
 from chimbuko.provenance.exportsource import ExportSource
+from chimbuko.provenance.messageflows import matched
 from chimbuko.provenance.timeline import (
     NODE,
     Argument,
