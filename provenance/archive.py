@@ -28,7 +28,7 @@ from chimbuko.processes import hold
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import close, open_for_reading, open_for_writing, public_url
 from chimbuko.provenance.transfer import AlreadyStored, copy_run
-from chimbuko.rundir import RunDirectory, RunInfo, check_name, runs_in
+from chimbuko.rundir import RunDirectory, RunInfo, check_name, runs_in, write_secret
 
 FORMAT = 1
 MANIFEST = "chimbuko-archive.json"
@@ -168,9 +168,10 @@ def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: st
         close(engine)
     if store_url:
         work.store_path.unlink()
-    url = store_url or target.store_url
+        write_secret(work.store_url_path, store_url)
+    url = public_url(store_url or target.store_url)
     work.write_info(msgspec.structs.replace(info, id=run_id, store_url=url))
-    return Unpacked(run_id, info.name, str(target.path), public_url(url), was_stored)
+    return Unpacked(run_id, info.name, str(target.path), url, was_stored)
 
 
 def _copy_into(store_url: str, source: Engine, run_id: str) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from sqlalchemy import Engine, func, select
 
 from chimbuko.errors import ChimbukoError, StoreError
 from chimbuko.provenance import store, transfer
-from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.tables import RUNS
@@ -25,7 +22,7 @@ from chimbuko.provenance.transfer import (
     rename_run,
 )
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord
+from tests.provenance.whole_runs import answers, limited_files
 from tests.sample_records import make_batch, make_record
 from tests.sample_records import make_run as make_info
 from tests.viz.made_run import MadeRun, make_run
@@ -64,23 +61,7 @@ def url_of(engine: Engine) -> str:
 def contents(engine: Engine, run_id: str) -> dict[str, object]:
     """All that can be asked of a run."""
     with Provenance(open_for_reading(url_of(engine)), run_id) as provenance:
-        return answers(provenance)
-
-
-def answers(provenance: Provenance) -> dict[str, object]:
-    return {
-        "run": provenance.run(),
-        "calls": provenance.calls(CallFilter(label=None), limit=10_000).calls,
-        "records": list(provenance.records(CallFilter(label=None))),
-        "programs": provenance.programs(),
-        "steps": provenance.step_counts(),
-        "health": provenance.health(),
-        "metadata": provenance.metadata(),
-        "counters": provenance.counter_statistics(),
-        "models": provenance.last_models(),
-        "functions": provenance.function_statistics(),
-        "dropped": provenance.dropped(),
-    }
+        return {"run": provenance.run()} | answers(provenance)
 
 
 def rows(engine: Engine) -> dict[str, int]:
@@ -141,17 +122,6 @@ def test_a_disk_that_takes_no_more_leaves_the_target_as_it_was(
     copy_run(source, made.directory.read_info().id, target)
     assert rows(target) == rows(source)
     target.dispose()
-
-
-@contextmanager
-def limited_files(size_bytes: int) -> Iterator[None]:
-    """No file of this process can grow beyond a size."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_renamed_run_is_the_same_otherwise(made: MadeRun, source: Engine, target: Engine) -> None:
