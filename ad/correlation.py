@@ -115,7 +115,7 @@ class Correlation:
         if len(self._node_of) < stacks.count:
             self._node_of = np.full(len(stacks.calls), NONE, np.int64)
         is_anomaly = np.zeros(stacks.count, np.uint8)
-        is_anomaly[selection.rows] = selection.is_anomaly
+        is_anomaly[selection.flagged] = 1
         ids, calls, threads = self.new_ids, stacks.calls, stacks.threads
         kernels.note_launches(ids, rows, calls, threads, is_anomaly, self._launches, self._node_of)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.opencalls import REPORT, OpenCalls, Reports
 from chimbuko.ad.overdue import History
-from chimbuko.ad.selection import Selection
+from chimbuko.ad.selection import PARALLEL, Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Float64Array
 from chimbuko.packed import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords, Rows
@@ -138,8 +136,5 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
 
 def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
-    parts = (
-        np.concatenate((getattr(first, part.name), getattr(second, part.name)))[order]
-        for part in dataclasses.fields(Selection)
-    )
+    parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
     return Selection(*parts)

@@ -153,7 +153,8 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     health: StreamHealth
     """Running totals of the stream."""
     dropped: dict[str, int]
-    """Function to number of anomalies that the spool had no room for, since the stream began."""
+    """Function to number of anomalies that are not recorded since the stream began: they were more than are
+    kept of one function, or the spool had no room."""
     counter_statistics: list[CounterStatistics] = []
     """Of counters that have changed; the last one of a counter replaces those before."""
 

@@ -87,6 +87,8 @@ class Chosen(NamedTuple):
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
+    flagged: Int32Array
+    """Rows of all abnormal calls, also of those that are not recorded."""
     metrics_count: Int32Array
     metrics: Table
     """``COUNTER``"""

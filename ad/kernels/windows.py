@@ -274,8 +274,8 @@ def make_records(
         links.first,
         links.last,
     )
-    for at in range(len(chosen.rows)):
-        is_anomaly[chosen.rows[at]] = chosen.is_anomaly[at]
+    for at in range(len(chosen.flagged)):
+        is_anomaly[chosen.flagged[at]] = 1
     # The calls carried over, under the references by which they are held.
     own = places.open_around[: here.carried, places.open_around.shape[1] // 2].copy()
     _extend(places.open, places.open_around, sizes[OPEN], links.first, following)
@@ -302,7 +302,7 @@ def make_records(
     )
     for at in range(sizes[OPEN]):
         later.links[~places.open_around[at, places.open_around.shape[1] // 2]].row = at
-    for at in range(len(chosen.rows)):
-        is_anomaly[chosen.rows[at]] = 0
+    for at in range(len(chosen.flagged)):
+        is_anomaly[chosen.flagged[at]] = 0
     put_out(places, later, out, about, False)
     return True
