@@ -7,9 +7,9 @@ windows was not recorded, and is left empty.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Slice(msgspec.Struct, gc=False):
 
     id: str
     function: str
+    parent_id: str
+    """Empty for a call without a parent, or where it is not known."""
     begin_us: int
     end_us: int
     """Not after the end of the slice around it. Of an open call: the last time that it is known to go on."""
@@ -175,10 +177,9 @@ class _Rank:
         self._node = self._node or call.node
         thread = self._threads.setdefault(call.thread, _Thread())
         thread.is_gpu |= call.is_gpu
-        for up, frame in enumerate(call.call_stack):
-            _see(thread, frame, call.depth - up)
+        _see_stack(thread, call.call_stack, call.depth)
         for neighbour in call.window:
-            _see(thread, neighbour, neighbour.depth)
+            _see(thread, neighbour, neighbour.depth, neighbour.parent_id)
         self._see_recorded(thread, call)
         thread.windows.append(_window(call))
         self._see_launch(call)
@@ -212,7 +213,8 @@ class _Rank:
 
     def _see_recorded(self, thread: _Thread, call: CallRecord) -> None:
         """The record itself knows best."""
-        own = _see(thread, StackFrame(call.id, call.function, call.entry_us, call.exit_us, False), call.depth)
+        frame = StackFrame(call.id, call.function, call.entry_us, call.exit_us, False)
+        own = _see(thread, frame, call.depth, "")
         own.end_us = max(own.end_us, call.entry_us + call.inclusive_us)
         own.is_anomaly = call.label is Label.ANOMALY
         own.arguments = _arguments(call)
@@ -221,8 +223,7 @@ class _Rank:
         if not call.launch_stack or call.launch_thread == UNKNOWN_THREAD:
             return
         thread = self._threads.setdefault(call.launch_thread, _Thread())
-        for depth, frame in enumerate(reversed(call.launch_stack)):
-            _see(thread, frame, depth)
+        _see_stack(thread, call.launch_stack, len(call.launch_stack) - 1)
         launch = call.launch_stack[0]
         thread.windows.append((launch.entry_us, max(launch.entry_us, launch.exit_us)))
         self._launches[call.id] = launch.id
@@ -259,12 +260,18 @@ def _arguments(call: CallRecord) -> dict[str, Argument]:
     return known | {value.counter: value.value for value in call.metrics}
 
 
-def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int) -> Slice:
+def _see_stack(thread: _Thread, stack: Sequence[StackFrame], depth: int) -> None:
+    """Take the frames of a stack, whose innermost is at this depth."""
+    for up, (frame, outer) in enumerate(zip_longest(stack, stack[1:])):
+        _see(thread, frame, depth - up, outer.id if outer else "")
+
+
+def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int, parent_id: str) -> Slice:
     """The slice of a call, which is new or is told of again."""
     known = thread.slices.get(call.id)
     if known is None:
         known = thread.slices[call.id] = Slice(
-            call.id, call.function, call.entry_us, call.entry_us, depth, False, True
+            call.id, call.function, parent_id, call.entry_us, call.entry_us, depth, False, True
         )
     if call.exit_us:
         known.end_us = max(call.exit_us, call.entry_us)
@@ -329,11 +336,11 @@ class _Around:
             self._leave(math.inf)
 
     def _contain(self, inner: Slice) -> bool:
-        if self._calls[-1].depth >= inner.depth:
-            return False
-        end_us = self._ends_us[-1]
-        is_last = inner.begin_us == inner.end_us == end_us and not inner.is_open
-        return inner.begin_us < end_us or is_last
+        outer, end_us = self._calls[-1], self._ends_us[-1]
+        is_deeper = inner.depth > outer.depth + (inner.parent_id not in ("", outer.id))
+        # A call without length may stand where the one around it ends.
+        is_last = inner.begin_us == end_us and (inner.is_open or inner.end_us == end_us)
+        return is_deeper and (inner.begin_us < end_us or is_last)
 
     def _leave(self, limit_us: float) -> None:
         ended = self._calls.pop()
