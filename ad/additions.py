@@ -35,6 +35,8 @@ class CallLaunches:
     steps: Int32Array
     """i4[calls]: with ``rows`` the launching call, or NO_CALL; empty where no call was launched."""
     rows: Int32Array
+    threads: Int32Array
+    """i4[calls]: TAU's id of the thread of the launching call, or UNKNOWN_THREAD."""
     counts: Int32Array
     """i4[calls]: how many of the frames are the launching call's."""
     frames: Table
@@ -43,4 +45,4 @@ class CallLaunches:
 
 _NONE = np.empty(0, np.int32)
 NO_METRICS = CallMetrics(_NONE, table(COUNTER, 0))
-NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, table(MEMBER, 0))
+NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, _NONE, table(MEMBER, 0))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
+from chimbuko.ad.floodlimit import FloodLimit
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.launches import Launches
 from chimbuko.ad.opencalls import Reports
@@ -31,6 +33,8 @@ class StepResult:
 
     records: PackedRecords
     count: StepCount
+    left_out: dict[str, int]
+    """Function to number of its abnormal calls that are not recorded, as they are too many."""
 
 
 class StreamAnalysis:
@@ -57,6 +61,7 @@ class StreamAnalysis:
         self._stacks = CallStacks(identity.rank, last_step)
         self._reported = ReportedCalls()
         self._counters = Counters(identity.rank, config.watched_counters, counters_before)
+        self._flood_limit = FloodLimit(config)
         self._launches = Launches()
         self._windows = Windows(config)
         self._traffic = Traffic(identity.program, identity.rank)
@@ -83,9 +88,16 @@ class StreamAnalysis:
         completed, judged = self._detection.step(stacks, names)
         is_recorded = self._config.records_step(step.step)
         selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
+        counted = selection if is_recorded else judged
+        anomalies = int(counted.is_anomaly.sum())
+        severity_us = float(counted.severity_us[counted.is_anomaly].sum())
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = stacks.interval_us or (end_us, end_us)
+        functions = stacks.calls["function"]
+        selection = self._flood_limit.keep(
+            selection, functions[selection.rows], stacks.carried, self._interval_us[1]
+        )
         metrics = self._counters.of_calls(stacks, selection.rows)
         launches = self._launches.of_calls(step, names, stacks, selection)
         facts = StepFacts(
@@ -98,9 +110,6 @@ class StreamAnalysis:
         )
         records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
         records = self._launches.complete(records)
-        counted = selection if is_recorded else judged
-        anomalies = int(counted.is_anomaly.sum())
-        severity_us = float(counted.severity_us[counted.is_anomaly].sum())
         self._steps += 1
         self._rows += step.rows
         self._size_bytes += step.size_bytes
@@ -118,7 +127,8 @@ class StreamAnalysis:
             severity_us=severity_us,
             highest_score=float(counted.score[counted.is_anomaly].max(initial=0.0)),
         )
-        return StepResult(records, count)
+        left_out = Counter(functions[selection.left_out].tolist())
+        return StepResult(records, count, {names.timer_name(f): number for f, number in left_out.items()})
 
     @property
     def stacks(self) -> CallStacks:

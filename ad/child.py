@@ -216,6 +216,7 @@ class StreamChild:
             self._counters_due_us = result.count.end_us + self._spec.config.period_us
             counters = self._analysis.counter_statistics()
         health, metadata = self._analysis.health("reading"), self._new_metadata(names)
+        self._spool.dropped.update(result.left_out)
         self._spool.append(result.records, [result.count], metadata, health, counters)
 
     def _new_metadata(self, names: StreamNames) -> list[Metadata]:

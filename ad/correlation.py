@@ -13,7 +13,7 @@ from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
-from chimbuko.packed import MEMBER, NO_CALL
+from chimbuko.packed import MEMBER, NO_CALL, UNKNOWN_THREAD
 from chimbuko.trace.schema import CounterColumn, StreamNames, TraceStep, UInt64Array
 
 CORRELATION_ID = "Correlation ID"
@@ -104,7 +104,9 @@ class Correlation:
         # A stack begins with the launching call itself.
         begins = (np.cumsum(counts) - counts)[counts > 0]
         steps[counts > 0], rows[counts > 0] = frames["step"][begins], frames["row"][begins]
-        return CallLaunches(steps, rows, counts, frames)
+        threads = np.full(calls, UNKNOWN_THREAD, np.int32)
+        threads[counts > 0] = self._launches.threads[nodes[counts > 0] % len(self._launches.threads)]
+        return CallLaunches(steps, rows, threads, counts, frames)
 
     def _note_launches(self, rows: Int32Array, stacks: CallStacks, selection: Selection) -> None:
         if not len(rows):
@@ -113,8 +115,9 @@ class Correlation:
         if len(self._node_of) < stacks.count:
             self._node_of = np.full(len(stacks.calls), NONE, np.int64)
         is_anomaly = np.zeros(stacks.count, np.uint8)
-        is_anomaly[selection.rows] = selection.is_anomaly
-        kernels.note_launches(self.new_ids, rows, stacks.calls, is_anomaly, self._launches, self._node_of)
+        is_anomaly[selection.flagged] = 1
+        ids, calls, threads = self.new_ids, stacks.calls, stacks.threads
+        kernels.note_launches(ids, rows, calls, threads, is_anomaly, self._launches, self._node_of)
 
     def _note_gpu_calls(self, ids: UInt64Array, rows: Int32Array, stacks: CallStacks) -> None:
         """Note the ids of the GPU calls of the step, and those of open ones for when they end."""
@@ -158,6 +161,7 @@ def ring(nodes: int) -> kernels.Launches:
         state=np.zeros(kernels.STATE_CELLS, np.int64),
         members=table(MEMBER, nodes),
         callers=np.empty(nodes, np.int64),
+        threads=np.empty(nodes, np.int32),
         ids=np.empty(nodes, np.uint64),
         kinds=np.empty(nodes, np.uint8),
         keys=np.empty(2 * nodes, np.uint64),

@@ -136,7 +136,7 @@ class Launches:
     def _with_launch(self, record: PackedRecords, launch: CallLaunches, added: int) -> PackedRecords:
         heads = record.head_rows().copy()
         heads.launch_step, heads.launch_row = launch.steps, launch.rows
-        heads.launch_frames = launch.counts
+        heads.launch_thread, heads.launch_frames = launch.threads, launch.counts
         heads.revision += added
         functions = {number: self._names.timer_name(number) for number in launch.frames["function"].tolist()}
         return msgspec.structs.replace(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.opencalls import REPORT, OpenCalls, Reports
 from chimbuko.ad.overdue import History
-from chimbuko.ad.selection import Selection
+from chimbuko.ad.selection import PARALLEL, Selection
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Float64Array
-from chimbuko.packed import HEAD, MEMBER, NO_CALL, PackedRecords, Rows
+from chimbuko.packed import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords, Rows
 from chimbuko.trace.schema import StreamNames
 
 
@@ -69,6 +67,7 @@ def pack_report(
     head["step"] = opened.step
     head["messages_count"] = calls.messages[call]
     head["launch_step"] = head["launch_row"] = NO_CALL
+    head["launch_thread"] = UNKNOWN_THREAD
     head["frames"], head["members"] = len(stack), len(inside)
     head["is_anomaly"] = 1
     return PackedRecords(
@@ -137,8 +136,5 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
 
 def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
-    parts = (
-        np.concatenate((getattr(first, part.name), getattr(second, part.name)))[order]
-        for part in dataclasses.fields(Selection)
-    )
+    parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
     return Selection(*parts)

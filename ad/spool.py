@@ -72,6 +72,7 @@ class SpoolWriter:
         self._owed_metadata: list[Metadata] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
+        """Abnormal calls of each function that are not recorded, since the stream began; all frames tell."""
         self.health: StreamHealth | None = None
         """The stream's totals as of the last frame; None before there is one."""
         self.last_step: int | None = None

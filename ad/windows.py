@@ -157,10 +157,12 @@ def _chosen(selection: Selection, metrics: CallMetrics, launches: CallLaunches) 
         selection.expected_us,
         selection.spread_us,
         selection.seen,
+        selection.flagged,
         metrics.counts,
         metrics.rows,
         launches.steps,
         launches.rows,
+        launches.threads,
         launches.counts,
         launches.frames,
     )

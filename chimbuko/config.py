@@ -39,6 +39,9 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Streams wait for each other at the end of each epoch, so that flags do not depend on timing."""
     watched_counters: tuple[str, ...] = ("monitoring:",)
     """Prefixes of counters that describe the node rather than a call."""
+    max_anomalies_per_function: int = 50
+    """Of a stream, per period of trace time: of a function with more abnormal calls the most severe are
+    recorded, and the others counted. One that was quiet may have ten times as many at once."""
     max_messages: int = 100
     max_counters: int = 100
     final_after_steps: int = 10

@@ -28,6 +28,8 @@ RECORDS = "{chimbuko}:records"
 """Stream of ``RecordBatch``, agents to store."""
 RECORD_ACKS = "{chimbuko}:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
+STORE_NEWS = "{chimbuko}:store-news"
+"""Stream of lines for the user, store to services: what keeps records from being stored, and when it ends."""
 FRAMES = "{chimbuko}:frames"
 """Stream of ``Frame``, server to dashboards."""
 SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
@@ -52,6 +54,7 @@ ALL_KEYS = (
     FUNCTIONS,
     RECORDS,
     RECORD_ACKS,
+    STORE_NEWS,
     FRAMES,
     SNAPSHOT_WANTED,
     SNAPSHOT,
@@ -150,7 +153,8 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     health: StreamHealth
     """Running totals of the stream."""
     dropped: dict[str, int]
-    """Function to number of anomalies that the spool had no room for, since the stream began."""
+    """Function to number of anomalies that are not recorded since the stream began: they were more than are
+    kept of one function, or the spool had no room."""
     counter_statistics: list[CounterStatistics] = []
     """Of counters that have changed; the last one of a counter replaces those before."""
 

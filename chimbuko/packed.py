@@ -31,6 +31,9 @@ Rows = npt.NDArray[np.void]
 NO_CALL = -1
 """As step and row of a call: there is none."""
 
+UNKNOWN_THREAD = -1
+"""As the thread of a launch: it is not known, or there is no launch."""
+
 HEAD = np.dtype(
     [
         ("entry_us", np.uint64),
@@ -55,6 +58,7 @@ HEAD = np.dtype(
         ("left_out", np.int32),
         ("launch_step", np.int32),  # the call that launched this GPU kernel, or NO_CALL
         ("launch_row", np.int32),
+        ("launch_thread", np.int32),  # TAU's id of that call's thread, or UNKNOWN_THREAD
         ("frames", np.int32),  # how many rows of each following array are the record's
         ("members", np.int32),
         ("messages", np.int32),

@@ -132,6 +132,8 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
     """Call stack of that call, itself first, when it launched this one."""
     model_version: int
     """Version of the global model that judged the call, together with what its own stream had learned."""
+    launch_thread: int = -1
+    """Thread of the call that launched it on the GPU; -1 where none is known."""
 
 
 class StepCount(msgspec.Struct, frozen=True, array_like=True):

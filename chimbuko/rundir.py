@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 import uuid
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from chimbuko.errors import ConfigError
 
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
+
+LONGEST_NAME_BYTES = 200
+"""File systems take 255, and a folder that is being made has a longer name."""
 
 
 class RunInfo(msgspec.Struct, frozen=True):
@@ -34,6 +38,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     """The application's; None while it runs and for recorded traces."""
     host: str
     store_url: str
+    """As it may be shown: without a password."""
     config: AnalysisConfig
     version: str
     trace_bytes: int = 0
@@ -131,12 +136,23 @@ class RunDirectory:
         """Starts a program with the settings, and its streams where the agent of its node looks."""
         return self.settings / "node"
 
+    @property
+    def store_url_path(self) -> Path:
+        """The URL of a store elsewhere with its password; it is the owner's alone."""
+        return self.path / "store"
+
     def used_store_url(self, info: RunInfo) -> str:
-        """URL of the store that holds the run.
+        """URL of the store that holds the run, with its password.
 
         The file in the folder comes first: the folder may have been moved since its URL was noted.
         """
-        return self.store_url if self.store_path.exists() else info.store_url
+        if self.store_path.exists():
+            return self.store_url
+        try:
+            return self.store_url_path.read_text()
+        except OSError:
+            # The user's own settings of the database may do without a password.
+            return info.store_url
 
     def read_info(self) -> RunInfo:
         """What the run was.
@@ -179,7 +195,7 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
-    """Make the folder of a new run, with its ``run.json``.
+    """Make the folder of a new run, with its ``run.json``; the store's URL comes without a password.
 
     Raises
     ------
@@ -215,21 +231,63 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
     return run
 
 
-def find_run(path: Path | None) -> RunDirectory:
-    """The run in ``path``; the newest under ``chimbuko-runs`` where no path is given.
+def claim_name(run_id: str) -> str:
+    """What the services of a run hold on their node (``chimbuko.processes.hold``) until they have ended."""
+    return f"run {run_id}"
+
+
+def runs_in(folder: Path) -> list[RunDirectory]:
+    """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
+    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def check_name(name: str) -> str:
+    """A name that can be given to a run, and to its folder.
 
     Raises
     ------
     ConfigError
-        There is none.
+        It cannot.
     """
-    if path is not None:
-        run = RunDirectory(path.absolute())
-        run.read_info()
-        return run
-    found = [RunDirectory(info.parent.absolute()) for info in RUNS_FOLDER.glob("*/run.json")]
-    if not found:
+    if not re.fullmatch(r"[^/.\-\s][^/\x00-\x1f\x7f]*", name) or len(name.encode()) > LONGEST_NAME_BYTES:
         raise ConfigError(
-            f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
+            f"{name!r}: cannot be the name of a run; give one without '/' that begins with none of '.', '-', "
+            f"' ' and takes at most {LONGEST_NAME_BYTES} bytes"
         )
-    return max(found, key=lambda run: run.read_info().started_us)
+    return name
+
+
+def find_run(path: Path | None) -> RunDirectory:
+    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs``; the newest there
+    where no path is given.
+
+    Raises
+    ------
+    ConfigError
+        There is none, or there are several of that name.
+    """
+    if path is None:
+        found = runs_in(RUNS_FOLDER)
+        if not found:
+            raise ConfigError(
+                f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
+            )
+        return max(found, key=lambda run: run.read_info().started_us)
+    run = RunDirectory(path.absolute())
+    if not run.info_path.exists() and path.name == str(path):
+        run = _run_called(str(path)) or run
+    run.read_info()
+    return run
+
+
+def _run_called(name: str) -> RunDirectory | None:
+    """The run of this folder, id or name under ``chimbuko-runs``."""
+    by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
+    if by_folder.info_path.exists():
+        return by_folder
+    infos = {run: run.read_info() for run in runs_in(RUNS_FOLDER)}
+    found = [run for run, info in infos.items() if name in (info.id, info.name)]
+    if len(found) > 1:
+        folders = ", ".join(run.path.name for run in found)
+        raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
+    return found[0] if found else None

@@ -7,6 +7,7 @@ the truth file as one line: rank, iteration, function, start and end in µs sinc
 
     python examples/heat.py --ranks 4 --iterations 2000
     python examples/heat.py --traced --seed 7 --delays 12 --truth truth.txt
+    python examples/heat.py --traced --slower relax=10
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ RESIDUAL_EVERY = 10
 CHECKPOINT_EVERY = 100
 FIRST_CALLS = 50
 """Calls of each function that no delay touches, so that an observer can learn what is usual."""
+SLOWABLE = ("relax", "apply_boundary", "checkpoint")
+"""Functions that call no others of the program, so that more time in them is theirs."""
 DELAYED_EVERY_ITERATION = ("step", "exchange_halo", "send_row", "relax", "apply_boundary")
 
 
@@ -85,6 +88,7 @@ class Strip:
         self.iteration = 0
         plan = plan_delays(options.seed, options.ranks, options.iterations, options.delays)
         self.delays = {(delay.iteration, delay.function): delay for delay in plan if delay.rank == self.rank}
+        self.slower, self.slower_by = options.slower or ("", 0.0)
         self.truth = os.open(options.truth, os.O_WRONLY | os.O_APPEND) if options.truth else -1
 
     def run(self, iterations: int) -> float:
@@ -126,6 +130,7 @@ class Strip:
         tracer.receive(partner, tag, row.nbytes)
 
     def relax(self) -> None:
+        began_ns = time.perf_counter_ns()
         self.lose_time("relax")
         old, inner = self.field, self.next[1:-1, 1:-1]
         np.add(old[:-2, 1:-1], old[2:, 1:-1], out=inner)
@@ -133,15 +138,18 @@ class Strip:
         inner += old[1:-1, 2:]
         inner *= DIFFUSION
         inner += (1 - 4 * DIFFUSION) * old[1:-1, 1:-1]
+        self.take_longer("relax", began_ns)
 
     def apply_boundary(self) -> None:
         """The plate is hot along its upper edge and cold along the others."""
+        began_ns = time.perf_counter_ns()
         self.lose_time("apply_boundary")
         self.next[:, 0] = self.next[:, -1] = 0.0
         if not self.up:
             self.next[0] = 1.0
         if not self.down:
             self.next[-1] = 0.0
+        self.take_longer("apply_boundary", began_ns)
 
     def residual(self) -> float:
         self.lose_time("residual")
@@ -164,9 +172,11 @@ class Strip:
         return value
 
     def checkpoint(self) -> None:
+        began_ns = time.perf_counter_ns()
         self.checkpoint_file.seek(0)
         self.checkpoint_file.write(self.field)
         self.checkpoint_file.flush()
+        self.take_longer("checkpoint", began_ns)
 
     @tracer.untraced
     def lose_time(self, function: str) -> None:
@@ -187,6 +197,16 @@ class Strip:
                 f"{start // 1000} {time.time_ns() // 1000} {delay.milliseconds}\n"
             )
             os.write(self.truth, line.encode())
+
+    @tracer.untraced
+    def take_longer(self, function: str, began_ns: int) -> None:
+        """Work on in the calling function, if it is to be slower, for a share of what it has taken."""
+        if function != self.slower:
+            return
+        now_ns = time.perf_counter_ns()
+        end_ns = now_ns + round(self.slower_by * (now_ns - began_ns))
+        while time.perf_counter_ns() < end_ns:
+            pass
 
 
 def strip_rows(rows: int, ranks: int, rank: int) -> int:
@@ -235,6 +255,8 @@ def start_ranks(options: argparse.Namespace) -> dict[int, subprocess.Popen[bytes
         command += ["--collectives", *map(str, roots)]
         for name in ("ranks", "iterations", "rows", "columns", "seed", "delays"):
             command += [f"--{name}", str(getattr(options, name))]
+        if options.slower:
+            command += ["--slower", f"{options.slower[0]}={100 * options.slower[1]}"]
         if options.truth:
             command += ["--truth", options.truth]
         process = subprocess.Popen(command, pass_fds=[fd for fd in (up, down, *roots) if fd >= 0])
@@ -278,6 +300,19 @@ def end(processes: dict[int, subprocess.Popen[bytes]]) -> None:
             process.terminate()
 
 
+def slower_function(text: str) -> tuple[str, float]:
+    """``relax=10`` as the function and a share."""
+    function, _, percent = text.partition("=")
+    if function not in SLOWABLE:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: give one of {', '.join(SLOWABLE)} and per cent: relax=10"
+        )
+    try:
+        return function, float(percent) / 100
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: give per cent behind the name: relax=10") from None
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -289,6 +324,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--delays", type=int, default=0, help="number of delayed calls, over all ranks")
     parser.add_argument("--truth", default="", help="file for the delays, one line each")
+    parser.add_argument(
+        "--slower", type=slower_function, metavar="FUNCTION=PERCENT", help="a function that takes longer"
+    )
     parser.add_argument("--traced", action="store_true", help="start each rank under 'chimbuko trace'")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     parser.add_argument("--neighbours", type=int, nargs=2, default=(-1, -1), help=argparse.SUPPRESS)

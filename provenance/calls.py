@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,6 +10,7 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, or_
 
 from chimbuko.errors import ConfigError
+from chimbuko.patterns import name_matcher
 from chimbuko.provenance.tables import CALLS
 from chimbuko.records import Label
 
@@ -64,12 +64,7 @@ def matching_names(pattern: str, names: set[str]) -> set[str]:
     """
     if pattern in names or not {"*", "?"} & set(pattern):
         return names & {pattern}
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part)
-        for part in re.split("([*?])", pattern)
-    )
-    expression = re.compile("".join(parts), re.DOTALL)
-    return {name for name in names if expression.fullmatch(name)}
+    return set(filter(name_matcher(pattern), names))
 
 
 def _goes_on_at(time_us: float) -> ColumnElement[bool]:

@@ -1,149 +1,109 @@
-"""Writes a run into a folder, for other tools to read."""
+"""Writes what a run recorded for other tools, each format into a new file or folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-from itertools import groupby
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from chimbuko.errors import ConfigError
-from chimbuko.messages import FunctionModel
-from chimbuko.moments import Moments
-from chimbuko.provenance import version2
 from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.exportsource import ExportSource
 from chimbuko.provenance.queries import Provenance
-from chimbuko.records import CallRecord, Label
-
-MODELS_HELD = 4096
-"""Models kept in memory: a function's calls of one time refer to the same one."""
 
 
 class Exported(msgspec.Struct, frozen=True):
     """What was written."""
 
-    folder: str
+    path: str
     anomalies: int
     normal_calls: int
 
 
-def export_version2(provenance: Provenance, folder: Path) -> Exported:
-    """Write a run as Chimbuko's version 2 does without a database.
+@dataclass(frozen=True)
+class Format:
+    """One format, and what writes it."""
 
-    ``PROGRAM/RANK/STEP.anomalies.json``, ``STEP.normalexecs.json`` and ``STEP.metadata.json`` are lists of
-    records. ``global_func_stats.json``, ``global_counter_stats.json`` and ``ad_model.json`` tell of the
-    whole run. Metadata stands with the first step of its rank. The model that judged a call is filled in.
+    module: str
+    function: str
+    is_folder: bool = False
+    library: str = ""
+    """Package that this needs, which is an extra of ours by the same name as the format."""
+
+    def writer(self, name: str) -> Callable[..., None]:
+        """What writes the calls of a source into an open file, or an empty folder.
+
+        Raises
+        ------
+        ConfigError
+            The library that it needs is not installed.
+        """
+        try:
+            writer: Callable[..., None] = getattr(importlib.import_module(self.module), self.function)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"--format {name} needs the package {self.library}, which is not installed: "
+                f"pip install 'chimbuko[{name}]'"
+            ) from error
+        return writer
+
+
+FORMATS = {
+    "perfetto": Format("chimbuko.provenance.perfettotrace", "write_perfetto", library="perfetto"),
+    "chrome": Format("chimbuko.provenance.chrometrace", "write_chrome"),
+    "speedscope": Format("chimbuko.provenance.speedscope", "write_speedscope"),
+    "parquet": Format("chimbuko.provenance.parquet", "write_parquet", is_folder=True, library="pyarrow"),
+    "v2": Format("chimbuko.provenance.version2folder", "write_version2", is_folder=True),
+}
+
+
+def export(provenance: Provenance, form: str, path: Path, wanted: CallFilter) -> Exported:
+    """Write calls of a run, with all that is known of them, in one of ``FORMATS``.
+
+    Parameters
+    ----------
+    path
+        A new file, or a new or empty folder, as the format is.
+    wanted
+        Which calls; others are in their windows and call stacks.
 
     Raises
     ------
     ConfigError
-        The folder holds something already, or cannot be written.
+        The file exists, the folder holds something, they cannot be written, or a library is missing.
+    StoreError
+        The store cannot be read.
     """
+    chosen = FORMATS[form]
+    writer = chosen.writer(form)
+    source = ExportSource(provenance, wanted)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError(f"{folder}: holds files already; choose a new or empty folder")
-        return _Export(provenance, folder).write()
+        if chosen.is_folder:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise ConfigError(f"{path}: holds files already; choose a new or empty folder")
+            writer(source, path)
+        else:
+            _write_file(writer, source, path)
+    except FileExistsError as error:
+        raise ConfigError(f"{path}: exists already; choose another name, or remove it") from error
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
+        raise ConfigError(
+            f"{path}: cannot be written ({error.strerror or error}); choose another place"
+        ) from error
+    return Exported(str(path), source.anomalies, source.normal_calls)
 
 
-class _Export:
-    """A run on its way into a folder."""
-
-    def __init__(self, provenance: Provenance, folder: Path) -> None:
-        config = provenance.run().config
-        self._provenance = provenance
-        self._folder = folder
-        self._run = version2.Run(
-            detector=config.detector,
-            metric=config.metric,
-            watched_counters=config.watched_counters,
-            functions=provenance.function_numbers(),
-            counters=provenance.text_numbers(),
-            gpu_streams=version2.gpu_streams(provenance.metadata()),
-        )
-        self._metrics: dict[tuple[int, str], version2.AnomalyMetrics] = {}
-        self._written = {Label.ANOMALY: 0, Label.NORMAL: 0}
-        self._model = lru_cache(MODELS_HELD)(provenance.model_of)
-
-    def write(self) -> Exported:
-        """Write everything."""
-        self._write_metadata()
-        records = self._provenance.records(CallFilter(label=None))
-        for (program, rank, step), calls in groupby(
-            records, key=lambda call: (call.program, call.rank, call.step)
-        ):
-            self._write_step(self._folder / str(program) / str(rank), step, calls)
-        models = self._provenance.last_models()
-        _write(self._folder / "global_func_stats.json", self._function_statistics(models))
-        _write(self._folder / "global_counter_stats.json", self._counter_statistics())
-        _write(self._folder / "ad_model.json", [self._model_object(model) for model in models])
-        return Exported(str(self._folder), self._written[Label.ANOMALY], self._written[Label.NORMAL])
-
-    def _write_metadata(self) -> None:
-        first_steps = self._provenance.first_steps()
-        attributes = groupby(self._provenance.metadata(), key=lambda item: (item.program, item.rank))
-        number = 0
-        for (program, rank), items in attributes:
-            objects = [version2.metadata_object(item, number + n) for n, item in enumerate(items)]
-            number += len(objects)
-            step = first_steps.get((program, rank), 0)
-            _write(self._folder / str(program) / str(rank) / f"{step}.metadata.json", objects)
-
-    def _write_step(self, folder: Path, step: int, calls: Iterator[CallRecord]) -> None:
-        objects: dict[Label, list[version2.Object]] = {Label.ANOMALY: [], Label.NORMAL: []}
-        for call in calls:
-            number = self._written[call.label]
-            objects[call.label].append(version2.record_object(call, number, self._run, self._model_of(call)))
-            self._written[call.label] += 1
-            if call.label is Label.ANOMALY:
-                self._metrics.setdefault((call.program, call.function), version2.AnomalyMetrics()).add(call)
-        for label, kind in ((Label.ANOMALY, "anomalies"), (Label.NORMAL, "normalexecs")):
-            if objects[label]:
-                _write(folder / f"{step}.{kind}.json", objects[label])
-
-    def _model_of(self, call: CallRecord) -> FunctionModel | None:
-        return self._model(call.program, call.function, call.model_version)
-
-    def _function_statistics(self, models: list[FunctionModel]) -> list[version2.Object]:
-        by_function = {(model.program, model.name): model for model in models}
-        objects = []
-        for (program, name), number in self._run.functions.items():
-            model, metrics = by_function.get((program, name)), self._metrics.get((program, name))
-            objects.append(
-                {
-                    "app": program,
-                    "fid": number,
-                    "fname": name,
-                    "runtime_profile": version2.runtime_profile(model, self._run) if model else None,
-                    "anomaly_metrics": metrics.as_object() if metrics else None,
-                }
-            )
-        return objects
-
-    def _counter_statistics(self) -> list[version2.Object]:
-        totals: dict[tuple[int, str], Moments] = {}
-        for program, _, counter in self._provenance.counter_statistics():
-            own = Moments(*msgspec.structs.astuple(counter)[1:])
-            totals[program, counter.name] = totals.get((program, counter.name), Moments()).merge(own)
-        return [
-            {"app": program, "counter": name, "stats": version2.run_statistics(moments)}
-            for (program, name), moments in sorted(totals.items(), key=lambda total: total[0])
-        ]
-
-    def _model_object(self, model: FunctionModel) -> version2.Object:
-        return {
-            "fid": self._run.functions[model.program, model.name],
-            "pid": model.program,
-            "func_name": model.name,
-            "model": version2.algorithm_parameters(model, self._run),
-        }
-
-
-def _write(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.encode(content))
+def _write_file(writer: Callable[..., Any], source: ExportSource, path: Path) -> None:
+    """Write a file that did not exist, and leave nothing of it where that fails."""
+    with path.open("xb") as file:
+        try:
+            writer(source, file)
+            file.flush()
+        except BaseException:
+            path.unlink()
+            raise

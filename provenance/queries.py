@@ -44,7 +44,7 @@ StructType = TypeVar("StructType", bound=msgspec.Struct)
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):
-    """Anomalies of one function that a stream's spool had no room for."""
+    """Anomalies of a stream that are not recorded: too many of their function, or no room in its spool."""
 
     stream: str
     function: str
@@ -171,6 +171,27 @@ class Provenance:
                 reader = reader or self._reader()
                 yield from map(reader.record, rows)
 
+    def scalars(
+        self,
+        names: Sequence[str],
+        wanted: CallFilter,
+        sort: Sort,
+        descending: bool,
+        limit: int,
+        at_once: int = 10_000,
+    ) -> Iterator[Sequence[AnyRow]]:
+        """Columns of the table of calls, in pieces: for many calls at once, of which no objects are made.
+
+        Parameters
+        ----------
+        names
+            Columns of ``chimbuko.provenance.tables.CALLS``; functions stay numbers.
+        """
+        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
+        statement = select(*(CALLS.c[name] for name in names)).where(*self._conditions(wanted))
+        with store_errors(self._engine), self._engine.connect() as connection:
+            yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(at_once)
+
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
         is_this = is_call(record.id)
@@ -232,6 +253,20 @@ class Provenance:
             FunctionModel(version, program, name, zlib.decompress(packed))
             for version, program, name, packed in self._rows(statement)
         ]
+
+    def models(self, at_once: int = 1000) -> Iterator[FunctionModel]:
+        """All models that were kept, by program, name and version."""
+        model, function = MODELS.c, FUNCTIONS.c
+        statement = (
+            select(model.version, function.program, function.name, model.model)
+            .join_from(MODELS, FUNCTIONS, and_(function.run == model.run, function.number == model.function))
+            .where(model.run == self._run)
+            .order_by(function.program, function.name, model.version)
+        )
+        with store_errors(self._engine), self._engine.connect() as connection:
+            for rows in connection.execute(statement).partitions(at_once):
+                for version, program, name, packed in rows:
+                    yield FunctionModel(version, program, name, zlib.decompress(packed))
 
     def function_numbers(self) -> dict[tuple[int, str], int]:
         """(Program, name) to the number of each function in the run."""

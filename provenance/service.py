@@ -10,6 +10,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar, cast
 
 import msgspec
@@ -30,9 +33,18 @@ from chimbuko.messages import (
 )
 from chimbuko.processes import StopSignal, log, say_ready
 from chimbuko.provenance.packing import warm_kernels
-from chimbuko.provenance.store import StoreBusy, StoreRefused, close, open_for_writing
+from chimbuko.provenance.store import (
+    StoreBusy,
+    StoreDamaged,
+    StoreRefused,
+    close,
+    open_for_writing,
+    put_aside,
+)
+from chimbuko.provenance.troubles import Troubles
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import StreamHealth
+from chimbuko.rundir import RunDirectory, RunInfo
 
 STORE_VARIABLE = "CHIMBUKO_STORE"
 """Environment variable with the store's URL: on a command line other users could read its password."""
@@ -42,10 +54,6 @@ READ_COUNT = 256
 READ_BLOCK_MS = 100
 STATE_PERIOD_S = 2.0
 """How often health and statistics of functions are stored: only their latest values count."""
-FIRST_RETRY_S = 0.1
-LAST_RETRY_S = 2.0
-STOP_GRACE_S = 10.0
-"""How long to go on trying, once asked to stop, while broker or store cannot be used."""
 
 Message = TypeVar("Message")
 
@@ -53,7 +61,18 @@ _batches = msgspec.msgpack.Decoder(RecordBatch)
 _frames = msgspec.msgpack.Decoder(Frame)
 
 
-def run_writer(broker: redis.Redis, engine: Engine, run_id: str, should_stop: Callable[[], bool]) -> None:
+@dataclass(frozen=True)
+class Destination:
+    """Where the records of a run go."""
+
+    url: str
+    """Of the store."""
+    run_id: str
+    info: RunInfo | None = None
+    """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
+
+
+def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
     """Write all that comes for one run, until asked to stop and nothing is left.
 
     Raises
@@ -62,8 +81,7 @@ def run_writer(broker: redis.Redis, engine: Engine, run_id: str, should_stop: Ca
         The store is unusable; or it, or the broker, could still not be used ``STOP_GRACE_S`` after
         being asked to stop. What is not stored is not acknowledged.
     """
-    service = WriterService(broker, Writer(engine, run_id))
-    troubles = _Troubles()
+    troubles = service.troubles
     while True:
         is_stopping = should_stop()
         try:
@@ -71,11 +89,15 @@ def run_writer(broker: redis.Redis, engine: Engine, run_id: str, should_stop: Ca
         except redis.RedisError as error:
             service.read_again()
             troubles.wait(ServiceError(f"broker does not answer ({error}); trying again"), is_stopping)
+        except StoreDamaged as error:
+            if not service.put_aside(error):
+                troubles.wait(error, is_stopping)
         except StoreBusy as error:
             troubles.wait(error, is_stopping)
         else:
             troubles.are_over()
             if is_stopping and is_idle:
+                service.close()
                 return
 
 
@@ -86,19 +108,54 @@ class WriterService:
     ----------
     broker
         Where agents and server leave their messages.
-    writer
-        The store.
     """
 
-    def __init__(self, broker: redis.Redis, writer: Writer) -> None:
+    def __init__(self, broker: redis.Redis, destination: Destination) -> None:
+        self.troubles = Troubles(broker)
         self._broker = broker
-        self._writer = writer
+        self._destination = destination
+        self._engine: Engine | None = None
         self._records_to = b"0"
         self._frames_to = b"0"
         self._state_at = time.monotonic()
 
+    def open(self) -> Engine:
+        """Open the store, where it is not open yet.
+
+        Raises
+        ------
+        StoreError
+            It cannot be used.
+        """
+        if self._engine is None:
+            self._engine = open_for_writing(self._destination.url)
+            self._writer = Writer(self._engine, self._destination.run_id)
+            if self._destination.info is not None:
+                self._writer.write_run(self._destination.info)
+        return self._engine
+
+    def put_aside(self, error: StoreDamaged) -> bool:
+        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own."""
+        if self._engine is not None:
+            # Somebody may put a whole file in its place.
+            self._engine.dispose()
+            self._engine = None
+        if self._destination.info is None:
+            return False
+        aside = put_aside(self._destination.url)
+        self.read_again()
+        self.troubles.tell(
+            f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"
+        )
+        return True
+
+    def close(self) -> None:
+        """Let go of the store; all is in it."""
+        close(self.open())
+
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
+        self.open()
         entries = read_stream(self._broker, RECORDS, self._records_to, READ_COUNT, READ_BLOCK_MS)
         if entries:
             self._store_records(entries)
@@ -154,34 +211,6 @@ class WriterService:
         self._state_at = time.monotonic()
 
 
-class _Troubles:
-    """Says once that something does not work, and waits longer each time."""
-
-    def __init__(self) -> None:
-        self._retry_s = FIRST_RETRY_S
-        self._said: type[ChimbukoError] | None = None
-        self._stopping_since: float | None = None
-
-    def wait(self, error: ChimbukoError, is_stopping: bool) -> None:
-        """Wait before the next try; raise ``error`` where there is no more time for one."""
-        if is_stopping:
-            self._stopping_since = self._stopping_since or time.monotonic()
-            if time.monotonic() - self._stopping_since > STOP_GRACE_S:
-                raise error
-        if self._said is not type(error):
-            log(f"{error}; records wait until it works again")
-            self._said = type(error)
-        time.sleep(self._retry_s)
-        self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
-
-    def are_over(self) -> None:
-        """All works."""
-        if self._said is not None:
-            log("records are stored again")
-        self._said = None
-        self._retry_s = FIRST_RETRY_S
-
-
 def _decoded(
     decoder: msgspec.msgpack.Decoder[Message], stream: str, entries: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[Message]:
@@ -199,18 +228,23 @@ def main() -> None:
     parser.add_argument(
         "--store", default=os.environ.get(STORE_VARIABLE), help=f"URL; default ${STORE_VARIABLE}"
     )
+    parser.add_argument(
+        "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
+    )
     options = parser.parse_args()
     should_stop = StopSignal()
     try:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        broker = broker_from_environment()
-        engine = open_for_writing(options.store)
+        info = None if options.own is None else RunDirectory(options.own).read_info()
+        service = WriterService(broker_from_environment(), Destination(options.store, options.run_id, info))
+        # What may mend itself is waited for below.
+        with suppress(StoreBusy, StoreDamaged):
+            service.open()
         say_ready(service="provenance")
         # Records wait in the broker, but nobody waits for this: it takes a third of a second.
         warm_kernels()
-        run_writer(broker, engine, options.run_id, should_stop)
-        close(engine)
+        run_writer(service, should_stop)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,9 @@ BUSY_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 10
 """How long to wait for a PostgreSQL server to answer, in seconds."""
 
+_DAMAGE = "not a database", "malformed"
+"""What SQLite says of a file that is no database, or not a whole one."""
+
 _MIGRATION_LOCK = 0x6368696D
 """Number of the PostgreSQL lock under which one process at a time makes or changes the tables."""
 
@@ -32,6 +36,10 @@ class StoreBusy(StoreError):
 
 class StoreRefused(StoreError):
     """What was to be written holds a value that the database cannot store."""
+
+
+class StoreDamaged(StoreError):
+    """The file of the store is no database any more, or parts of it are overwritten."""
 
 
 class _Outdated(StoreError):
@@ -104,6 +112,23 @@ def ping(url: str) -> str:
         connection.exec_driver_sql("SELECT 1")
     engine.dispose()
     return public_url(parsed)
+
+
+def put_aside(url: str) -> Path:
+    """Give a damaged SQLite file, with its log, another name in its folder, and return that: others may still
+    get out of it what a whole store held. Nothing may have it open for writing."""
+    path = _path(_parse(url))
+    number = next(n for n in itertools.count(1) if not _aside(path, n).exists())
+    aside = _aside(path, number)
+    # The database last: while it is there, all can be tried again.
+    for suffix in ("-shm", "-wal", ""):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.damaged-{number}")
 
 
 def close(engine: Engine) -> None:
@@ -278,22 +303,30 @@ def _kind(error: Exception) -> type[StoreError]:
     # An integer of more than 64 bits is SQLite's driver's own error.
     if isinstance(error, (exc.DataError, exc.IntegrityError, OverflowError)):
         return StoreRefused
+    if any(word in _words(error) for word in _DAMAGE):
+        return StoreDamaged
     lost = isinstance(error, exc.DBAPIError) and error.connection_invalidated
     return StoreBusy if lost or isinstance(error, exc.OperationalError) else StoreError
 
 
 def _reason(error: Exception) -> str:
-    """The database's own words, on one line."""
-    original = getattr(error, "orig", None)
-    text = " ".join(str(original or error).split())
-    if "not a database" in text or "malformed" in text:
+    """The database's own words, and what to do."""
+    text = _words(error)
+    if any(word in text for word in _DAMAGE):
         return f"not a usable database ({text}); restore it from a copy, or repeat the run"
     if "unable to open" in text or "readonly database" in text:
         return f"cannot be opened ({text}); check the permissions of the file and its folder"
     if "locked" in text:
         return f"held by another program ({text}); try again, and see who else has the file open"
-    if "is full" in text:
+    if "disk I/O error" in text:
+        return f"cannot be written ({text}); check the disk, and whether it is mounted for writing"
+    if "is full" in text or "No space left" in text:
         return f"cannot be written ({text}); free some space"
-    if "connection failed" in text:
+    if "connection failed" in text or getattr(error, "connection_invalidated", False):
         return f"cannot be reached ({text}); check the URL, and that the server runs"
     return text
+
+
+def _words(error: Exception) -> str:
+    """The database's own words, on one line, without the statement."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())

@@ -276,7 +276,7 @@ DROPPED = _keyed(
     Column("function", Text, primary_key=True),
     _integer("anomalies"),
 )
-"""Anomalies that a stream's spool had no room for, since the stream began."""
+"""Anomalies of a stream that are not recorded: too many of their function, or no room in its spool."""
 
 PRUNINGS = _keyed(
     "prunings",

@@ -1,7 +1,7 @@
 """Records as Chimbuko's version 2 has them: what is exported for tools that read its JSON.
 
 Ids there name no program (``rank:step:row``), since a record does. Of the counters that we keep for a
-window it has only those of the call itself. The thread of a GPU launch is not kept: it is null.
+window it has only those of the call itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.messages import FunctionModel
 from chimbuko.moments import Float64Array, Moments
+from chimbuko.packed import UNKNOWN_THREAD
 from chimbuko.records import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
 from chimbuko.tables import schema_of
 
@@ -26,7 +27,7 @@ ROOT = "root"
 """Parent of a call that has none."""
 NO_LAUNCH = "no launch of this call is known"
 """In place of the parent of a GPU call; readers take a text for the reason why there is none."""
-_GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
+GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def gpu_streams(metadata: Sequence[Metadata]) -> dict[tuple[int, int, int], Obje
     """Threads that are streams of a GPU, by (program, rank, thread); what is not known is -1."""
     streams: dict[tuple[int, int, int], Object] = {}
     for item in metadata:
-        match = _GPU_KEYS.fullmatch(item.key)
+        match = GPU_KEYS.fullmatch(item.key)
         if match is None or not item.value.isdecimal():
             continue
         unknown = {"thread": item.thread, "device": -1, "context": -1, "stream": -1}
@@ -230,7 +231,7 @@ def _gpu_parent(call: CallRecord, run: Run) -> Object | str:
         return NO_LAUNCH
     return {
         "event_id": event_id(call.launch_id),
-        "tid": None,
+        "tid": None if call.launch_thread == UNKNOWN_THREAD else call.launch_thread,
         "call_stack": [_frame(call, frame, run) for frame in call.launch_stack],
     }
 

@@ -85,6 +85,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "launch_id": "",
         "launch_stack": [],
         "model_version": 17,
+        "launch_thread": -1,
     }
     return CallRecord(**usual | changes)
 

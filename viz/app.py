@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from flask import Flask, Response, redirect, request, send_from_directory
+from flask import Flask, Response, abort, redirect, request, send_from_directory
 from flask_socketio import SocketIO
 from werkzeug.exceptions import HTTPException
 
@@ -17,7 +16,12 @@ from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.calls import as_object
 from chimbuko.provenance.queries import Provenance
 from chimbuko.rundir import RunInfo
-from chimbuko.viz.api import make_api, rank_text, step_row
+from chimbuko.viz.api.blueprint import make_api
+from chimbuko.viz.api.endpoint import Missing, ServedRun
+from chimbuko.viz.api.endpoints import ENDPOINTS
+from chimbuko.viz.api.parameters import rank_text
+from chimbuko.viz.api.steps import step_row
+from chimbuko.viz.compression import compressed
 from chimbuko.viz.door import Door, error_body
 from chimbuko.viz.feed import Feed, Update
 
@@ -26,6 +30,7 @@ NOT_BUILT = "web page not built: run make web"
 EVENTS = "/events"
 MOST_WATCHED = 64
 """Ranks whose steps one page gets live: more than it can tell apart."""
+MOST_BODY_BYTES = 65_536
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -57,8 +62,9 @@ def create_app(
         Folder of the built page.
     """
     app = Flask(__name__, static_folder=None)
-    app.register_blueprint(make_api(provenance, feed))
+    app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
     _add_page(app, run.name, static)
+    _add_limit(app)
     _add_errors(app)
     app.after_request(_seal)
     # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
@@ -100,19 +106,28 @@ def _add_page(app: Flask, run_name: str, static: Path) -> None:
         return send_from_directory(static, "favicon.svg")
 
 
+def _add_limit(app: Flask) -> None:
+    @app.before_request
+    def refuse_bodies() -> None:
+        # Nothing here reads one: events come in by Socket.IO, which is in front of this.
+        if (request.content_length or 0) > MOST_BODY_BYTES or "Transfer-Encoding" in request.headers:
+            abort(413)
+
+
 def _add_errors(app: Flask) -> None:
     @app.errorhandler(ChimbukoError)
     def ours(error: ChimbukoError) -> Response:
-        return _refusal(400 if isinstance(error, ConfigError) else 503, str(error))
+        status = 404 if isinstance(error, Missing) else 400 if isinstance(error, ConfigError) else 503
+        return Response(error_body(status, str(error)), status, mimetype="application/json")
 
     @app.errorhandler(HTTPException)
     def http(error: HTTPException) -> Response:
-        code = error.code or 500
-        return _refusal(code, error.description or error.name)
-
-
-def _refusal(status: int, text: str) -> Response:
-    return Response(error_body(status, text), status, mimetype="application/json")
+        status = error.code or 500
+        # Its own headers stay: which methods are allowed, what ranges there are.
+        response = Response(status=status, headers=error.get_headers(request.environ))
+        response.set_data(error_body(status, error.description or error.name))
+        response.mimetype = "application/json"
+        return response
 
 
 def _seal(response: Response) -> Response:
@@ -121,20 +136,7 @@ def _seal(response: Response) -> Response:
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "no-referrer"
     response.headers.setdefault("Cache-Control", "no-store")
-    response.headers["Vary"] = "Accept-Encoding"
-    return _packed(response)
-
-
-def _packed(response: Response) -> Response:
-    """Compressed, where that pays: histories and scripts shrink to a quarter, over thin tunnels too."""
-    if "gzip" not in request.headers.get("Accept-Encoding", "") or response.status_code != 200:
-        return response
-    response.direct_passthrough = False
-    body = response.get_data()
-    if len(body) > 1400:
-        response.set_data(gzip.compress(body, 5, mtime=0))
-        response.headers["Content-Encoding"] = "gzip"
-    return response
+    return compressed(response, request.accept_encodings)
 
 
 class _Events:

@@ -88,9 +88,20 @@ def host_name(host: str) -> str:
     return name.lower()
 
 
-def error_body(status: int, text: str) -> bytes:
+class ErrorBody(msgspec.Struct, frozen=True):
     """The one form that errors of the API have."""
-    return msgspec.json.encode({"ok": False, "error": text, "status": status})
+
+    ok: bool
+    """False."""
+    error: str
+    """One line: what is wrong, and what to do."""
+    status: int
+    """The answer's HTTP status."""
+
+
+def error_body(status: int, text: str) -> bytes:
+    """An error as JSON."""
+    return msgspec.json.encode(ErrorBody(False, text, status))
 
 
 def _bearer(environ: WSGIEnvironment) -> str:

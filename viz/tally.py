@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -17,6 +17,7 @@ from chimbuko.records import SILENT, StepCount, StreamHealth
 
 RankKey = tuple[int, int]
 Statistic = Literal["mean", "stddev", "maximum", "minimum", "total"]
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 RECENT_STEPS = 50_000
 """Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""

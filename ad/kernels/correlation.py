@@ -42,6 +42,8 @@ class Launches(NamedTuple):
     """``MEMBER``, i.e. the calls as they were in the step of the launch."""
     callers: Int64Array
     """i8[nodes]: number of the node of the call around it, or NONE."""
+    threads: Int32Array
+    """i4[nodes]: TAU's id of the thread of a launch."""
     ids: UInt64Array
     """u8[nodes]: correlation id of a launch."""
     kinds: UInt8Array
@@ -118,6 +120,7 @@ def move_nodes(before: Launches, after: Launches) -> None:
         old, new = number % len(before.kinds), number % len(after.kinds)
         after.members[new] = before.members[old]
         after.callers[new] = before.callers[old]
+        after.threads[new] = before.threads[old]
         after.ids[new] = before.ids[old]
         after.kinds[new] = before.kinds[old]
         if before.kinds[old] != CALLER:
@@ -131,6 +134,7 @@ def note_launches(
     ids: UInt64Array,
     rows: Int32Array,
     calls: Table,
+    threads: Table,
     is_anomaly: UInt8Array,
     launches: Launches,
     node_of: Int64Array,
@@ -158,6 +162,7 @@ def note_launches(
             caller = node_of[row]
         number = _new_node(launches, LAUNCH, ids[at], caller)
         fill_member(members[number % size], calls, rows[at], is_anomaly[rows[at]])
+        launches.threads[number % size] = threads[calls[rows[at]].thread].id
     for at in range(len(ids)):
         row = calls[rows[at]].parent
         while row != NONE and node_of[row] != NONE:

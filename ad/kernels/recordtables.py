@@ -87,11 +87,14 @@ class Chosen(NamedTuple):
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
+    flagged: Int32Array
+    """Rows of all abnormal calls, also of those that are not recorded."""
     metrics_count: Int32Array
     metrics: Table
     """``COUNTER``"""
     launch_step: Int32Array
     launch_row: Int32Array
+    launch_thread: Int32Array
     launch_count: Int32Array
     launch_frames: Table
     """``MEMBER``"""

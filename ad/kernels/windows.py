@@ -52,6 +52,7 @@ from chimbuko.ad.kernels.recordtables import (
     Room,
 )
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.packed import UNKNOWN_THREAD
 
 
 @njit(cache=True, nogil=True)
@@ -148,6 +149,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head.messages_count = call.messages
         head.launch_step = chosen.launch_step[at] if has_launches else NONE
         head.launch_row = chosen.launch_row[at] if has_launches else NONE
+        head.launch_thread = chosen.launch_thread[at] if has_launches else UNKNOWN_THREAD
         head.node_state = len(about.node_state)
         head.metrics = chosen.metrics_count[at] if has_metrics else 0
         head.launch_frames = chosen.launch_count[at] if has_launches else 0
@@ -272,8 +274,8 @@ def make_records(
         links.first,
         links.last,
     )
-    for at in range(len(chosen.rows)):
-        is_anomaly[chosen.rows[at]] = chosen.is_anomaly[at]
+    for at in range(len(chosen.flagged)):
+        is_anomaly[chosen.flagged[at]] = 1
     # The calls carried over, under the references by which they are held.
     own = places.open_around[: here.carried, places.open_around.shape[1] // 2].copy()
     _extend(places.open, places.open_around, sizes[OPEN], links.first, following)
@@ -300,7 +302,7 @@ def make_records(
     )
     for at in range(sizes[OPEN]):
         later.links[~places.open_around[at, places.open_around.shape[1] // 2]].row = at
-    for at in range(len(chosen.rows)):
-        is_anomaly[chosen.rows[at]] = 0
+    for at in range(len(chosen.flagged)):
+        is_anomaly[chosen.flagged[at]] = 0
     put_out(places, later, out, about, False)
     return True

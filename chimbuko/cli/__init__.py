@@ -12,7 +12,7 @@ from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
 VERBS = (
-    *("run", "query", "show", "view", "recall", "export", "relabel", "filter", "trace", "replay"),
+    *("run", "query", "show", "sql", "view", "recall", "export", "relabel", "filter", "trace", "replay"),
     *("launch", "serve", "agent", "stop", "doctor", "warmup"),
 )
 

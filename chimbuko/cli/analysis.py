@@ -79,6 +79,13 @@ _OPTIONS = (
         metavar="DURATION",
         help="Calls that differ less from what was expected are not flagged: 200 (µs), 5ms; default 1ms.",
     ),
+    click.option(
+        "--max-per-function",
+        "max_anomalies_per_function",
+        type=int,
+        help="Of a rank's function with more anomalies per period only the most severe are recorded, and the "
+        "others counted; default 50.",
+    ),
     click.option("--window", type=int, help="Calls kept before and after each anomaly; default 5."),
     click.option("--period", type=float, help="Seconds between two steps of the trace; default 1."),
     click.option(
@@ -101,6 +108,7 @@ _OPTIONS = (
 )
 _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
+    "max_anomalies_per_function",
     *("window", "period", "record_steps", "load_model", "freeze", "save_model", "relabel"),
 )
 
@@ -173,6 +181,7 @@ def _checked(config: AnalysisConfig) -> AnalysisConfig:
     for name, value, least in (
         ("the period", config.period_us, 1),
         ("the window", config.window_calls, 0),
+        ("the most anomalies per function", config.max_anomalies_per_function, 1),
         ("the least difference", config.min_anomaly_us, 0),
     ):
         if value < least:

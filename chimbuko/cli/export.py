@@ -8,48 +8,51 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.provenance.exports import export_version2
+from chimbuko.cli.callfilter import CallChoice, call_options
+from chimbuko.provenance.exports import FORMATS, export
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import find_run
 
-FORMATS = {"v2": export_version2}
 
-
-@click.command("export", short_help="Write a run as JSON of Chimbuko's version 2.")
+@click.command("export", short_help="Write a run for Perfetto, speedscope, notebooks and other tools.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
-    default="v2",
-    show_default=True,
-    help="v2: JSON as Chimbuko's version 2 writes it, PROGRAM/RANK/STEP.anomalies.json and so on.",
+    required=True,
+    help="perfetto, chrome and speedscope are files for viewers of these names; parquet is a folder of "
+    "tables; v2 a folder of JSON as Chimbuko's version 2 writes it.",
 )
 @click.option(
     "-o",
     "--output",
-    "folder",
+    "path",
     required=True,
-    metavar="FOLDER",
+    metavar="PATH",
     type=click.Path(path_type=Path),
-    help="New or empty.",
+    help="A new file; for parquet and v2 a new or empty folder.",
 )
+@call_options(label="any")
 @click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
-def command(run: Path | None, form: str, folder: Path, as_json: bool) -> None:
-    """Write all calls of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
+def command(run: Path | None, form: str, path: Path, choice: CallChoice, as_json: bool) -> None:
+    """Write recorded calls of RUN, a run's folder; by default all of the newest under ./chimbuko-runs.
+
+    The calls around those that are chosen, messages and counters come along.
 
     \b
     Examples:
-      chimbuko export -o records
-      chimbuko export chimbuko-runs/heat --format v2 -o heat-records
-      jq '.[].func' records/0/*/*.anomalies.json
+      chimbuko export --format perfetto -o heat.pftrace
+      chimbuko export chimbuko-runs/heat --format speedscope --rank 3 --label anomaly -o heat.speedscope.json
+      chimbuko export --format parquet -o heat-tables
+      chimbuko export --format v2 -o records
     """
     with open_run(find_run(run)) as provenance:
-        exported = FORMATS[form](provenance, folder)
+        exported = export(provenance, form, path, choice.filter(provenance))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(exported)))
     else:
         print(
-            f"{exported.anomalies:,} abnormal and {exported.normal_calls:,} normal calls: {exported.folder}",
+            f"{exported.anomalies:,} abnormal and {exported.normal_calls:,} normal calls: {exported.path}",
             file=sys.stderr,
         )

@@ -101,10 +101,15 @@ def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Prove
     """What was shown, and how to go on."""
     if page.calls:
         more = f"; next page: --cursor {page.next}" if page.next else ""
-        return f"{len(page.calls):,} of {matched:,} calls{more}"
+        return f"{len(page.calls):,} of {matched:,} calls{_only_counted(provenance)}{more}"
     if matched:
         return f"no more of the {matched:,} calls; leave out --cursor to begin again"
     if wanted == CallFilter():
         goes_on = provenance.run().state == "running"
         return f"no anomalies{' yet' if goes_on else ''}; --label any shows the normal calls that were kept"
     return "no recorded call matches; loosen the filter, or look among all with --label any"
+
+
+def _only_counted(provenance: Provenance) -> str:
+    number = sum(item.anomalies for item in provenance.dropped())
+    return f"; {number:,} more anomalies of the run were only counted" if number else ""

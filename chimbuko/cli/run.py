@@ -14,10 +14,10 @@ import msgspec
 from chimbuko.cli.agents import AgentOptions, check_agents
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
-from chimbuko.cli.serviceoptions import service_options
+from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import ServiceOptions
 from chimbuko.errors import ConfigError
-from chimbuko.rundir import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.rundir import RUNS_FOLDER, RunDirectory
 from chimbuko.trace.apart import readable
 from chimbuko.trace.discovery import find_recorded
 from chimbuko.trace.tau import application_settings
@@ -84,7 +84,7 @@ def command(
     words = list(command_line) or [f"--{source}", *trace, *replay]
     name = Path(command_line[0]).name if command_line else source
     folder = output or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-    run = new_run(folder, words, config, store)
+    run = run_with_store(folder, words, config, store)
     services = ServiceOptions(
         config=config,
         lockstep_streams=len(recorded) if config.lockstep else 0,

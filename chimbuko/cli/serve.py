@@ -18,10 +18,10 @@ from chimbuko.cli.closing import close_run
 from chimbuko.cli.conductor import INTERRUPTED
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
-from chimbuko.cli.serviceoptions import service_options
+from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.rundir import RunDirectory, new_run, write_secret
+from chimbuko.rundir import RunDirectory, write_secret
 from chimbuko.trace.nodecommand import node_command
 from chimbuko.trace.tau import application_settings
 
@@ -71,7 +71,7 @@ def command(
       chimbuko stop runs/heat
     """
     address = _address(bind)
-    run = new_run(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
+    run = run_with_store(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
     settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
     # A folder of the node may hold what is left of other runs.
     folder = (streams / run.read_info().id if streams else run.trace).absolute()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from chimbuko.broker import BROKER_VARIABLE
+from chimbuko.config import AnalysisConfig
 from chimbuko.provenance.service import STORE_VARIABLE
+from chimbuko.provenance.store import public_url
+from chimbuko.rundir import RunDirectory, new_run, write_secret
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -17,6 +21,16 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def run_with_store(
+    folder: Path, command: list[str], config: AnalysisConfig, store: str | None
+) -> RunDirectory:
+    """A new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
+    run = new_run(folder, command, config, None if store is None else public_url(store))
+    if store is not None:
+        write_secret(run.store_url_path, store)
+    return run
 
 
 _OPTIONS = (

@@ -16,20 +16,21 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number
+from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number, read_stream
 from chimbuko.cli.rollcall import ROLL_CALL_KEYS
 from chimbuko.cli.scratch import scratch_folder
 from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
-from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN
+from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.ownership import OWNERSHIP_KEYS, rivalries
-from chimbuko.processes import Service
+from chimbuko.processes import Service, hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.troubles import MOST_NEWS
 from chimbuko.provenance.writer import Writer
-from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.rundir import RunDirectory, RunInfo, claim_name
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
@@ -85,10 +86,13 @@ class Services:
         self._problems = problems
         self._info = run.read_info()
         self._scratch = scratch_folder(self._info.id, "services")
-        self._is_store_elsewhere = self._info.store_url == run.store_url and is_on_network(run.path)
+        self._store_url = run.used_store_url(self._info)
+        self._has_own_store = self._store_url == run.store_url
+        self._is_store_elsewhere = self._has_own_store and is_on_network(run.path)
         if self._is_store_elsewhere:
-            store = self._scratch / run.store_path.name
-            self._info = msgspec.structs.replace(self._info, store_url=f"sqlite:///{store}")
+            self._store_url = f"sqlite:///{self._scratch / run.store_path.name}"
+            self._info = msgspec.structs.replace(self._info, store_url=self._store_url)
+        self._store_news_to = b"0"
         self._private_broker: PrivateBroker | None = None
         self._learning = ServiceGroup(problems)
         self._showing = ServiceGroup(problems)
@@ -97,6 +101,7 @@ class Services:
         self._broker_is_ours = False
 
     def __enter__(self) -> Services:
+        self._claim = hold(claim_name(self._info.id))
         try:
             self._start()
         except BaseException:
@@ -123,7 +128,17 @@ class Services:
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
         lines = [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
-        return [*lines, *self._new_rivalries()]
+        return [*lines, *self._store_news(), *self._new_rivalries()]
+
+    def _store_news(self) -> list[str]:
+        """What the writer had to say since the last time."""
+        with suppress(redis.RedisError):
+            entries = read_stream(self.client, STORE_NEWS, self._store_news_to, MOST_NEWS)
+            lines = [line.decode() for _, line in entries]
+            self._store_news_to = entries[-1][0] if entries else self._store_news_to
+            self._problems += lines
+            return lines
+        return []
 
     def _new_rivalries(self) -> list[str]:
         with suppress(redis.RedisError):
@@ -155,7 +170,7 @@ class Services:
         """Note in the run's folder and in its store what became of the run."""
         self._info = info
         self.run.write_info(info)
-        engine = open_for_writing(info.store_url)
+        engine = open_for_writing(self._store_url)
         Writer(engine, info.id).write_run(info)
         close(engine)
 
@@ -164,6 +179,7 @@ class Services:
         if self._learning.is_empty:
             return
         self._learning.stop(SERVICE_STOP_S)
+        self._store_news()
         if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
             self._problems.append(f"the disk of {self.run.path} is full: make room there")
         if self._is_store_elsewhere:
@@ -172,8 +188,11 @@ class Services:
     def _bring_store_home(self) -> None:
         """SQLite's log does not work on a network file system: the store was on local disk until now."""
         self._is_store_elsewhere = False
-        shutil.copyfile(self._scratch / self.run.store_path.name, self.run.store_path)
-        self.write_info(msgspec.structs.replace(self._info, store_url=self.run.store_url))
+        # With what was put aside because it was damaged.
+        for path in self._scratch.glob(f"{self.run.store_path.name}*"):
+            shutil.copyfile(path, self.run.path / path.name)
+        self._store_url = self.run.store_url
+        self.write_info(msgspec.structs.replace(self._info, store_url=self._store_url))
 
     def stop(self) -> None:
         """Stop everything that is left."""
@@ -181,6 +200,7 @@ class Services:
         self._showing.stop(SERVICE_STOP_S)
         self._leave_broker()
         shutil.rmtree(self._scratch, ignore_errors=True)
+        self._claim.close()
 
     def _start(self) -> None:
         info = self._info
@@ -206,8 +226,8 @@ class Services:
             self._service(
                 "provenance",
                 "chimbuko.provenance.service",
-                ["--run-id", info.id],
-                secret | {STORE_VARIABLE: info.store_url},
+                ["--run-id", info.id, *(["--own", str(self.run.path)] if self._has_own_store else [])],
+                secret | {STORE_VARIABLE: self._store_url},
             ),
             can_go_on=True,
         )

@@ -38,7 +38,7 @@ class Summary(msgspec.Struct, frozen=True):
     losses: dict[str, int]
     """Rows or calls not used, by kind, over all streams."""
     dropped: int
-    """Anomalies for which the spools had no room."""
+    """Anomalies that are counted, but not recorded: too many of their function, or no room in a spool."""
     broken_streams: list[str]
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
     unresolved: dict[str, int]
@@ -221,7 +221,7 @@ def _loss_text(summary: Summary) -> str:
     if summary.gap_steps:
         parts.append(f"{summary.gap_steps:,} steps never seen")
     if summary.dropped:
-        parts.append(f"{summary.dropped:,} anomalies for which there was no room")
+        parts.append(f"records of {summary.dropped:,} anomalies, too many of their functions")
     if summary.broken_streams:
         parts.append(
             f"the end of {len(summary.broken_streams)} streams ({', '.join(summary.broken_streams)})"

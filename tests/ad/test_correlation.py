@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 from chimbuko.ad.additions import table
 from chimbuko.ad.correlation import ring
 from chimbuko.ad.kernels import correlation as kernels
-from chimbuko.ad.kernels.stack import CALL, NONE
+from chimbuko.ad.kernels.stack import CALL, NONE, THREAD, Table
 
 NODES = 16
+THREAD_ID = 7
 ids = st.integers(0, 40).map(lambda number: number * ((1 << 21) + 1) if number % 3 else number)
+
+
+def one_thread() -> Table:
+    threads = table(THREAD, 1)
+    threads.id[0] = THREAD_ID
+    return threads
 
 
 class SlowLaunches:
@@ -49,11 +56,18 @@ def test_the_newest_launch_of_an_id_is_found_until_it_is_overwritten(steps: list
         if is_launch:
             slow.note(identity)
             kernels.note_launches(
-                one, np.zeros(1, np.int32), calls, np.zeros(1, np.uint8), launches, np.full(1, NONE, np.int64)
+                one,
+                np.zeros(1, np.int32),
+                calls,
+                one_thread(),
+                np.zeros(1, np.uint8),
+                launches,
+                np.full(1, NONE, np.int64),
             )
         found = np.empty(1, np.int64)
         kernels.find_launches(one, launches, found)
         assert found[0] == slow.find(identity)
+        assert found[0] == NONE or launches.threads[found[0] % NODES] == THREAD_ID
     assert launches.state[kernels.FORGOTTEN] == slow.forgotten
 
 
@@ -66,9 +80,11 @@ def test_a_larger_ring_holds_the_same(noted: list[int]) -> None:
     calls.parent[0] = NONE
     rows = np.zeros(len(noted), np.int32)
     keys = np.array(noted, np.uint64)
-    kernels.note_launches(keys, rows, calls, np.zeros(1, np.uint8), small, np.full(1, NONE, np.int64))
+    free = np.full(1, NONE, np.int64)
+    kernels.note_launches(keys, rows, calls, one_thread(), np.zeros(1, np.uint8), small, free)
     kernels.move_nodes(small, large)
     found = np.empty((2, len(noted)), np.int64)
     kernels.find_launches(keys, small, found[0])
     kernels.find_launches(keys, large, found[1])
+    assert (large.threads[: len(noted)] == THREAD_ID).all()
     assert np.array_equal(found[0], found[1]) and (found[0] != NONE).all()

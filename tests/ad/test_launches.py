@@ -69,6 +69,7 @@ def test_a_kernel_is_told_what_launched_it_as_soon_as_both_are_known(tasks: list
             assert [frame.id for frame in record.launch_stack] == [
                 identity(place) for place in stack if is_known
             ]
+            assert record.launch_thread == (0 if is_known else -1)
             assert record.is_gpu
         assert any(step == max(kernel[0], stack[0][0]) for step, _ in mine)
 

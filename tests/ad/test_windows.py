@@ -32,6 +32,10 @@ def is_abnormal(step: int, row: int) -> bool:
     return (step + row) % 3 == 0
 
 
+def is_left_out(step: int, row: int) -> bool:
+    return (step + row) % 6 == 4
+
+
 def selection_of(stacks: CallStacks) -> Selection:
     """Of the calls that have ended, those that are chosen."""
     table = stacks.calls
@@ -41,10 +45,15 @@ def selection_of(stacks: CallStacks) -> Selection:
         if table.exit[row] and is_chosen(int(table.step[row]), int(table.row[row]))
     ]
     abnormal = [is_abnormal(int(table.step[row]), int(table.row[row])) for row in rows]
+    left_out = [
+        row
+        for row in range(stacks.count)
+        if table.exit[row] and is_left_out(int(table.step[row]), int(table.row[row]))
+    ]
     ones = np.ones(len(rows))
     return Selection(
         np.array(rows, np.int32), np.array(abnormal, np.bool_), 7 * ones, 5 * ones, 2 * ones, ones,
-        50 * ones,
+        50 * ones, left_out=np.array(left_out, np.int32),
     )  # fmt: skip
 
 
@@ -99,7 +108,7 @@ def slow_records(steps: list[TraceStep], config: AnalysisConfig) -> list[Summary
         return is_chosen(call.step, call.row)
 
     def abnormal(call: SlowCall) -> bool:
-        return is_abnormal(call.step, call.row)
+        return is_abnormal(call.step, call.row) or is_left_out(call.step, call.row)
 
     return list(SlowWindows(RANK, steps, made_names(), config, selected, abnormal).records())
 

@@ -53,6 +53,7 @@ records = st.builds(
     node_state=values,
     launch_id=st.just("") | ids,
     launch_stack=frames,
+    launch_thread=st.integers(-1, 1 << 16),
 )
 
 

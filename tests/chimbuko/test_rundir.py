@@ -56,6 +56,19 @@ def test_the_newest_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find_run(RUNS_FOLDER / "c").read_info().started_us == 20
 
 
+def test_a_run_is_found_by_folder_name_or_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = {name: new_run(RUNS_FOLDER / name, COMMAND, AnalysisConfig(), None) for name in ("a", "b", "c")}
+    for name, called in (("a", "heat"), ("b", "twice"), ("c", "twice")):
+        runs[name].write_info(msgspec.structs.replace(runs[name].read_info(), name=called))
+    for given in ("a", "heat", runs["a"].read_info().id):
+        assert find_run(Path(given)) == runs["a"]
+    with pytest.raises(ConfigError, match="twice: 2 runs have this name; give a folder instead: b, c"):
+        find_run(Path("twice"))
+    with pytest.raises(ConfigError, match="not the folder of a run"):
+        find_run(Path("d"))
+
+
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "it has no run.json"), (b"{", "not readable"), (b"{}", "not readable")]
 )

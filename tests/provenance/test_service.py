@@ -29,10 +29,10 @@ from chimbuko.messages import (
     FunctionStatistics,
     RecordBatch,
 )
-from chimbuko.provenance import service, store
+from chimbuko.provenance import store, troubles
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.service import STORE_VARIABLE, run_writer
+from chimbuko.provenance.service import STORE_VARIABLE, Destination, WriterService, run_writer
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, StreamHealth
@@ -79,10 +79,11 @@ def running(broker: redis.Redis, engine: Engine, run_id: str) -> Iterator[None]:
     """The writer at work in a thread; asked to stop, and waited for, at the end."""
     stop = threading.Event()
     failures: list[Exception] = []
+    url = engine.url.render_as_string(hide_password=False)
 
     def work() -> None:
         try:
-            run_writer(broker, engine, run_id, stop.is_set)
+            run_writer(WriterService(broker, Destination(url, run_id)), stop.is_set)
         except Exception as error:
             failures.append(error)
 
@@ -233,7 +234,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(service, "STOP_GRACE_S", 0.05)
+    monkeypatch.setattr(troubles, "STOP_GRACE_S", 0.05)
     engine.dispose()
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

@@ -11,8 +11,8 @@ from flask.testing import FlaskClient
 from chimbuko.provenance.calls import CallFilter, as_object
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.viz.app import create_app
-from chimbuko.viz.arguments import STATISTICS
 from chimbuko.viz.feed import Feed
+from chimbuko.viz.tally import STATISTICS
 from tests.viz.made_run import LOST_STEPS, MadeRun
 
 TOKEN = "secret"
@@ -119,7 +119,7 @@ def test_steps(client: FlaskClient, finished: MadeRun) -> None:
 def test_long_histories_come_in_pages(
     client: FlaskClient, finished: MadeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chimbuko.viz.api.STEPS_AT_ONCE", 14)
+    monkeypatch.setattr("chimbuko.viz.api.steps.STEPS_AT_ONCE", 14)
     found: dict[str, list[int]] = {"0:1": [], "0:2": []}
     after = ""
     answers = 0
@@ -182,6 +182,7 @@ def test_a_call_and_the_normal_one_beside_it(
     assert body["normal"] == as_object(provenance.normal_like(record))
     assert body["normal"]["function"] == record.function
     assert "9:9:9:9" in refused(client, "calls/9:9:9:9", 404)
+    assert "id of a call" in refused(client, "calls/9:9")
 
 
 def test_health(client: FlaskClient, finished: MadeRun) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.viz.arguments import STATISTICS
+from chimbuko.viz.tally import STATISTICS
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import MadeRun
 

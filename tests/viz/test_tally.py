@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from chimbuko.messages import RankStatistics
 from chimbuko.records import StepCount
-from chimbuko.viz.arguments import STATISTICS
-from chimbuko.viz.tally import RECENT_STEPS, Statistic, Tally
+from chimbuko.viz.tally import RECENT_STEPS, STATISTICS, Statistic, Tally
 from tests.viz.made_run import STEPS, MadeRun
 
 

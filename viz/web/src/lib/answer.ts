@@ -27,7 +27,7 @@ function nothingYet(answer: Answer, run: Run): string {
 }
 
 /** What the page of a call says first. */
-export function callAnswer(record: CallRecord, metric: Run['metric'], programs: number): string {
+export function callAnswer(record: CallRecord, metric: Run['config']['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
   const open = record.exit_us === 0;
   const took = metric === 'inclusive' || open ? record.inclusive_us : record.exclusive_us;

@@ -41,8 +41,7 @@ export interface Run {
   started_us: number;
   ended_us: number;
   programs: Record<string, string>;
-  detector: string;
-  metric: 'exclusive' | 'inclusive';
+  config: { detector: string; metric: 'exclusive' | 'inclusive' };
   live: boolean;
   status: Status;
   answer: Answer;

@@ -62,7 +62,7 @@ interface Column {
 }
 
 function columnsOf(rows: readonly CallSummary[]): Column[] {
-  const metric = run.value.value?.metric ?? 'exclusive';
+  const metric = run.value.value?.config.metric ?? 'exclusive';
   const inUnitOf = (pick: (row: CallSummary) => number): { unit: DurationUnit; text: (row: CallSummary) => string } => {
     const unit = columnUnit(rows.map(pick));
     return { unit, text: (row) => inUnit(pick(row), unit) };
@@ -77,7 +77,7 @@ function columnsOf(rows: readonly CallSummary[]): Column[] {
     { title: 'step', sort: 'step', number: true, text: (row) => exact(row.step) },
     durations('lost', 'severity_us', (row) => row.severity_us),
     { title: '× usual', number: true, text: (row) => (row.expected_us > 0 ? ratio(row[`${metric}_us`] / row.expected_us) : '–') },
-    { title: run.value.value?.detector === 'sstd' ? 'score, σ' : 'score', sort: 'score', number: true, text: (row) => digits(row.score) },
+    { title: run.value.value?.config.detector === 'sstd' ? 'score, σ' : 'score', sort: 'score', number: true, text: (row) => digits(row.score) },
     durations('exclusive', 'exclusive_us', (row) => row.exclusive_us),
     durations('inclusive', 'inclusive_us', (row) => row.inclusive_us),
     { title: 'thread', number: true, text: (row) => String(row.thread) },

@@ -38,7 +38,7 @@ export function Detail() {
 
 function Page({ found }: { found: CallDetail }) {
   const { record, normal } = found;
-  const metric = run.value.value?.metric ?? 'exclusive';
+  const metric = run.value.value?.config.metric ?? 'exclusive';
   return (
     <main class="detail">
       <h1 class="answer">

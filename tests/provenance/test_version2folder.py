@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
 from chimbuko.messages import FunctionModel, RecordBatch
 from chimbuko.moments import Moments
-from chimbuko.provenance.exports import export_version2
+from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.exports import Exported, export
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import (
@@ -44,6 +44,10 @@ STATISTICS = {"count", "accumulate", "minimum", "maximum", "mean", "stddev", "sk
 
 FUNCTION = "exchange(double *) [{halo.c} {12,1}]"
 GPU_THREAD = 8
+
+
+def export_all(provenance: Provenance, folder: Path) -> Exported:
+    return export(provenance, "v2", folder, CallFilter(label=None))
 
 
 def own_counter(record: CallRecord) -> CounterValue:
@@ -95,7 +99,7 @@ def folder(
     writer.write(make_batches(some_records()))
     writer.write([others()])
     writer.write_models([model(version, detector, calls) for version, calls in ((5, 10), (9, 100))])
-    exported = export_version2(provenance, tmp_path / "out")
+    exported = export_all(provenance, tmp_path / "out")
     assert (exported.anomalies, exported.normal_calls) == (5, 1)
     return tmp_path / "out"
 
@@ -278,9 +282,9 @@ def test_metadata_stands_with_the_first_step(folder: Path) -> None:
     assert content[0] == {"descr": "Hostname", "pid": 0, "rid": 1, "tid": 0, "value": "node7", "__id": 0}
 
 
-def test_a_folder_that_holds_something_is_left_alone(provenance: Provenance, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="holds files already"):
-        export_version2(provenance, tmp_path)
-    with pytest.raises(ConfigError, match="cannot be written"):
-        export_version2(provenance, tmp_path / "mine.txt" / "below")
+def test_a_filter_says_which_calls(folder: Path, provenance: Provenance, tmp_path: Path) -> None:
+    exported = export(provenance, "v2", tmp_path / "some", CallFilter(rank=0))
+    assert (exported.anomalies, exported.normal_calls) == (1, 0)
+    assert [
+        str(path.relative_to(tmp_path / "some")) for path in tmp_path.glob("some/*/*/*.anomalies.json")
+    ] == ["1/0/9.anomalies.json"]

@@ -1,0 +1,1 @@
+"""The HTTP API of one run, ``/api/v1``: each endpoint is a function with typed parameters and answer."""

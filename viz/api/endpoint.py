@@ -1,0 +1,85 @@
+"""An endpoint of the API: a function that is asked with typed parameters and gives a typed answer.
+
+Its path, the types in its signature and its docstring are all there is: requests are read, answers encoded,
+and the document for others is written from them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from chimbuko.errors import ChimbukoError
+from chimbuko.provenance.queries import Provenance
+from chimbuko.viz.api.objects import object_type
+from chimbuko.viz.api.parameters import NoParameters
+from chimbuko.viz.feed import Feed
+
+
+class Missing(ChimbukoError):
+    """What an address names is not there."""
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """The run that is asked about."""
+
+    provenance: Provenance
+    """What is stored of it."""
+    feed: Feed
+    """What is known of it right now."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What all answers have."""
+
+    ok: bool = True
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One address that can be asked with GET."""
+
+    path: str
+    """Below the API's root; parameters in braces."""
+    handler: Callable[..., Any]
+    parameters: type[msgspec.Struct]
+    answer: Any
+    """Type of the answer, or of one line of it, as JSON objects."""
+    is_lines: bool
+    """Whether the answer is a stream of lines, one JSON object each."""
+
+    @property
+    def name(self) -> str:
+        """Unique among endpoints."""
+        return self.handler.__name__
+
+    @property
+    def description(self) -> str:
+        """What it answers, the first line in short."""
+        return inspect.getdoc(self.handler) or ""
+
+    def ask(self, run: ServedRun, parameters: msgspec.Struct) -> Any:
+        """The answer, or an iterator over its lines."""
+        return self.handler(run) if self.parameters is NoParameters else self.handler(run, parameters)
+
+
+def get(path: str) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Make an endpoint of a function of a ``ServedRun`` and, if it takes any, a struct of parameters.
+
+    It returns a struct, or an iterator over structs for an answer in lines.
+    """
+
+    def make(handler: Callable[..., Any]) -> Endpoint:
+        hints = get_type_hints(handler)
+        answer = hints.pop("return")
+        is_lines = get_origin(answer) is Iterator
+        (line,) = get_args(answer) if is_lines else (answer,)
+        parameters = next((kind for kind in hints.values() if kind is not ServedRun), NoParameters)
+        return Endpoint(path, handler, parameters, object_type(line), is_lines)
+
+    return make

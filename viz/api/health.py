@@ -1,0 +1,22 @@
+"""How the analysis itself fares."""
+
+from __future__ import annotations
+
+from chimbuko.provenance.queries import Dropped
+from chimbuko.records import StreamHealth
+from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.status import Status
+
+
+class HealthAnswer(Answer, frozen=True, kw_only=True):
+    """What was read, what was lost, and how old it is."""
+
+    status: Status
+    streams: list[StreamHealth]
+    dropped: list[Dropped]
+
+
+@get("/health")
+def health(run: ServedRun) -> HealthAnswer:
+    """State of the analysis: what each stream read and lost, and what was found but not kept."""
+    return HealthAnswer(status=run.feed.status(), streams=run.feed.health(), dropped=run.provenance.dropped())

@@ -1,0 +1,35 @@
+"""What travels as arrays between our processes, as JSON objects with named fields.
+
+Of each type there is made, once, a twin whose structs are objects. The schema of an answer is the twin's,
+and every answer is converted to the twin before it is encoded: what does not fit the schema is not sent.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+
+@cache
+def object_type(kind: Any) -> Any:
+    """The twin of a type: the same fields, as objects, all of them required."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = get_type_hints(kind, include_extras=True)
+        fields = [(name, object_type(hints[name])) for name in kind.__struct_fields__]
+        namespace = {"__doc__": kind.__doc__}
+        return msgspec.defstruct(kind.__name__, fields, module=kind.__module__, namespace=namespace)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return reduce(or_, map(object_type, parts))
+    if origin in (list, dict, tuple):
+        return origin[tuple(part if part is ... else object_type(part) for part in parts)]
+    return kind
+
+
+def encode(value: Any, twin: Any) -> bytes:
+    """A value of some type as JSON, by the type's twin."""
+    return msgspec.json.encode(msgspec.convert(value, twin, from_attributes=True))

@@ -1,0 +1,108 @@
+"""What each analysed step of a rank counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.records import StepCount
+from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.api.parameters import RankText, Whole, parse_rank, rank_text
+from chimbuko.viz.tally import RankKey
+
+STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
+STEPS_AT_ONCE = 50_000
+"""Steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
+MOST_RANKS = 256
+
+Row = tuple[int, int, int, int, int, float, float]
+"""One step, by ``STEP_FIELDS``: a history has thousands."""
+
+
+class StepsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose steps."""
+
+    rank: Annotated[
+        list[RankText],
+        Meta(
+            min_length=1,
+            max_length=MOST_RANKS,
+            description="At least one rank as PROGRAM:RANK, such as rank=0:3; several are possible.",
+        ),
+    ]
+    after: Annotated[
+        Whole | None, Meta(description="Only steps after this one: `next` of the answer before.")
+    ] = None
+
+
+class Series(msgspec.Struct, frozen=True):
+    """Steps of one rank, in order."""
+
+    rank: str
+    steps: list[Row]
+
+
+class StepsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the histories of some ranks, all up to the same step."""
+
+    fields: list[str]
+    """What the numbers of a step are."""
+    series: list[Series]
+    next: int | None
+    """The step after which to ask again; null at the end."""
+
+
+@get("/steps")
+def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
+    """The history of some ranks: what each analysed step counted."""
+    keys = list(dict.fromkeys(_key(text) for text in wanted.rank))
+    rows, following = _history(run, keys, wanted.after)
+    series = [Series(rank_text(key), rows[key]) for key in keys]
+    return StepsAnswer(fields=list(STEP_FIELDS), series=series, next=following)
+
+
+@get("/steps.ndjson")
+def all_steps(run: ServedRun) -> Iterator[StepCount]:
+    """The stored history of all ranks, one step a line, by program, rank and step."""
+    for key in sorted(run.provenance.first_steps()):
+        yield from run.provenance.step_counts([key])
+
+
+def step_row(step: StepCount) -> Row:
+    """One step as a row of ``STEP_FIELDS``."""
+    return (
+        step.step,
+        step.start_us,
+        step.end_us,
+        step.calls,
+        step.anomalies,
+        step.severity_us,
+        step.highest_score,
+    )
+
+
+def _key(text: str) -> RankKey:
+    program, rank = parse_rank(text)
+    return program or 0, rank
+
+
+def _history(
+    run: ServedRun, keys: list[RankKey], after: int | None
+) -> tuple[dict[RankKey, list[Row]], int | None]:
+    """Steps of these ranks, those of the store and those that it does not have yet."""
+    first = None if after is None else after + 1
+    last = (-1 if after is None else after) + max(1, STEPS_AT_ONCE // len(keys))
+    # The feed is asked first: what it forgets in between is in the store by then.
+    recent = run.feed.recent_steps(keys)
+    found = {(step.program, step.rank, step.step): step for step in recent}
+    for step in run.provenance.step_counts(keys, first, last):
+        found[step.program, step.rank, step.step] = step
+    rows: dict[RankKey, list[Row]] = {key: [] for key in keys}
+    for program, rank, number in sorted(found):
+        if (after is None or number > after) and number <= last:
+            rows[program, rank].append(step_row(found[program, rank, number]))
+    newest = run.feed.status().last_step
+    return rows, last if newest is not None and newest > last else None

@@ -1,0 +1,46 @@
+"""Answers compressed on their way out, whole ones and those that are still being made."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+
+from flask import Response
+from werkzeug.datastructures import Accept
+
+SMALLEST_BYTES = 1400
+"""Less fits into one packet anyway."""
+LEVEL = 5
+_GZIP_FORMAT = 31
+
+
+def compressed(response: Response, accepted: Accept) -> Response:
+    """The response, compressed where that pays: histories and scripts shrink to a quarter.
+
+    Parameters
+    ----------
+    accepted
+        Encodings that the client takes.
+    """
+    response.vary.add("Accept-Encoding")
+    if response.status_code != 200 or not accepted.quality("gzip"):
+        return response
+    if response.is_streamed and not response.direct_passthrough:
+        response.response = _compressed_stream(response.iter_encoded())
+    else:
+        response.direct_passthrough = False
+        body = response.get_data()
+        if len(body) < SMALLEST_BYTES:
+            return response
+        response.set_data(gzip.compress(body, LEVEL, mtime=0))
+    response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def _compressed_stream(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(LEVEL, wbits=_GZIP_FORMAT)
+    for chunk in chunks:
+        if packed := packer.compress(chunk):
+            yield packed
+    yield packer.flush()
