@@ -111,6 +111,9 @@ class CallSummary(msgspec.Struct, frozen=True):
     is_gpu: bool
     launch_id: str
     model_version: int
+    launch_thread: int
+    path: int
+    """Number of its call path in the run; -1 where that is not known."""
 
 
 class CallPage(msgspec.Struct, frozen=True):

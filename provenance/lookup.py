@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from chimbuko.provenance.upsert import mark
+from chimbuko.provenance.upsert import placeholder
 
 AT_ONCE = 500
 """Keys in one statement: a database takes 32,766 parameters."""
@@ -25,7 +25,7 @@ def rows_of(
 
     One statement for many keys takes 5 µs a key, where one for each takes ten times as long.
     """
-    sign = mark(connection)
+    sign = placeholder(connection)
     names = ", ".join(f't."{name}"' for name in columns)
     one = "(" + ", ".join([sign] * len(key)) + ")"
     same = " AND ".join(f't."{name}" = k.column{number}' for number, name in enumerate(key, 1))

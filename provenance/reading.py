@@ -96,8 +96,10 @@ class CallReader:
     def record(self, row: AnyRow) -> CallRecord:
         """From a row of ``select_records``."""
         details = read_details(row.details, _own_call(row), self.names)
+        summary = msgspec.structs.asdict(self.summary(row))
+        del summary["path"]
         return CallRecord(
-            **msgspec.structs.asdict(self.summary(row)),
+            **summary,
             **msgspec.structs.asdict(details),
             node_state=[] if row.counters is None else read_node_state(row.counters, self.names),
         )

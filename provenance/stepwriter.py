@@ -1,7 +1,7 @@
 """Writes what steps counted, and keeps their coarser levels and histograms current.
 
-A bucket of a rank's coarser level is written when a later one has begun: until then its steps are few enough to be
-read as they are. Sums over all ranks are added to as steps come.
+A bucket of a rank's coarser level is written when a later one has begun: until then its steps are few
+enough to be read as they are. Sums over all ranks are added to as steps come.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select
 
 from chimbuko.provenance.lookup import rows_of
 from chimbuko.provenance.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS, STREAM_HEALTH
-from chimbuko.provenance.upsert import Accumulate, Upsert, mark
+from chimbuko.provenance.upsert import Accumulate, Upsert, placeholder
 from chimbuko.records import StepCount
 
 LEVELS = range(1, 5)
@@ -99,7 +99,7 @@ def _newest_steps(connection: Connection, run: int) -> dict[RankKey, int]:
 
 def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tuple[int, int, int]]) -> None:
     """Sum up the level below in these buckets, (program, rank, number) each."""
-    sign = mark(connection)
+    sign = placeholder(connection)
     finer = level - 1
     steps, number, table = ("COUNT(*)", "step", "steps")
     of_level = ""
@@ -117,9 +117,7 @@ def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tupl
         f"AND {number} >= {sign} AND {number} < {sign} GROUP BY run, program, rank, {number} / 8 "
         f"ON CONFLICT (run, level, program, rank, bucket) DO UPDATE SET {changed}"
     )
-    rows = [
-        (run, program, rank, 8 * bucket, 8 * bucket + 8) for program, rank, bucket in sorted(buckets)
-    ]
+    rows = [(run, program, rank, 8 * bucket, 8 * bucket + 8) for program, rank, bucket in sorted(buckets)]
     if rows:
         connection.exec_driver_sql(statement, rows)
 
@@ -137,18 +135,20 @@ def rebuild(connection: Connection, run: int) -> None:
         .subquery()
     )
     for level in (0, *LEVELS):
-        bucket = _bucket_of(level)
-        columns = (step.run, literal(level, literal_execute=True), step.program)
-        is_complete = bucket < (newest.c.step // literal(8**level, literal_execute=True))
+        bucket = step.step // _literal(8**level)
+        is_complete = bucket < newest.c.step // _literal(8**level)
+        over_all = (
+            select(step.run, _literal(level), step.program, _literal(ALL_RANKS), bucket, *_SUMS)
+            .where(of_run)
+            .group_by(step.run, step.program, bucket)
+        )
         of_ranks = (
-            select(*columns, step.rank, bucket, *_SUMS)
+            select(step.run, _literal(level), step.program, step.rank, bucket, *_SUMS)
             .join(newest, (newest.c.program == step.program) & (newest.c.rank == step.rank))
             .where(of_run, is_complete)
-            .group_by(*columns, step.rank, bucket)
+            .group_by(step.run, step.program, step.rank, bucket)
         )
-        rank = literal(ALL_RANKS, literal_execute=True)
-        over_all = select(*columns, rank, bucket, *_SUMS).where(of_run).group_by(*columns, rank, bucket)
-        for statement in (over_all,) if level == 0 else (over_all, of_ranks):
+        for statement in (over_all, of_ranks) if level else (over_all,):
             connection.execute(insert(STEP_LEVELS).from_select(STEP_LEVELS.columns.keys(), statement))
     keys = (step.run, step.program, step.rank, step.anomalies)
     histograms = select(*keys, func.count(), func.sum(step.severity_us), func.max(step.step)).where(of_run)
@@ -172,8 +172,9 @@ def _bucket(level: int, step: int) -> int:
     return step >> (3 * level)
 
 
-def _bucket_of(level: int) -> Any:
-    return STEPS.c.step // literal(8**level, literal_execute=True)
+def _literal(number: int) -> Any:
+    # Written into the statement: PostgreSQL does not see that two parameters are the same number.
+    return literal(number, literal_execute=True)
 
 
 def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:

@@ -10,7 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, delete, func, insert, literal, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+)
 
 from chimbuko.provenance.tables import (
     CALLS,
@@ -23,7 +35,7 @@ from chimbuko.provenance.tables import (
 from chimbuko.provenance.upsert import Accumulate
 
 TIME_LEVELS_US = (1_000_000, 64_000_000)
-"""Length of a bucket of each level of ``time_totals``: a day is 86,400 of the first and 1,350 of the second."""
+"""Length of a bucket of each level of ``time_totals``: a day has 86,400 of the first, 1,350 of the second."""
 NEVER_US = 1 << 62
 """As ``first_us``: there is no anomaly."""
 
@@ -164,5 +176,7 @@ def _make(
         func.min(of_anomalies(call.entry_us, NEVER_US)),
         func.max(of_anomalies(call.entry_us, 0)),
     )
-    statement = select(*columns, *totals).where(and_(call.run == run, *conditions)).group_by(*columns)
+    # A literal number here would be the position of a column.
+    groups = [column for column in columns if not isinstance(column, BindParameter)]
+    statement = select(*columns, *totals).where(and_(call.run == run, *conditions)).group_by(*groups)
     connection.execute(insert(grouping.table).from_select(list(grouping.table.columns.keys()), statement))

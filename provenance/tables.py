@@ -111,7 +111,9 @@ FUNCTIONS = _indexed("functions", _key("number"), _small("program"), _text("name
 TEXTS = _indexed("texts", _key("number"), _text("text"))
 """Texts that a run repeats, numbered from 0: names of counters, keys and values of metadata."""
 
-PATHS = _indexed("paths", _key("number"), *(_small(name) for name in ("program", "parent", "function", "depth")))
+PATHS = _indexed(
+    "paths", _key("number"), *(_small(name) for name in ("program", "parent", "function", "depth"))
+)
 """Call paths of a run, numbered from 0, as a tree: the path of the caller, -1 for none, and the function that it
 calls. A path stands here once, however many calls have it, and its parents have smaller numbers."""
 

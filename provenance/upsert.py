@@ -74,7 +74,7 @@ class Change:
 
     def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Change all rows in one go; each has the new values and then the key."""
-        mark = mark(connection)
+        mark = placeholder(connection)
         changed = ", ".join(f'"{name}" = {mark}' for name in self.columns)
         if rows:
             statement = f'UPDATE {self.table.name} SET {changed} WHERE "{self.key}" = {mark}'
@@ -96,12 +96,12 @@ def _insert(
     conflict: str,
 ) -> None:
     if rows:
-        values = ", ".join([mark(connection)] * len(columns))
+        values = ", ".join([placeholder(connection)] * len(columns))
         statement = f"INSERT INTO {table.name} ({_list(columns)}) VALUES ({values}){conflict}"
         connection.exec_driver_sql(statement, list(rows))
 
 
-def mark(connection: Connection) -> str:
+def placeholder(connection: Connection) -> str:
     """Stands for a value in a statement."""
     return "?" if connection.dialect.name == "sqlite" else "%s"
 

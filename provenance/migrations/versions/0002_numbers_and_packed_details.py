@@ -147,7 +147,12 @@ class RunConversion:
             {number: self._function(health.program, name) for number, name in packed.functions.items()},
             {number: self._text(name) for number, name in packed.counter_names.items()},
         )
-        self._insert("calls", CALL_COLUMNS[1:], [row[1:] for row in call_rows(self._run, health, stored)])
+        # Columns of later layouts come with these.
+        kept = [n for n, name in enumerate(CALL_COLUMNS) if name not in ("run", "path", "launch_thread")]
+        rows = call_rows(self._run, health, stored, [-1] * len(records))
+        self._insert(
+            "calls", tuple(CALL_COLUMNS[n] for n in kept), [tuple(row[n] for n in kept) for row in rows]
+        )
         for key, state in node_state_rows(self._run, health, stored).items():
             self._bind.execute(
                 sa.text(
