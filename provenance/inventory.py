@@ -33,10 +33,8 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
         .group_by(RUNS.c.id)
     )
     with store_errors(engine), engine.connect() as connection:
-        return {
-            run_id: RunTotals(ranks, int(anomalies))
-            for run_id, ranks, anomalies in connection.execute(statement)
-        }
+        rows = connection.execute(statement).all()
+    return {run_id: RunTotals(ranks, int(anomalies)) for run_id, ranks, anomalies in rows}
 
 
 def stored_runs(engine: Engine) -> list[RunInfo]:

@@ -45,9 +45,7 @@ def check_ended(info: RunInfo) -> None:
     if state_of(info) != RUNNING:
         return
     if info.host != platform.node():
-        raise ConfigError(
-            f"{info.name}: goes on, as far as can be told from here; only {info.host} knows more"
-        )
+        raise ConfigError(f"{info.name}: goes on, as far as can be seen from here; ask on {info.host}")
     raise ConfigError(f"{info.name}: the run goes on; try again when it has ended")
 
 

@@ -1,4 +1,4 @@
-"""``chimbuko runs``: lists runs that were made, and keeps them: renamed, packed, brought in, made smaller, gone."""
+"""``chimbuko runs``: lists the runs that there are; renames, packs, brings in, prunes and deletes them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def rename(run_dir: Path, name: str) -> None:
 @command.command(short_help="Delete runs with all that is stored of them.")
 @click.argument("run_dirs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--store", metavar="URL", help="Runs of a PostgreSQL store whose folder is gone, by id or name."
+    "--store", metavar="URL", help="Runs of a PostgreSQL store, by id or name, whose folders are gone."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
@@ -134,9 +134,7 @@ def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
     for run in runs:
         with held(run) as info:
             if not delete_run(run, info):
-                print(
-                    f"chimbuko: {run.path}: holds files that are not of the run; they stay", file=sys.stderr
-                )
+                print(f"chimbuko: {run.path}: holds files that are not the run's; they stay", file=sys.stderr)
 
 
 @command.command(short_help="Pack a run into one file.")
@@ -259,8 +257,8 @@ def prune_run(
 @RUN
 @JSON
 def vacuum_run(run_dir: Path | None, as_json: bool) -> None:
-    """Rewrite the database of RUN, by default the newest, without the room of what was removed from it. SQLite
-    needs twice its size on the disk meanwhile; in PostgreSQL it is done to our tables, with all runs in them.
+    """Rewrite the database of RUN, by default the newest, without the room of what was removed from it.
+    SQLite needs twice its size on the disk meanwhile. Of PostgreSQL it is the tables of all runs.
 
     \b
     Example:
@@ -308,12 +306,10 @@ def _ask(what: list[str], yes: bool) -> None:
 
 
 def _imported_line(imported: Imported) -> str:
-    refused = (
-        f"; {imported.refused:,} could not be read: {imported.first_refused[0]}" if imported.refused else ""
-    )
-    return (
-        f"{imported.anomalies:,} abnormal and {imported.normal_calls:,} normal calls: {imported.run}{refused}"
-    )
+    line = f"{imported.anomalies:,} abnormal and {imported.normal_calls:,} normal calls: {imported.run}"
+    if not imported.refused:
+        return line
+    return f"{line}; {imported.refused:,} records could not be read, the first: {imported.first_refused[0]}"
 
 
 def _print_pruned(pruned: list[PrunedFunction], is_dry_run: bool) -> None:
