@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test soak faults check install web clean benchmark performance detection chromium
+.PHONY: demo test soak faults fuzz-api check install web clean benchmark performance detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,9 @@ soak: install ## Everything around the application is killed, stopped and slowed
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
 	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest tests/integration/test_faults.py tests/pserver/test_exactly_once.py
+
+fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
+	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py
 
 check: install ## Style and types.
 	$(BIN)/ruff check .

@@ -94,9 +94,8 @@ class StreamAnalysis:
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = stacks.interval_us or (end_us, end_us)
-        functions = stacks.calls["function"]
         selection = self._flood_limit.keep(
-            selection, functions[selection.rows], stacks.carried, self._interval_us[1]
+            selection, stacks.calls, stacks.carried, stacks.timers, self._interval_us[1]
         )
         metrics = self._counters.of_calls(stacks, selection.rows)
         launches = self._launches.of_calls(step, names, stacks, selection)
@@ -127,7 +126,7 @@ class StreamAnalysis:
             severity_us=severity_us,
             highest_score=float(counted.score[counted.is_anomaly].max(initial=0.0)),
         )
-        left_out = Counter(functions[selection.left_out].tolist())
+        left_out = Counter(stacks.calls["function"][selection.left_out].tolist())
         return StepResult(records, count, {names.timer_name(f): number for f, number in left_out.items()})
 
     @property

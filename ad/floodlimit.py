@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.additions import Int32Array
+from chimbuko.ad.kernels.flood import ALLOWANCE_WIDTH, ROOM, leave_out
+from chimbuko.ad.kernels.stack import Table
 from chimbuko.ad.selection import Selection
 from chimbuko.config import AnalysisConfig
-from chimbuko.moments import Float64Array
 
 BURST_PERIODS = 10
 """A function that was quiet for so many periods may have as many records at once as it could have had."""
@@ -27,45 +27,37 @@ class FloodLimit:
     def __init__(self, config: AnalysisConfig) -> None:
         self._most_per_us = config.max_anomalies_per_function / config.period_us
         self._burst = float(BURST_PERIODS * config.max_anomalies_per_function)
-        self._room = np.empty(0)
-        """f8[timers]: how many records there is room for, as of ``_at_us``."""
-        self._at_us = np.empty(0)
-        self._highest_us = np.empty(0)
+        self._allowances = np.empty((0, ALLOWANCE_WIDTH))
 
-    def keep(self, selection: Selection, functions: Int32Array, carried: int, now_us: int) -> Selection:
+    def keep(self, selection: Selection, calls: Table, carried: int, timers: int, now_us: int) -> Selection:
         """The selection of a step without the calls that are too many.
 
         Parameters
         ----------
-        functions
-            i4[n]: timer of each selected call.
-        carried
-            So many rows of the call table are calls of earlier steps.
+        calls
+            The call table; the first ``carried`` are of earlier steps.
+        timers
+            Their functions are below this.
         now_us
             End of the step.
         """
-        (at,) = np.nonzero(selection.is_anomaly & (selection.rows >= carried))
-        if not len(at):
+        if not len(selection.rows):
             return selection
-        # By function, the most severe first; where two are alike the earlier one.
-        at = at[np.lexsort((-selection.severity_us[at], functions[at]))]
-        found, begins, counts = np.unique(functions[at], return_index=True, return_counts=True)
-        room = self._refilled(found, now_us)
-        worst_us = selection.severity_us[at[begins]]
-        most = np.maximum(room.astype(np.int64), worst_us > self._highest_us[found])
-        self._room[found] = np.maximum(room - np.minimum(counts, most), 0.0)
-        self._highest_us[found] = np.maximum(self._highest_us[found], worst_us)
-        places = np.arange(len(at)) - np.repeat(begins, counts)
-        return selection.without(at[places >= np.repeat(most, counts)])
-
-    def _refilled(self, functions: Int32Array, now_us: int) -> Float64Array:
-        known = len(self._room)
-        if functions[-1] >= known:
-            more = max(int(functions[-1]) + 1, 2 * known) - known
-            self._room = np.concatenate([self._room, np.full(more, self._burst)])
-            self._at_us = np.concatenate([self._at_us, np.zeros(more)])
-            self._highest_us = np.concatenate([self._highest_us, np.zeros(more)])
-        # Times of a damaged trace may run back.
-        passed_us = np.maximum(now_us - self._at_us[functions], 0.0)
-        self._at_us[functions] = now_us
-        return np.minimum(self._room[functions] + passed_us * self._most_per_us, self._burst)
+        if len(self._allowances) < timers:
+            more = np.zeros((timers - len(self._allowances), ALLOWANCE_WIDTH))
+            more[:, ROOM] = self._burst
+            self._allowances = np.concatenate([self._allowances, more])
+        left_out = np.empty(len(selection.rows), np.int32)
+        count = leave_out(
+            selection.rows,
+            selection.is_anomaly,
+            selection.severity_us,
+            calls,
+            carried,
+            float(now_us),
+            self._most_per_us,
+            self._burst,
+            self._allowances,
+            left_out,
+        )
+        return selection.without(left_out[:count]) if count else selection

@@ -37,10 +37,8 @@ class Selection:
         """Rows of all abnormal calls."""
         return np.concatenate([self.rows[self.is_anomaly], self.left_out])
 
-    def without(self, left_out: npt.NDArray[np.intp]) -> Selection:
+    def without(self, left_out: npt.NDArray[np.int32]) -> Selection:
         """The selection where these calls, by their index, are left out."""
-        if not len(left_out):
-            return self
         is_kept = np.ones(len(self.rows), np.bool_)
         is_kept[left_out] = False
         return Selection(

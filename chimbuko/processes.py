@@ -23,6 +23,8 @@ from chimbuko.errors import ServiceError
 READY_TIMEOUT_S = 60.0
 """Covers the compilation of all kernels where the cache is cold (about 20 s)."""
 
+UNIX_SOCKETS = Path("/proc/net/unix")
+
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
@@ -54,12 +56,22 @@ def hold(name: str) -> socket.socket:
     """
     claim = socket.socket(socket.AF_UNIX)
     try:
-        # An address that begins with 0 is in no folder, and nothing is left of it; it has room for 107 bytes.
-        claim.bind(f"\0chimbuko {hashlib.sha256(name.encode()).hexdigest()}")
+        # An address that begins with 0 is in no folder, and nothing is left of it.
+        claim.bind(f"\0{_address(name)}")
     except OSError:
         claim.close()
         raise ServiceError(f"{name}: another process is at work there already") from None
     return claim
+
+
+def is_held(name: str) -> bool:
+    """Whether a process of this node holds a name. To ask does not get in the way of who is about to."""
+    return _address(name) in UNIX_SOCKETS.read_text()
+
+
+def _address(name: str) -> str:
+    # There is room for 107 bytes.
+    return f"chimbuko {hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def do_without_scipy() -> None:

@@ -30,7 +30,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     name: str
     command: list[str]
     state: str
-    """``running``, ``finished`` (the application ended) or ``interrupted``."""
+    """``running``, ``finished`` (the application ended), ``interrupted`` or ``imported``."""
     started_us: int
     ended_us: int
     """0 while the run goes on."""

@@ -10,6 +10,8 @@ from chimbuko.errors import ConfigError
 _UNITS_US = {"us": 1.0, "µs": 1.0, "\u03bcs": 1.0, "ms": 1e3, "s": 1e6}
 """µ is typed as either of two characters."""
 
+_AGES_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
@@ -49,6 +51,20 @@ def parse_duration_us(text: str, default_unit: str) -> float:
     if not match or unit not in _UNITS_US:
         raise ConfigError(f"{text!r}: not a duration; give one like 200us, 5ms or 1.5s")
     return float(match[1]) * _UNITS_US[unit]
+
+
+def parse_age_us(text: str) -> int:
+    """An age such as ``12h``, ``7d`` or ``2w``, in µs.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if not match or match[2] not in _AGES_S:
+        raise ConfigError(f"{text!r}: not an age; give one like 30min, 12h, 7d or 2w")
+    return round(float(match[1]) * _AGES_S[match[2]] * 1e6)
 
 
 def _digits(value: float) -> str:

@@ -97,7 +97,7 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
     with _working_folder(output) as folder:
         copy = RunDirectory(folder)
         _copy_store(run, info, copy)
-        copy.write_info(msgspec.structs.replace(info, store_url=f"sqlite:///{copy.store_path.name}"))
+        copy.write_info(_as_packed(info))
         paths = {path.name: path for path in (copy.info_path, copy.store_path)}
         for path in (run.model_path, run.report_path, *sorted(run.logs.glob("*.log"))):
             if path.is_file():
@@ -114,6 +114,15 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
         size_bytes = packed.stat().st_size
         os.replace(packed, output)
     return Archived(info.id, info.name, str(output), len(files), size_bytes)
+
+
+def _as_packed(info: RunInfo) -> RunInfo:
+    """What is told of a run elsewhere."""
+    # One that died noted no end, and elsewhere nobody could tell.
+    state = "interrupted" if info.state == "running" else info.state
+    return msgspec.structs.replace(
+        info, state=state, store_url=f"sqlite:///{RunDirectory(Path()).store_path}"
+    )
 
 
 def is_archive(path: Path) -> bool:

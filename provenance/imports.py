@@ -225,7 +225,8 @@ class _Import:
     ) -> None:
         """Write what there is of each stream, with its totals so far."""
         streams: dict[tuple[int, int], tuple[list[Any], ...]] = {}
-        for part, items in enumerate((records, attributes, steps)):
+        given: tuple[Sequence[Any], ...] = records, attributes, steps
+        for part, items in enumerate(given):
             for item in items:
                 streams.setdefault((item.program, item.rank), ([], [], []))[part].append(item)
         self._writer.write([_batch(self.tally.health(*place), *own) for place, own in streams.items()])

@@ -77,13 +77,25 @@ def open_for_reading(url: str) -> Engine:
         There is none, or it cannot be read.
     """
     try:
-        return _open_for_reading(_parse(url))
+        return _open_for_reading(_parse(url), _check_version)
     except _Outdated:
         close(open_for_writing(url))
-        return _open_for_reading(_parse(url))
+        return _open_for_reading(_parse(url), _check_version)
 
 
-def _open_for_reading(parsed: URL) -> Engine:
+def open_as_it_is(url: str) -> Engine:
+    """Open a store so that nothing can be written, and nothing is brought up to date: tables and columns may
+    be those of another version.
+
+    Raises
+    ------
+    StoreError
+        There is none, or it cannot be read.
+    """
+    return _open_for_reading(_parse(url), lambda connection: None)
+
+
+def _open_for_reading(parsed: URL, prepare: Callable[[Connection], None]) -> Engine:
     if _is_sqlite(parsed):
         path = _path(parsed)
         if not path.is_file():
@@ -91,7 +103,7 @@ def _open_for_reading(parsed: URL) -> Engine:
         engine = _sqlite_engine(parsed, lambda: _connect(path, _read_mode(path)), "BEGIN")
     else:
         engine = _postgresql_engine(parsed, is_read_only=True)
-    return _opened(engine, _check_version)
+    return _opened(engine, prepare)
 
 
 def ping(url: str) -> str:

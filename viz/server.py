@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from chimbuko.viz.app import create_app
+from chimbuko.viz.door import error_body
 from chimbuko.viz.feed import Feed
 
 LOOPBACK = "127.0.0.1"
@@ -28,6 +30,17 @@ class _Handler(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
         if type == "error":
             logging.getLogger("chimbuko.viz").error("a request failed; the page shows which")
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request at all, in the form that all errors have."""
+        body = error_body(code, message or HTTPStatus(code).phrase)
+        self.close_connection = True
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
 
 
 @contextmanager

@@ -115,6 +115,8 @@ def _end(run: RunInfo) -> str:
         return "The application ended; what was found last is being stored."
     if run.state == "interrupted":
         return "Interrupted; what had been found is kept."
+    if run.state == "imported":
+        return "Imported."
     return "Finished." if run.exit_code is None else f"Finished, exit {run.exit_code}."
 
 

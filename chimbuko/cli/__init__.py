@@ -12,7 +12,8 @@ from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
 VERBS = (
-    *("run", "query", "show", "sql", "view", "recall", "export", "relabel", "filter", "trace", "replay"),
+    *("run", "query", "show", "compare", "sql", "view", "runs", "recall", "export"),
+    *("relabel", "filter", "trace", "replay"),
     *("launch", "serve", "agent", "stop", "doctor", "warmup"),
 )
 

@@ -83,7 +83,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         anomalies=provenance.count(CallFilter()),
         normal_calls=provenance.count(CallFilter(label="normal")),
         trace_bytes=sum(stream.size_bytes for stream in health),
-        stored_bytes=_stored_bytes(run),
+        stored_bytes=stored_bytes(run),
         gap_steps=sum(stream.gap_steps for stream in health),
         losses=_total_losses(health),
         dropped=sum(item.anomalies for item in provenance.dropped()),
@@ -237,7 +237,8 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
     return totals
 
 
-def _stored_bytes(run: RunDirectory) -> int:
+def stored_bytes(run: RunDirectory) -> int:
+    """What the store in a run's folder takes; 0 where there is none."""
     # Not the index of the log, which is gone when nobody reads.
     files = (run.store_path, run.store_path.with_name(run.store_path.name + "-wal"))
     return sum(path.stat().st_size for path in files if path.exists())

@@ -320,3 +320,21 @@ def test_calls_are_recorded_of_the_wanted_steps_and_learned_and_counted_of_all(
     assert counted == [0, 1, 1, 1]
     assert analysis.health("ended").anomalies == 3
     assert analysis.hand_out(0).table[0, PROFILE.slices["anomalies"].start] == 3
+
+
+def test_of_a_flood_all_is_counted_and_the_most_severe_calls_are_recorded() -> None:
+    usual = [(1, 10)] * 2000
+    flood = [(1, 1000 + call) for call in range(50)]
+    limited, unlimited = make_analysis(max_anomalies_per_function=2), make_analysis()
+    for analysis in (limited, unlimited):
+        analysis.analyse(flat_step(0, usual), NAMES)
+    kept, all_of_them = (analysis.analyse(flat_step(1, flood), NAMES) for analysis in (limited, unlimited))
+    assert kept.count == all_of_them.count
+    assert kept.count.anomalies == 50
+    assert kept.left_out == {"solve": 30}
+    assert [r.exclusive_us for r in anomalies(kept.records)] == [1000 + call for call in range(30, 50)]
+    assert all_of_them.left_out == {}
+    assert limited.hand_out(1).table.tolist() == unlimited.hand_out(1).table.tolist()
+    # Marks of neighbours are of all.
+    earliest = anomalies(kept.records)[0]
+    assert [call.is_anomaly for call in earliest.window] == [True] * len(earliest.window)

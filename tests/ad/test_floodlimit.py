@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.floodlimit import BURST_PERIODS, FloodLimit
+from chimbuko.ad.kernels.stack import CALL, Table
 from chimbuko.ad.selection import Selection
 from chimbuko.config import AnalysisConfig
+from tests.reference.floodlimit import Call, SlowLimit
 
 MOST = 3
 CONFIG = AnalysisConfig(max_anomalies_per_function=MOST, period_us=1000)
 BURST = BURST_PERIODS * MOST
-
-Call = tuple[int, int, bool]
-"""Function, severity in µs, whether it is abnormal."""
 
 
 def selection(calls: list[Call]) -> Selection:
@@ -31,37 +27,14 @@ def selection(calls: list[Call]) -> Selection:
     )
 
 
+def table_of(calls: list[Call]) -> Table:
+    rows = np.zeros(len(calls), CALL).view(np.recarray)
+    rows.function = [function for function, *_ in calls]
+    return rows
+
+
 def kept(limit: FloodLimit, calls: list[Call], now_us: int = 0, carried: int = 0) -> Selection:
-    functions = np.array([function for function, *_ in calls], np.int32)
-    return limit.keep(selection(calls), functions, carried, now_us)
-
-
-@dataclass
-class SlowLimit:
-    """The same, one function after the other."""
-
-    room: dict[int, float] = field(default_factory=dict)
-    at_us: dict[int, int] = field(default_factory=dict)
-    highest_us: dict[int, int] = field(default_factory=dict)
-
-    def left_out(self, calls: list[Call], now_us: int, carried: int) -> list[int]:
-        left_out: list[int] = []
-        for function in {function for function, *_ in calls}:
-            rows = [
-                row for row, call in enumerate(calls) if call[0] == function and call[2] and row >= carried
-            ]
-            if not rows:
-                continue
-            rows.sort(key=lambda row: (-calls[row][1], row))
-            passed_us = max(now_us - self.at_us.get(function, 0), 0)
-            room = min(self.room.get(function, BURST) + passed_us * MOST / 1000, BURST)
-            worst_us, highest_us = calls[rows[0]][1], self.highest_us.get(function, 0)
-            most = max(math.floor(room), int(worst_us > highest_us))
-            left_out += rows[most:]
-            self.room[function] = max(room - len(rows[:most]), 0.0)
-            self.at_us[function] = now_us
-            self.highest_us[function] = max(worst_us, highest_us)
-        return sorted(left_out)
+    return limit.keep(selection(calls), table_of(calls), carried, 7, now_us)
 
 
 steps = st.lists(
@@ -74,9 +47,10 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps)
 def test_like_a_slow_one(steps: list[tuple[list[Call], int, int]]) -> None:
-    limit, slow, now_us = FloodLimit(CONFIG), SlowLimit(), 0
+    limit, slow, now_us = FloodLimit(CONFIG), SlowLimit(MOST / 1000, BURST), 0
     for calls, passed_us, carried in steps:
         now_us += passed_us
         left = kept(limit, calls, now_us, carried)
@@ -89,7 +63,7 @@ def test_few_are_all_recorded() -> None:
     calls = [(row % 4, 5, True) for row in range(4 * BURST)]
     chosen = selection(calls)
     limit = FloodLimit(CONFIG)
-    assert limit.keep(chosen, np.array([f for f, *_ in calls], np.int32), 0, 0) is chosen
+    assert limit.keep(chosen, table_of(calls), 0, 7, 0) is chosen
 
 
 def test_of_too_many_in_a_step_the_most_severe_are_recorded() -> None:

@@ -14,6 +14,7 @@ TESTS = (
     "tests/ad/test_counters.py",
     "tests/ad/test_metrics.py",
     "tests/ad/test_correlation.py",
+    "tests/ad/test_floodlimit.py",
     "tests/ad/test_launches.py",
     "tests/ad/test_opencalls.py",
     "tests/ad/test_flightrecorder.py",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ServiceError
-from chimbuko.processes import Service, hold
+from chimbuko.processes import Service, hold, is_held
 
 READY = "from chimbuko.processes import StopSignal, say_ready; import os, sys, time\n"
 
@@ -124,7 +124,10 @@ def test_a_name_is_held_once_and_free_again_when_its_holder_is_gone() -> None:
     assert holder.stdout is not None and holder.stdout.readline()
     with pytest.raises(ServiceError, match="another process"):
         hold(name)
+    assert is_held(name)
+    assert not is_held(f"{name}, another")
     hold(f"{name}, another").close()
     holder.kill()
     holder.communicate()
+    assert not is_held(name)
     hold(name).close()

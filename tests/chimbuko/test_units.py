@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
-from chimbuko.units import format_duration_us, format_offset_us, parse_duration_us
+from chimbuko.units import format_duration_us, format_offset_us, parse_age_us, parse_duration_us
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,12 @@ def test_other_texts_are_refused(text: str) -> None:
 @given(st.floats(1e-3, 9.99e8))
 def test_what_is_shown_is_read_back_within_half_a_percent(duration_us: float) -> None:
     assert parse_duration_us(format_duration_us(duration_us), "s") == pytest.approx(duration_us, rel=5e-3)
+
+
+def test_ages_are_read_as_people_write_them() -> None:
+    hour_us = 3_600_000_000
+    ages = {"30min": hour_us // 2, "12h": 12 * hour_us, "1.5 d": 36 * hour_us, "2w": 336 * hour_us}
+    assert {text: parse_age_us(text) for text in ages} == ages
+    for text in ("7", "d", "7m", "-1d", "7 days"):
+        with pytest.raises(ConfigError, match="not an age; give one like"):
+            parse_age_us(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from chimbuko.cli.view import starting_at
 from chimbuko.viz.app import STATIC
+from chimbuko.viz.server import serving
 from tests.viz.conftest import TOKEN, dashboard
 from tests.viz.made_run import MadeRun
 
@@ -108,3 +110,18 @@ def test_where_an_address_begins() -> None:
 
 def test_the_page_is_where_the_wheel_takes_it_from() -> None:
     assert STATIC.name == "static" and STATIC.parent.name == "viz"
+
+
+@pytest.mark.parametrize("request_line", [b"nonsense", b"GET / HTTP/nine", b"GET / x / HTTP/1.1"])
+def test_what_is_no_request_is_refused_as_all_else_is(finished: MadeRun, request_line: bytes) -> None:
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        address = url.removeprefix("http://").partition("/")[0].split(":")
+        with (
+            socket.create_connection((address[0], int(address[1]))) as connection,
+            connection.makefile("rb") as answer,
+        ):
+            connection.sendall(request_line + b"\r\n\r\n")
+            text = answer.read().decode()
+    # To what names no version of HTTP there is an answer without a head.
+    body = json.loads(text.rpartition("\r\n\r\n")[2])
+    assert body["ok"] is False and body["status"] == 400

@@ -10,8 +10,8 @@ from msgspec import Meta
 from chimbuko.moments import Moments
 from chimbuko.records import CounterStatistics, Metadata
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.pages import page_of
-from chimbuko.viz.api.parameters import Number, PageParameters, ProgramWanted
+from chimbuko.viz.api.pages import PageParameters, page_of
+from chimbuko.viz.api.parameters import Number, ProgramWanted
 
 
 class StreamsParameters(PageParameters, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ def metadata(run: ServedRun, wanted: StreamsParameters) -> MetadataAnswer:
     """Metadata that the application's streams brought, by program, rank, thread and key."""
     rows = run.provenance.metadata(wanted.program, wanted.rank)
     page, following = page_of(rows, wanted)
-    return MetadataAnswer(metadata=list(page), next=following, total=len(rows))
+    return MetadataAnswer(metadata=page, next=following, total=len(rows))
 
 
 @get("/counters")

@@ -19,8 +19,8 @@ from chimbuko.viz.api.openapi import LINES, ROOT, document
 from chimbuko.viz.api.parameters import read_parameters
 from chimbuko.viz.door import error_body
 
-LINES_AT_ONCE = 100
-"""Records of 10 to 100 kB each: a few MB in memory."""
+CHUNK_BYTES = 65_536
+"""Of lines that are sent together: about what a connection takes at once."""
 
 
 def make_api(run: ServedRun, endpoints: Sequence[Endpoint]) -> Blueprint:
@@ -65,11 +65,16 @@ def _lines(items: Iterator[Any], twin: Any) -> Iterator[bytes]:
 
 
 def _chunks(items: Iterator[Any], twin: Any) -> Iterator[bytes]:
+    chunk = bytearray()
     try:
-        while chunk := b"".join(encode(item, twin) + b"\n" for item in islice(items, LINES_AT_ONCE)):
-            yield chunk
+        for item in items:
+            chunk += encode(item, twin) + b"\n"
+            if len(chunk) >= CHUNK_BYTES:
+                yield bytes(chunk)
+                chunk.clear()
     except ChimbukoError as error:
-        yield error_body(503, str(error)) + b"\n"
+        chunk += error_body(503, str(error)) + b"\n"
     except Exception:
         logging.getLogger("chimbuko.viz").exception("an answer broke off")
-        yield error_body(500, "the answer broke off; the server's log says why") + b"\n"
+        chunk += error_body(500, "the answer broke off; the server's log says why") + b"\n"
+    yield bytes(chunk)

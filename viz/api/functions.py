@@ -11,8 +11,8 @@ from msgspec import Meta
 from chimbuko.messages import FunctionStatistics
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.pages import page_of
-from chimbuko.viz.api.parameters import MOST, Number, PageParameters, Text
+from chimbuko.viz.api.pages import PageParameters, page_of
+from chimbuko.viz.api.parameters import MOST, Number, Text
 
 
 class FunctionsAnswer(Answer, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
     """All functions in pages, those that lost most time first."""
     rows = run.feed.worst_functions()
     page, following = page_of(rows, wanted)
-    return FunctionsAnswer(functions=list(page), next=following, total=len(rows))
+    return FunctionsAnswer(functions=page, next=following, total=len(rows))
 
 
 @get("/function")

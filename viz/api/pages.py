@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from chimbuko.errors import ConfigError
-from chimbuko.viz.api.parameters import PageParameters
+import msgspec
+from msgspec import Meta
+
+from chimbuko.viz.api.parameters import Limit
 
 T = TypeVar("T")
 
+Place = Annotated[
+    Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
+    Meta(description="`next` of the answer before; leave it out to begin. Its form may change."),
+]
 
-def page_of(rows: Sequence[T], wanted: PageParameters) -> tuple[Sequence[T], str | None]:
-    """The wanted piece, and the cursor of the one that follows; None at the end.
 
-    Raises
-    ------
-    ConfigError
-        The cursor is not one of these.
-    """
-    cursor = wanted.cursor or "0"
-    if not re.fullmatch("[0-9]{1,9}", cursor):
-        raise ConfigError(f"cursor={cursor[:40]!r}: not one that this list ended with; leave it out")
-    first = int(cursor)
+class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which piece of a list is wanted."""
+
+    limit: Limit = 50
+    cursor: Place = None
+
+
+def page_of(rows: Sequence[T], wanted: PageParameters) -> tuple[list[T], str | None]:
+    """The wanted piece, and the cursor of the one that follows; None at the end."""
+    first = int(wanted.cursor or 0)
     end = first + wanted.limit
-    return rows[first:end], str(end) if end < len(rows) else None
+    return list(rows[first:end]), str(end) if end < len(rows) else None

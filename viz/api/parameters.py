@@ -31,7 +31,8 @@ AnyRankText = Annotated[str, Meta(pattern="^([0-9]{1,9}:)?[0-9]{1,9}$")]
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most entries in one answer.")]
 Cursor = Annotated[
-    Text | None, Meta(description="`next` of the answer before; leave it out to begin. Its form may change.")
+    Annotated[str, Meta(max_length=200, pattern="^[A-Za-z0-9_-]+$")] | None,
+    Meta(description="`next` of the answer before; leave it out to begin. Its form may change."),
 ]
 ProgramWanted = Annotated[Number | None, Meta(description="Number of a program of the workflow.")]
 
@@ -43,13 +44,6 @@ _SHOWN = 80
 
 class NoParameters(msgspec.Struct, frozen=True):
     """For endpoints that take none."""
-
-
-class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which piece of a list is wanted."""
-
-    limit: Limit = 50
-    cursor: Cursor = None
 
 
 def read_parameters(arguments: Arguments, kind: type[P]) -> P:

@@ -49,6 +49,14 @@ test('a call that has not ended reaches as far as it is known to', () => {
   expect(timeline.bars.map((bar) => [bar.open, bar.end])).toEqual([[true, timeline.end]]);
 });
 
+test('of a stack too deep to draw the innermost calls are drawn', () => {
+  const call_stack = Array.from({ length: 3000 }, (_, above) => call(above ? `caller ${above}` : 'self', 1000 - above / 4, above ? 0 : 5000, 2999 - above));
+  const timeline = timelineOf({ ...record, depth: 2999, call_stack, window: [] } as unknown as CallRecord);
+  expect(timeline.bars.length + timeline.callersLeftOut).toBe(3000);
+  expect(timeline.depths).toHaveLength(41);
+  expect(timeline.bars.map((bar) => bar.id)).toContain('caller 1');
+});
+
 test('two pictures share a scale that shows both', () => {
   const own = timelineOf(record);
   const { before, after } = commonTimes(own, 1000, own, 4000);

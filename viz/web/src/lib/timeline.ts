@@ -16,8 +16,13 @@ export interface Bar {
   group: Group;
 }
 
+/** A canvas holds 32,767 pixels, a stack with lost EXITs thousands of calls. */
+const MOST_CALLERS = 40;
+
 export interface Timeline {
   bars: Bar[];
+  /** Outer callers for which there was no room. */
+  callersLeftOut: number;
   start: number;
   end: number;
   /** Between these every call of the thread at these depths is in the picture; outside, calls were not kept. */
@@ -64,11 +69,12 @@ export function timelineOf(record: CallRecord): Timeline {
       group: groupOf(call.function),
     });
   };
-  record.call_stack.forEach((frame, above) => add(frame, record.depth - above));
+  record.call_stack.slice(0, MOST_CALLERS + 1).forEach((frame, above) => add(frame, record.depth - above));
   for (const call of record.window) add(call, call.depth);
   const shown = [...bars.values()].sort((a, b) => a.start - b.start || a.depth - b.depth);
   const depths = [...new Set(shown.map((bar) => bar.depth))].sort((a, b) => a - b);
-  return { bars: shown, start, end, knownStart, knownEnd, depths };
+  const callersLeftOut = Math.max(0, record.call_stack.length - MOST_CALLERS - 1);
+  return { bars: shown, callersLeftOut, start, end, knownStart, knownEnd, depths };
 }
 
 /** Times before and after the entry that both pictures need, so that they share one scale. */

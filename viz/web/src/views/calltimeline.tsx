@@ -86,7 +86,10 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
   };
   return (
     <div class="strip">
-      <h3>{name}</h3>
+      <h3>
+        {name}
+        {timeline.callersLeftOut > 0 && ` · ${timeline.callersLeftOut} outer callers not drawn`}
+      </h3>
       <div
         class="chart"
         style={{ height: `${height}px` }}

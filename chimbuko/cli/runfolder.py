@@ -1,0 +1,107 @@
+"""The folder of a run that has ended: held while it is changed, and removed."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+from chimbuko.errors import ConfigError
+from chimbuko.processes import hold, is_held
+from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.transfer import remove_run
+from chimbuko.rundir import RunDirectory, RunInfo, claim_name
+
+RUNNING = "running"
+DIED = "died"
+"""State of a run whose processes were killed before they could note its end."""
+START_S = 60.0
+"""How long the services of a new run may take until they can be seen."""
+
+_FILES = (
+    *("provenance.sqlite*", "model.msgpack", "report.json", "broker", "dashboard", "store", "*.tmp"),
+    *("settings/adios2.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
+    *("logs/*.log", "trace/**/*.sst"),
+)
+"""What a run leaves in its folder, beside ``run.json``. The user may have other files there."""
+
+
+def state_of(info: RunInfo) -> str:
+    """State of a run, as far as can be told from this node."""
+    if info.state != RUNNING or info.host != platform.node() or is_held(claim_name(info.id)):
+        return info.state
+    return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+
+
+def check_ended(info: RunInfo) -> None:
+    """Leave a run alone that goes on.
+
+    Raises
+    ------
+    ConfigError
+        It goes on, or did on another node when that was last heard of.
+    """
+    if state_of(info) != RUNNING:
+        return
+    if info.host != platform.node():
+        raise ConfigError(f"{info.name}: goes on, as far as can be seen from here; ask on {info.host}")
+    raise ConfigError(f"{info.name}: the run goes on; try again when it has ended")
+
+
+@contextmanager
+def held(run: RunDirectory) -> Iterator[RunInfo]:
+    """A run that has ended, and is left alone by other commands like this one.
+
+    Raises
+    ------
+    ChimbukoError
+        It goes on, or another command is at work on it.
+    """
+    info = run.read_info()
+    check_ended(info)
+    with closing(hold(f"{run.path}, {info.id}")):
+        yield info
+
+
+def delete_run(run: RunDirectory, info: RunInfo) -> bool:
+    """Remove a run's folder, and its rows of a store elsewhere; whether all of the folder is gone.
+
+    Killed in the middle it leaves a run that can be deleted again: ``run.json`` goes last.
+
+    Raises
+    ------
+    ChimbukoError
+        The store or the folder cannot be written.
+    """
+    url = run.used_store_url(info)
+    if url != run.store_url:
+        delete_rows(url, info.id)
+    try:
+        for pattern in _FILES:
+            for path in run.path.glob(pattern):
+                path.unlink()
+        for path in (*run.trace.glob("*"), run.trace, run.logs, run.settings):
+            with suppress(OSError):
+                path.rmdir()
+        run.info_path.unlink()
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be removed ({error.strerror})") from error
+    with suppress(OSError):
+        run.path.rmdir()
+    return not run.path.exists()
+
+
+def delete_rows(store_url: str, run_id: str) -> None:
+    """Remove a run from a store.
+
+    Raises
+    ------
+    StoreError
+        It cannot be written.
+    """
+    engine = open_for_writing(store_url)
+    try:
+        remove_run(engine, run_id)
+    finally:
+        close(engine)

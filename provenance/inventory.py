@@ -1,0 +1,56 @@
+"""Which runs a store holds, and how much of each; read out of the tables as they are, whatever wrote them."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Engine, func, select
+
+from chimbuko.provenance.store import store_errors
+from chimbuko.provenance.tables import RUNS, STREAM_HEALTH
+from chimbuko.rundir import RunInfo
+
+
+class RunTotals(msgspec.Struct, frozen=True):
+    """What was found in a run."""
+
+    ranks: int = 0
+    anomalies: int = 0
+    """Also those that are not recorded, or no longer."""
+
+
+def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
+    """Id of each run that has analysed anything to its totals.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read, or is of the first layout, which had no such numbers.
+    """
+    stream = STREAM_HEALTH.c
+    statement = (
+        select(RUNS.c.id, func.count(), func.sum(stream.anomalies))
+        .join_from(STREAM_HEALTH, RUNS, RUNS.c.number == stream.run)
+        .group_by(RUNS.c.id)
+    )
+    with store_errors(engine), engine.connect() as connection:
+        rows = connection.execute(statement).all()
+    return {run_id: RunTotals(ranks, int(anomalies)) for run_id, ranks, anomalies in rows}
+
+
+def stored_runs(engine: Engine) -> list[RunInfo]:
+    """All runs of a store.
+
+    Parameters
+    ----------
+    engine
+        From ``open_for_reading``: other versions knew less of a run.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    statement = select(*(RUNS.c[name] for name in RunInfo.__struct_fields__)).order_by(RUNS.c.number)
+    with store_errors(engine), engine.connect() as connection:
+        rows = connection.execute(statement).mappings().all()
+    return [msgspec.convert(dict(row), RunInfo) for row in rows]

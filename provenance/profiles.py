@@ -1,0 +1,189 @@
+"""What a run is compared by, read from its provenance."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.kernels.buckets import BUCKETS
+from chimbuko.messages import FunctionStatistics
+from chimbuko.moments import Float64Array
+from chimbuko.provenance.levels import Level, Window, level_of_mean, levels_of, windows_of
+from chimbuko.provenance.queries import Provenance
+from chimbuko.tables import schema_of
+
+
+@dataclass(frozen=True)
+class FunctionProfile:
+    """One function over all ranks."""
+
+    program: str
+    name: str
+    calls: int
+    anomalies: int
+    severity_us: float
+    """Time lost in anomalies."""
+    mean_us: float
+    """Of the exclusive runtime, anomalies included."""
+    level: Level | None
+    """Of the runtime that the run judges by; None where nothing is known of it."""
+    counts: Float64Array | None = None
+    """Calls by bucket of ``chimbuko.kernels.buckets`` over the whole run, f8[BUCKETS]."""
+
+
+@dataclass(frozen=True)
+class PathProfile:
+    """One call path over all ranks."""
+
+    program: str
+    functions: tuple[str, ...]
+    """Outermost first."""
+    calls: int
+    mean_us: float
+    """Of the exclusive runtime."""
+    level: Level | None
+
+
+@dataclass(frozen=True)
+class RankProfile:
+    """One rank."""
+
+    program: str
+    rank: int
+    calls: int
+    anomalies: int
+    severity_us: float
+
+
+@dataclass(frozen=True)
+class RunProfile:
+    """A run as a whole."""
+
+    id: str
+    name: str
+    metric: str
+    """Runtime that is judged, and compared: ``exclusive`` or ``inclusive``."""
+    duration_us: int
+    """From the first analysed step to the end of the last."""
+    functions: list[FunctionProfile]
+    paths: list[PathProfile]
+    ranks: list[RankProfile]
+
+
+def read_profile(provenance: Provenance) -> RunProfile:
+    """All that a comparison needs of a run.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read, or does not hold the run.
+    """
+    info = provenance.run()
+    programs = provenance.programs()
+    functions = _functions(provenance, programs, info.config.detector, info.config.is_frozen)
+    span = provenance.time_range()
+    return RunProfile(
+        info.id,
+        info.name,
+        info.config.metric,
+        span[1] - span[0] if span else 0,
+        functions,
+        _paths(provenance, programs, functions),
+        _ranks(provenance, programs),
+    )
+
+
+def _functions(
+    provenance: Provenance, programs: dict[int, str], detector: str, is_frozen: bool
+) -> list[FunctionProfile]:
+    known = {(found.program, found.name): found for found in provenance.function_statistics()}
+    windows = _windows(provenance, known, detector, is_frozen)
+    levels = levels_of([windows.get(key, []) for key in known])
+    return [
+        _function(programs.get(found.program, str(found.program)), found, windows.get(key, []), level)
+        for (key, found), level in zip(known.items(), levels, strict=True)
+    ]
+
+
+def _windows(
+    provenance: Provenance,
+    known: dict[tuple[int, str], FunctionStatistics],
+    detector: str,
+    is_frozen: bool,
+) -> dict[tuple[int, str], list[Window]]:
+    """Calls by bucket of each function, window by window, as far as that is stored."""
+    slices = schema_of(detector).slices
+    # What a frozen model knows is of another run.
+    if is_frozen or "buckets" not in slices:
+        return {}
+    found = {}
+    for key, kept in itertools.groupby(provenance.models(), lambda model: (model.program, model.name)):
+        if key not in known:
+            continue
+        models = list(kept)
+        rows = np.array([np.frombuffer(model.row) for model in models])
+        versions = np.array([model.version for model in models])
+        calls, counts = rows[:, slices["exclusive_us"].start], rows[:, slices["buckets"]]
+        # More than were counted in the run are of a model that it began with; so is the first version then.
+        if calls[-1] <= known[key].calls:
+            versions, calls = np.concatenate([[0], versions]), np.concatenate([[0.0], calls])
+            counts = np.vstack([np.zeros(BUCKETS), counts])
+        found[key] = windows_of(versions, calls, counts)
+    return found
+
+
+def _function(
+    program: str, found: FunctionStatistics, windows: list[Window], level: Level | None
+) -> FunctionProfile:
+    if level is None:
+        # Without the excess of anomalies, of which one can be as long as a million calls.
+        ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
+        level = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
+    counts = np.sum([window.counts for window in windows], axis=0) if windows else None
+    return FunctionProfile(
+        program,
+        found.name,
+        found.calls,
+        found.anomalies,
+        found.severity_us,
+        found.exclusive_mean_us,
+        level,
+        counts,
+    )
+
+
+def _paths(
+    provenance: Provenance, programs: dict[int, str], functions: list[FunctionProfile]
+) -> list[PathProfile]:
+    levels = {(function.program, function.name): function.level for function in functions}
+    return [
+        PathProfile(
+            programs.get(path.program, str(path.program)),
+            tuple(path.functions),
+            path.calls,
+            path.exclusive_mean_us,
+            level_of_mean(
+                path.calls,
+                path.exclusive_mean_us,
+                path.exclusive_stddev_us,
+                levels.get((programs.get(path.program, str(path.program)), path.functions[-1])),
+            ),
+        )
+        for path in getattr(provenance, "path_statistics", list)()
+    ]
+
+
+def _ranks(provenance: Provenance, programs: dict[int, str]) -> list[RankProfile]:
+    severity_us = {(rank.program, rank.rank): rank.severity_us for rank in provenance.rank_statistics()}
+    return [
+        RankProfile(
+            programs.get(stream.program, str(stream.program)),
+            stream.rank,
+            stream.calls,
+            stream.anomalies,
+            severity_us.get((stream.program, stream.rank), 0.0),
+        )
+        for stream in provenance.health()
+    ]
