@@ -19,7 +19,7 @@ def rows_of(
     columns: Sequence[str],
     run: int,
     key: Sequence[str],
-    wanted: Iterable[Sequence[int]],
+    wanted: Iterable[tuple[int, ...]],
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of a run whose columns ``key`` have one of the values ``wanted``, as ``columns``.
 

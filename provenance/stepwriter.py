@@ -72,7 +72,7 @@ class StepWriter:
 
 def _completed(newest: dict[RankKey, int], steps: Iterable[StepCount]) -> set[Bucket]:
     """Buckets that can be summed up now, or anew; ``newest`` takes in the steps."""
-    completed = set()
+    completed: set[Bucket] = set()
     for step in steps:
         of_rank = (step.program, step.rank)
         last = newest.get(of_rank, step.step)

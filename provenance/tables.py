@@ -114,8 +114,8 @@ TEXTS = _indexed("texts", _key("number"), _text("text"))
 PATHS = _indexed(
     "paths", _key("number"), *(_small(name) for name in ("program", "parent", "function", "depth"))
 )
-"""Call paths of a run, numbered from 0, as a tree: the path of the caller, -1 for none, and the function that it
-calls. A path stands here once, however many calls have it, and its parents have smaller numbers."""
+"""Call paths of a run, numbered from 0, as a tree: the path of the caller, -1 for none, and the function
+that it calls. A path stands here once, however many calls have it, and its parents have smaller numbers."""
 
 CALLS = Table(
     "calls",
@@ -162,10 +162,10 @@ CALLS = Table(
     Index("ix_calls_open", "run", "severity_us", sqlite_where=_IS_OPEN, postgresql_where=_IS_OPEN),
 )
 """``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
-``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1 where it is
-not known, ``launch_thread`` where nothing launched the call. ``details`` is what ``provenance.details`` reads:
-stack, window, messages and counters, of one call at a time; as rows of their own they would halve the speed of
-writing."""
+``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1
+where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
+``provenance.details`` reads: stack, window, messages and counters, of one call at a time; as rows of their
+own they would halve the speed of writing."""
 
 STEPS = _keyed(
     "steps",
@@ -198,8 +198,8 @@ STEP_LEVELS = _keyed(
     _real("severity_us"),
     _real("highest_score"),
 )
-"""Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has begun; and
-over all ranks of a program, from level 0 on. The writer keeps them current (``provenance.stepwriter``)."""
+"""Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
+begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``)."""
 
 STEP_HISTOGRAMS = _keyed(
     "step_histograms",

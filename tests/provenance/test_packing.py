@@ -120,7 +120,9 @@ def test_the_rows_of_a_table_are_those_of_the_records() -> None:
         make_record(row=1, function="main", **BARE),
         make_record(row=2, function="", exit_us=0, inclusive_us=8_000, exclusive_us=8_000, **BARE),
     ]
-    rows = [dict(zip(CALL_COLUMNS, row, strict=True)) for row in call_rows(3, HEALTH, stored(pack(made)))]
+    packed = stored(pack(made))
+    rows = [dict(zip(CALL_COLUMNS, row, strict=True)) for row in call_rows(3, HEALTH, packed, [5, 6])]
+    assert [row["path"] for row in rows] == [5, 6]
     assert [(row["run"], row["program"], row["rank"]) for row in rows] == [(3, PROGRAM, RANK)] * 2
     assert [(row["begin_step"], row["begin_row"]) for row in rows] == [(3, 1), (3, 2)]
     assert [row["function"] for row in rows] == [FUNCTIONS["main"], FUNCTIONS[""]]
