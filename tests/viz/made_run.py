@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import Frame, FunctionStatistics, RankStatistics, RecordBatch
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.messages import Frame, FunctionModel, FunctionStatistics, RankStatistics, RecordBatch
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import (
     CallRecord,
+    CounterStatistics,
     CounterValue,
     Label,
     Message,
@@ -27,6 +30,7 @@ from chimbuko.records import (
     call_id,
 )
 from chimbuko.rundir import RunDirectory, new_run
+from chimbuko.tables import schema_of
 
 ZERO_US = 1_700_000_000_000_000
 STEP_US = 1_000_000
@@ -98,6 +102,19 @@ class MadeRun:
             )
         return rows
 
+    def models(self, version: int) -> list[FunctionModel]:
+        """One per function, of calls that took between half the usual runtime and twice as much."""
+        schema = schema_of(AnalysisConfig().detector)
+        models = []
+        for number, name in enumerate(FUNCTIONS):
+            runtimes = np.geomspace(EXPECTED_US[number] / 2, EXPECTED_US[number] * 2, 101)
+            row = schema.empty(1)[0]
+            row[schema.slices["exclusive_us"]] = Moments.of(runtimes).row()
+            row[schema.slices["inclusive_us"]] = Moments.of(1.1 * runtimes).row()
+            row[schema.slices["buckets"]] = np.histogram(runtimes, EDGES_US)[0]
+            models.append(FunctionModel(version, 0, name, row.tobytes()))
+        return models
+
     def health(self, until: int = STEPS, state: str = "ended") -> list[StreamHealth]:
         """Of the steps before ``until``."""
         rows = []
@@ -166,10 +183,16 @@ def store(writer: Writer, made: MadeRun, first: int, end: int) -> None:
             metadata=[Metadata(0, rank, 0, "Hostname", health.node)],
             health=health,
             dropped={"MPI_Waitall()": 2} if rank == 1 else {},
+            counter_statistics=[_counter("Message size sent to all nodes", [8_192] * end, rank)],
         )
         writer.write([batch])
     writer.write_function_statistics(made.function_statistics(end))
     writer.write_health(made.health(end))
+    writer.write_models(made.models(end))
+
+
+def _counter(name: str, values: list[int], rank: int) -> CounterStatistics:
+    return CounterStatistics(name, *Moments.of([value + rank for value in values]).row())
 
 
 def _happen(made: MadeRun) -> None:
@@ -275,7 +298,7 @@ def _record(
         is_gpu=False,
         launch_id="",
         launch_stack=[],
-        model_version=0,
+        model_version=STEPS,
     )
 
 

@@ -181,6 +181,7 @@ def test_a_call_and_the_normal_one_beside_it(
     assert body["record"]["window"][0].keys() >= {"id", "function", "entry_us", "depth"}
     assert body["normal"] == as_object(provenance.normal_like(record))
     assert body["normal"]["function"] == record.function
+    assert body["distribution"]["function"] == record.function
     assert "9:9:9:9" in refused(client, "calls/9:9:9:9", 404)
     assert "id of a call" in refused(client, "calls/9:9")
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.calls import CallFilter, CallSummary, Sort
 from chimbuko.records import CallRecord
+from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import (
     MAX_LIMIT,
@@ -115,6 +116,8 @@ class CallAnswer(Answer, frozen=True, kw_only=True):
     record: CallRecord
     normal: CallRecord | None
     """The recorded normal call of the same function that is nearest to it."""
+    distribution: Distribution | None
+    """Of the function's runtimes, by the model that judged the call; null where none was kept up to then."""
 
 
 @get("/calls")
@@ -158,4 +161,9 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
         record = run.provenance.call(wanted.event_id)
     except ConfigError as error:
         raise Missing(str(error)) from error
-    return CallAnswer(record=record, normal=run.provenance.normal_like(record))
+    model = run.provenance.model_of(record.program, record.function, record.model_version)
+    return CallAnswer(
+        record=record,
+        normal=run.provenance.normal_like(record),
+        distribution=distribution(model, record.detector) if model else None,
+    )
