@@ -332,7 +332,7 @@ def _reason(error: Exception) -> str:
         return f"held by another program ({text}); try again, and see who else has the file open"
     if "disk I/O error" in text:
         return f"cannot be written ({text}); check the disk, and whether it is mounted for writing"
-    if "is full" in text or "No space left" in text:
+    if any(word in text for word in ("is full", "No space left", "free disk space")):
         return f"cannot be written ({text}); free some space"
     if "connection failed" in text or getattr(error, "connection_invalidated", False):
         return f"cannot be reached ({text}); check the URL, and that the server runs"

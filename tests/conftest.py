@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from tests.postgresql import PostgresqlServer
+
 DATA = Path(__file__).parent / "data"
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 CHROMIUM_ARGUMENTS = [
@@ -46,6 +48,19 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A private PostgreSQL server; a test that kills it starts it again."""
+    from tests.postgresql import NotInstalled, PostgresqlServer
+
+    try:
+        server = PostgresqlServer()
+    except NotInstalled as reason:
+        pytest.skip(str(reason))
+    yield server
+    server.remove()
 
 
 @pytest.fixture

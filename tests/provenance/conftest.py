@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +16,8 @@ from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord
 from chimbuko.rundir import RunInfo
+from tests.postgresql import PostgresqlServer
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
-
-POSTGRESQL_PASSWORD = "hush"
 
 
 @pytest.fixture(scope="session")
@@ -95,29 +89,6 @@ def provenance(writer: Writer, store_url: str) -> Iterator[Provenance]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """URL of a private PostgreSQL server with an empty database ``postgres``."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not programs or shutil.which("runuser") is None or os.geteuid() != 0:
-        pytest.skip("no PostgreSQL server to start: it takes Debian's package postgresql, and root")
-    # Not under pytest's folder, which only its owner may enter.
-    folder = Path(tempfile.mkdtemp(prefix="chimbuko-postgresql-"))
-    password = folder / "password"
-    password.write_text(POSTGRESQL_PASSWORD)
-    shutil.chown(folder, "postgres")
-    shutil.chown(password, "postgres")
-    data = folder / "data"
-    control = ["runuser", "-u", "postgres", "--", str(programs[-1] / "pg_ctl"), "-D", str(data), "-w"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off -k {folder}"
-    try:
-        initialise = ["-o", f"-A scram-sha-256 -E UTF8 --locale=C.UTF-8 --pwfile={password}", "initdb"]
-        subprocess.run([*control, *initialise], check=True, capture_output=True, cwd="/")
-        start = ["-o", settings, "-l", str(folder / "log"), "start"]
-        subprocess.run([*control, *start], check=True, stdout=subprocess.DEVNULL, cwd="/")
-        yield f"postgresql+psycopg://postgres:{POSTGRESQL_PASSWORD}@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], check=False, capture_output=True, cwd="/")
-        shutil.rmtree(folder)
+def postgresql_server(postgresql: PostgresqlServer) -> str:
+    """Its URL, with an empty database ``postgres``."""
+    return postgresql.url
