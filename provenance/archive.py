@@ -17,7 +17,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import msgspec
 from sqlalchemy import Engine
@@ -32,7 +32,7 @@ from chimbuko.rundir import RunDirectory, RunInfo, check_name, runs_in, write_se
 
 FORMAT = 1
 MANIFEST = "chimbuko-archive.json"
-COMPRESSION_LEVEL = 1
+COMPRESSION_LEVEL: Final = 1
 """Of xz: a store of 1.1 MB takes 143 kB in 0.05 s. With gzip it takes 175 kB in 0.02 s, with xz's usual level
 131 kB in 0.3 s."""
 MANIFEST_LIMIT_BYTES = 64 << 20

@@ -236,7 +236,7 @@ def prune_run(
       chimbuko runs prune baseline --per-function 100 --dry-run
       chimbuko runs prune baseline --keep 1000
     """
-    if below is older_than is keep is per_function is None:
+    if all(option is None for option in (below, older_than, keep, per_function)):
         raise ConfigError("say what goes: --below, --older-than; or what stays: --keep, --per-function")
     rule = PruneRule(
         below_us=None if below is None else parse_duration_us(below, "ms"),

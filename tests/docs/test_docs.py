@@ -22,8 +22,14 @@ def command(verb: str) -> click.Command:
     return found
 
 
-def options(verb: str) -> set[str]:
-    parameters = [parameter for parameter in command(verb).params if isinstance(parameter, click.Option)]
+def subcommands(verb: str) -> dict[str, click.Command]:
+    found = command(verb)
+    return found.commands if isinstance(found, click.Group) else {}
+
+
+def options(verb: str, subcommand: str = "") -> set[str]:
+    found = subcommands(verb).get(subcommand, command(verb))
+    parameters = [parameter for parameter in found.params if isinstance(parameter, click.Option)]
     return {name for option in parameters for name in (*option.opts, *option.secondary_opts)} | {
         "--help",
         "-h",
@@ -50,7 +56,7 @@ def test_documented_commands_exist(document: str, line: str) -> None:
         own = own[:2]
     for word in own[1:]:
         if word.startswith("-"):
-            assert word in options(own[0]), f"{document}: {line}"
+            assert word in options(*own[:2]), f"{document}: {line}"
 
 
 def test_every_verb_and_option_of_run_is_documented() -> None:
@@ -70,9 +76,11 @@ def test_every_exit_code_is_documented() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_has_examples(verb: str) -> None:
-    text = command(verb).get_help(click.Context(command(verb), info_name=verb))
-    assert "Example" in text
-    assert f"chimbuko {verb}" in text
+    texts = {verb: command(verb)} | {f"{verb} {name}": sub for name, sub in subcommands(verb).items()}
+    for words, found in texts.items():
+        text = found.get_help(click.Context(found, info_name=words))
+        assert "Example" in text
+        assert f"chimbuko {words}" in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
