@@ -33,7 +33,9 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, type]:
 
 
 TABLES = {
-    "calls": _fields(CallSummary),
+    "calls": {
+        name: kind for name, kind in _fields(CallSummary).items() if name in CallRecord.__struct_fields__
+    },
     "call_stacks": _CALL | {"is_launch": bool, "position": int} | _fields(StackFrame) | _ONCE,
     "window_calls": _CALL | {"position": int} | _fields(WindowCall) | _ONCE,
     "messages": _CALL | _fields(Message) | _ONCE,

@@ -303,7 +303,8 @@ def nested(slices: Iterable[Slice]) -> list[Slice]:
     """Put the calls of a thread into order, set their levels, and make each end within the one around it.
 
     Times of a sound trace need no change, but the ends of open calls are set to the last time at which they
-    are known to go on: that of what they contain.
+    are known to go on: that of what they contain. Times decide where they can, and depths where a call is
+    open or without length: imported records know depths only roughly.
     """
     ordered = sorted(slices, key=_place)
     around = _Around()
@@ -337,6 +338,8 @@ class _Around:
 
     def _contain(self, inner: Slice) -> bool:
         outer, end_us = self._calls[-1], self._ends_us[-1]
+        if not outer.is_open and inner.begin_us < end_us and (inner.is_open or inner.end_us <= end_us):
+            return True
         is_deeper = inner.depth > outer.depth + (inner.parent_id not in ("", outer.id))
         # A call without length may stand where the one around it ends.
         is_last = inner.begin_us == end_us and (inner.is_open or inner.end_us == end_us)

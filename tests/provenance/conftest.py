@@ -17,6 +17,8 @@ from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord
 from chimbuko.rundir import RunInfo
 from tests.postgresql import PostgresqlServer
+from tests.provenance import exported
+from tests.provenance.exported import ExportedRun
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
 
 
@@ -86,6 +88,13 @@ def provenance(writer: Writer, store_url: str) -> Iterator[Provenance]:
     engine = open_for_reading(store_url)
     yield Provenance(engine)
     engine.dispose()
+
+
+@pytest.fixture
+def exported_run(writer: Writer, provenance: Provenance, tmp_path: Path) -> ExportedRun:
+    """A run that has all that exports show."""
+    exported.store(writer)
+    return ExportedRun(provenance, tmp_path)
 
 
 @pytest.fixture(scope="session")

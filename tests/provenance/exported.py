@@ -1,0 +1,99 @@
+"""A run with all that exports have to show: two programs, GPU streams, open calls, messages both ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chimbuko.messages import FunctionStatistics
+from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.exports import Exported, export
+from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.writer import Writer
+from chimbuko.records import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from tests.sample_records import make_batch, make_batches, make_record
+
+GPU_THREAD = 8
+LAUNCH_ID = "0:1:2:4"
+LONG_NAME = "void Kokkos::parallel<" + "Grid<double> const&, " * 50 + "int>()"
+
+
+def some_records() -> list[CallRecord]:
+    """By program, rank and step."""
+    launch = [
+        StackFrame(LAUNCH_ID, "cudaLaunchKernel", 950_000, 950_010, False),
+        StackFrame("0:1:0:0", "main", 900_000, 0, False),
+    ]
+    first = make_record(0)
+    second = make_record(94, label=Label.NORMAL, entry_us=1_010_000, exit_us=1_011_000, severity_us=0.0)
+    send = Message("SEND", 2, 1, 99, 8192, 1_000_040, "0:2:3:0")
+    hanging = make_record(
+        94, rank=2, exit_us=0, entry_us=1_100_000, severity_us=79_000.0, inclusive_us=80_000
+    )
+    return [
+        first,
+        # What is inside the first call is a neighbour of both.
+        msgspec.structs.replace(second, window=[first.window[2], second.window[1]], messages=[], counters=[]),
+        make_kernel(
+            96, 1_000_004, launch_id=LAUNCH_ID, launch_thread=0, launch_stack=launch, function=LONG_NAME
+        ),
+        make_kernel(98, 1_020_000),
+        make_record(0, rank=2, messages=[send]),
+        msgspec.structs.replace(hanging, window=[hanging.window[1]], messages=[], counters=[]),
+        make_record(5, program=1, rank=0, step=9, node_state=[], function="main"),
+    ]
+
+
+def make_kernel(row: int, entry_us: int, function: str = "kernel", **changes: Any) -> CallRecord:
+    """A call on a GPU."""
+    event_id, exit_us = call_id(0, 1, 3, row), entry_us + 1_000
+    return make_record(
+        row,
+        function=function,
+        thread=GPU_THREAD,
+        is_gpu=True,
+        entry_us=entry_us,
+        exit_us=exit_us,
+        depth=0,
+        call_stack=[StackFrame(event_id, function, entry_us, exit_us, True)],
+        window=[WindowCall(event_id, function, entry_us, exit_us, "", 0, True)],
+        messages=[],
+        counters=[],
+        metrics=[],
+        **changes,
+    )
+
+
+def others() -> dict[str, list[Metadata]]:
+    """What the stream 0:1 tells beside its calls."""
+    stream = [("CUDA Device", "1"), ("CUDA Context", "2"), ("CUDA Stream", "3")]
+    return {"metadata": [Metadata(0, 1, GPU_THREAD, key, value) for key, value in stream]}
+
+
+def statistics() -> list[FunctionStatistics]:
+    return [FunctionStatistics(0, "main", 12, 1, 5.0, 10.0, 1.0, 9.0, 11.0, 20.0, 30.0)]
+
+
+@dataclass
+class ExportedRun:
+    """A stored run that is to be exported."""
+
+    provenance: Provenance
+    folder: Path
+    records: list[CallRecord] = field(default_factory=some_records)
+
+    def export(self, form: str, name: str = "out", wanted: CallFilter | None = None) -> Exported:
+        """Export all calls, or those that are wanted."""
+        return export(self.provenance, form, self.folder / name, wanted or CallFilter(label=None))
+
+
+def store(writer: Writer) -> None:
+    """Store the run."""
+    writer.write_program(0, "heat")
+    writer.write_program(1, "coupler")
+    writer.write(make_batches(some_records()))
+    writer.write([make_batch(9, **others())])
+    writer.write_function_statistics(statistics())
