@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, or_
+from sqlalchemy import ColumnElement
 
 from chimbuko.errors import ConfigError
 from chimbuko.patterns import name_matcher
@@ -34,27 +34,23 @@ class CallFilter:
     """Calls whose interval from entry to exit overlaps that of the two times."""
     time_max_us: int | None = None
     min_severity_us: float | None = None
+    max_severity_us: float | None = None
     min_score: float | None = None
+    max_score: float | None = None
     is_open: bool | None = None
     """Whether the call has not ended yet."""
-
-    def conditions(self) -> list[ColumnElement[bool]]:
-        """All but the function, as conditions on the table of calls."""
-        columns = CALLS.c
-        wanted = (
-            (None if self.label is None else self.label == "anomaly", columns.is_anomaly.__eq__),
-            (self.program, columns.program.__eq__),
-            (self.rank, columns.rank.__eq__),
-            (self.thread, columns.thread.__eq__),
-            (self.step_min, columns.step.__ge__),
-            (self.step_max, columns.step.__le__),
-            (self.time_min_us, _goes_on_at),
-            (self.time_max_us, columns.entry_us.__le__),
-            (self.min_severity_us, columns.severity_us.__ge__),
-            (self.min_score, columns.score.__ge__),
-            (self.is_open, columns.is_open.__eq__),
-        )
-        return [compare(value) for value, compare in wanted if value is not None]
+    is_gpu: bool | None = None
+    """Whether it ran on a GPU."""
+    node: str | None = None
+    """Name of a node, or a pattern."""
+    path: int | None = None
+    """Number of a call path: ``CallSummary.path``, ``Total.path``."""
+    through: str | None = None
+    """Name of a function, or a pattern, that is somewhere on the call path: the call itself or a caller."""
+    detector: str | None = None
+    """The run's, or no call is wanted."""
+    text: str | None = None
+    """Part of the name of a function on the call path, or of the node; case does not matter."""
 
 
 def matching_names(pattern: str, names: set[str]) -> set[str]:
@@ -65,16 +61,6 @@ def matching_names(pattern: str, names: set[str]) -> set[str]:
     if pattern in names or not {"*", "?"} & set(pattern):
         return names & {pattern}
     return set(filter(name_matcher(pattern), names))
-
-
-def _goes_on_at(time_us: float) -> ColumnElement[bool]:
-    return or_(CALLS.c.is_open, CALLS.c.entry_us + CALLS.c.inclusive_us >= time_us)
-
-
-def of_functions(numbers: list[int]) -> ColumnElement[bool]:
-    """Condition on the table of calls: one of these functions."""
-    # Written into the statement: a pattern may match more functions than a database takes parameters.
-    return CALLS.c.function.in_(bindparam("functions", numbers, expanding=True, literal_execute=True))
 
 
 class CallSummary(msgspec.Struct, frozen=True):

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Self, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Engine, Table, and_, case, func, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Engine,
+    Table,
+    and_,
+    case,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.messages import FunctionModel, FunctionStatistics, RankStatistics
-from chimbuko.provenance.calls import SORTS, CallFilter, CallPage, Cursor, Sort, matching_names, of_functions
+from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics, RankStatistics
+from chimbuko.provenance.calls import SORTS, CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.details import Names
-from chimbuko.provenance.numbering import NumberedNames
+from chimbuko.provenance.names import RunNames
 from chimbuko.provenance.reading import (
     AnyRow,
     AnySelect,
@@ -22,8 +36,12 @@ from chimbuko.provenance.reading import (
     select_records,
     select_summaries,
 )
+from chimbuko.provenance.search import Resolved, Search, of_ranks, searches
+from chimbuko.provenance.stepsums import StepSum, summed
+from chimbuko.provenance.stepwriter import LEVELS
 from chimbuko.provenance.store import open_for_reading, public_url, store_errors
 from chimbuko.provenance.tables import (
+    ALL_RANKS,
     CALLS,
     COUNTER_STATISTICS,
     DROPPED,
@@ -31,11 +49,25 @@ from chimbuko.provenance.tables import (
     FUNCTIONS,
     METADATA,
     MODELS,
+    NEVER_US,
+    PATH_STATISTICS,
     PROGRAMS,
     RUNS,
+    STEP_HISTOGRAMS,
+    STEP_LEVELS,
     STEPS,
     STREAM_HEALTH,
-    TEXTS,
+)
+from chimbuko.provenance.totals import (
+    By,
+    Total,
+    counted_by,
+    kept_count,
+    kept_sums,
+    made_sums,
+    merged,
+    named,
+    time_width_us,
 )
 from chimbuko.records import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
@@ -71,8 +103,7 @@ class Provenance:
         self._engine = engine
         self.run_id = run_id if run_id is not None else self._newest_run()
         self._number: int | None = None
-        self._functions = NumberedNames(lambda first: self._numbered(FUNCTIONS, "name", first))
-        self._texts = NumberedNames(lambda first: self._numbered(TEXTS, "text", first))
+        self._names = RunNames(self._rows, lambda: self._run)
 
     def __enter__(self) -> Self:
         return self
@@ -125,12 +156,17 @@ class Provenance:
             raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
         if limit < 1:
             raise ConfigError(f"limit {limit}: a page holds at least 1 call")
-        statement = select_summaries(CALLS.c[sort].label("sorted_by"), CALLS.c.id).where(
-            *self._conditions(wanted)
-        )
-        if cursor is not None:
-            statement = statement.where(Cursor.decode(cursor, sort, descending).condition())
-        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
+        after = None if cursor is None else Cursor.decode(cursor, sort, descending)
+        parts = self._searches(wanted)
+        if not parts:
+            return CallPage([], None)
+        firsts = [
+            part.first(sort, descending, limit + 1, after, part.best(sort, counts)).subquery()
+            for part, counts in zip(parts, self._places_counted(parts), strict=True)
+        ]
+        found = union_all(*(select(first.c.id, first.c.sorted_by) for first in firsts)).subquery()
+        statement = select_summaries(found.c.sorted_by, CALLS.c.id, found=found)
+        order = [column.desc() if descending else column.asc() for column in (found.c.sorted_by, CALLS.c.id)]
         rows = self._rows(statement.order_by(*order).limit(limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
@@ -138,10 +174,66 @@ class Provenance:
         reader = self._reader() if shown else None
         return CallPage([reader.summary(row) for row in shown] if reader else [], following)
 
-    def count(self, wanted: CallFilter) -> int:
-        """How many calls the filter matches."""
-        statement = select(func.count()).select_from(CALLS).where(*self._conditions(wanted))
-        return int(self._rows(statement)[0][0])
+    def count(self, wanted: CallFilter, most: int | None = None) -> int:
+        """How many calls the filter matches.
+
+        Parameters
+        ----------
+        most
+            Stop there: to count a million one by one takes a second. Many are counted without, by sums that
+            the writer keeps.
+        """
+        resolved = self._resolve(wanted)
+        by = counted_by(wanted)
+        if by is not None and not resolved.is_nothing:
+            found = int(self._rows(kept_count(by, wanted, resolved))[0][0])
+            return found if most is None else min(found, most)
+        counted = 0
+        for part in searches(wanted, resolved):
+            matching = select(CALLS.c.id).where(part.all_conditions())
+            if most is not None:
+                matching = matching.limit(most - counted)
+            counted += int(self._rows(select(func.count()).select_from(matching.subquery()))[0][0])
+        return counted
+
+    def totals(
+        self,
+        by: By,
+        wanted: CallFilter | None = None,
+        limit: int | None = None,
+        width_us: int | None = None,
+    ) -> list[Total]:
+        """Sums over the abnormal calls that the filter matches, by what they have in common.
+
+        Those that cost most come first; steps and intervals of time come in their order.
+
+        Parameters
+        ----------
+        width_us
+            Length of intervals of time, in whole seconds; by default so that there are 200 at most.
+
+        Raises
+        ------
+        ConfigError
+            The filter asks for normal calls.
+        """
+        wanted = wanted or CallFilter()
+        if wanted.label != "anomaly":
+            raise ConfigError("totals are of abnormal calls; leave the label out")
+        times = self.time_range() or (0, 0)
+        width_us = time_width_us(by, width_us, times[1] - times[0])
+        resolved = self._resolve(wanted)
+        kept = None if resolved.is_nothing else kept_sums(by, wanted, resolved, width_us)
+        if kept is not None:
+            rows = list(self._rows(kept))
+        else:
+            parts = searches(wanted, resolved)
+            rows = [
+                row
+                for part, counts in zip(parts, self._places_counted(parts), strict=True)
+                for row in self._rows(made_sums(by, part, part.narrowest(counts), width_us))
+            ]
+        return named(by, merged(by, rows), self._names, width_us)[:limit]
 
     def call(self, event_id: str) -> CallRecord:
         """Everything kept about one call.
@@ -164,7 +256,7 @@ class Provenance:
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
         order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
-        statement = select_records().where(*self._conditions(wanted)).order_by(*order)
+        statement = select_records().where(self._condition(wanted)).order_by(*order)
         with store_errors(self._engine), self._engine.connect() as connection:
             reader: CallReader | None = None
             for rows in connection.execute(statement).partitions(at_once):
@@ -188,7 +280,7 @@ class Provenance:
             Columns of ``chimbuko.provenance.tables.CALLS``; functions stay numbers.
         """
         order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
-        statement = select(*(CALLS.c[name] for name in names)).where(*self._conditions(wanted))
+        statement = select(*(CALLS.c[name] for name in names)).where(self._condition(wanted))
         with store_errors(self._engine), self._engine.connect() as connection:
             yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(at_once)
 
@@ -277,8 +369,8 @@ class Provenance:
 
     def text_numbers(self) -> dict[str, int]:
         """Text to number, of all that are numbered in the run: counters and metadata."""
-        self._texts.refresh()
-        return {text: number for number, text in self._texts.items()}
+        self._names.texts.refresh()
+        return {text: number for number, text in self._names.texts.items()}
 
     def step_counts(
         self,
@@ -304,18 +396,45 @@ class Provenance:
             conditions.append(STEPS.c.step <= step_max)
         return self._all(StepCount, STEPS, *conditions)
 
+    def step_sums(self, level: int, ranks: Sequence[tuple[int, int]] | None = None) -> list[StepSum]:
+        """Steps summed up by 8 ** ``level``, by program, rank and step.
+
+        Parameters
+        ----------
+        level
+            0 to 4.
+        ranks
+            (program, rank) of those wanted, with what they counted; None: of all ranks of a program together.
+        """
+        if ranks is None:
+            return self._kept_step_sums(level, STEP_LEVELS.c.rank == ALL_RANKS)
+        kept = self._kept_step_sums(level, of_ranks(ranks, STEP_LEVELS.c)) if level else []
+        after = dict.fromkeys(ranks, 0)
+        after.update({(of.program, of.rank): of.step + of.length for of in kept})
+        rest = [step for key, first in after.items() for step in self.step_counts([key], step_min=first)]
+        return sorted([*kept, *summed(rest, 8**level)], key=lambda of: (of.program, of.rank, of.step))
+
     def first_steps(self) -> dict[tuple[int, int], int]:
         """(Program, rank) to its first analysed step."""
-        step = STEPS.c
-        statement = select(step.program, step.rank, func.min(step.step)).where(step.run == self._run)
-        rows = self._rows(statement.group_by(step.program, step.rank))
-        return {(program, rank): first for program, rank, first in rows}
+        stream, step = STREAM_HEALTH.c, STEPS.c
+        # For each rank a look at its key: all steps of ten thousand ranks take seconds.
+        first = (
+            select(func.min(step.step))
+            .where(step.run == stream.run, step.program == stream.program, step.rank == stream.rank)
+            .scalar_subquery()
+        )
+        rows = self._rows(select(stream.program, stream.rank, first).where(stream.run == self._run))
+        return {(program, rank): number for program, rank, number in rows if number is not None}
 
     def time_range(self) -> tuple[int, int] | None:
         """Start of the first and end of the last analysed step, in µs; None before there is one."""
-        statement = select(func.min(STEPS.c.start_us), func.max(STEPS.c.end_us))
-        # A step without events, before there were any, has no time: 0.
-        statement = statement.where(STEPS.c.run == self._run, STEPS.c.start_us > 0)
+        total = STEP_LEVELS.c
+        statement = select(func.min(total.start_us), func.max(total.end_us)).where(
+            total.run == self._run,
+            total.level == LEVELS[-1],
+            total.rank == ALL_RANKS,
+            total.start_us < NEVER_US,
+        )
         start, end = self._rows(statement)[0]
         return None if start is None else (start, end)
 
@@ -324,11 +443,35 @@ class Provenance:
         # Here because it loads compiled code, 0.7 s that a query of calls need not wait.
         from chimbuko.provenance.ranking import rank_statistics
 
-        columns = (STEPS.c.program, STEPS.c.rank, STEPS.c.anomalies)
-        counted = (func.count(), func.sum(STEPS.c.severity_us), func.max(STEPS.c.step))
-        statement = select(*columns, *counted).where(STEPS.c.run == self._run)
-        rows = self._rows(statement.group_by(*columns).order_by(*columns))
-        return rank_statistics([tuple(row) for row in rows])
+        cell = STEP_HISTOGRAMS.c
+        columns = (cell.program, cell.rank, cell.anomalies, cell.steps, cell.severity_us, cell.last_step)
+        statement = select(*columns).where(cell.run == self._run, cell.steps > 0)
+        return rank_statistics([tuple(row) for row in self._rows(statement.order_by(*columns[:3]))])
+
+    def path_statistics(self) -> list[PathStatistics]:
+        """Each call path over all ranks, as last reported by the parameter server."""
+        columns = PATH_STATISTICS.c
+        numbers = [columns[name] for name in PathStatistics.__struct_fields__[2:]]
+        rows = self._rows(
+            select(columns.path, *numbers).where(columns.run == self._run).order_by(columns.path)
+        )
+        programs, paths, functions = (
+            self._names.programs_of_functions(),
+            self._names.paths,
+            self._names.functions,
+        )
+        on_paths = [(paths.functions(path), of_path) for path, *of_path in rows]
+        return [
+            PathStatistics(programs[on_path[-1]], [functions[number] for number in on_path], *of_path)
+            for on_path, of_path in on_paths
+        ]
+
+    def _kept_step_sums(self, level: int, ranks: ColumnElement[bool]) -> list[StepSum]:
+        total = STEP_LEVELS.c
+        columns = (total.program, total.rank, total.bucket * 8**level, literal(8**level), total.steps)
+        numbers = (total[name] for name in StepSum.__struct_fields__[len(columns) :])
+        statement = select(*columns, *numbers).where(total.run == self._run, total.level == level, ranks)
+        return [StepSum(*row) for row in self._rows(statement.order_by(*columns[:2], total.bucket))]
 
     def function_statistics(self) -> list[FunctionStatistics]:
         """Each function over all ranks, as last reported by the parameter server."""
@@ -355,7 +498,7 @@ class Provenance:
         conditions = (column == value for column, value in wanted if value is not None)
         statement = select(columns.program, columns.rank, columns.thread, columns.key, columns.value)
         rows = self._rows(statement.where(columns.run == self._run, *conditions))
-        texts = self._texts
+        texts = self._names.texts
         return sorted(
             (
                 Metadata(program, rank, thread, texts[key], texts[value])
@@ -369,7 +512,7 @@ class Provenance:
         statement = select(*COUNTER_STATISTICS.columns).where(COUNTER_STATISTICS.c.run == self._run)
         rows = self._rows(statement.order_by(*COUNTER_STATISTICS.primary_key))
         return [
-            (program, rank, CounterStatistics(self._texts[counter], *moments))
+            (program, rank, CounterStatistics(self._names.texts[counter], *moments))
             for _, program, rank, counter, *moments in rows
         ]
 
@@ -392,13 +535,7 @@ class Provenance:
         return -1 if self._number is None else self._number
 
     def _reader(self) -> CallReader:
-        return CallReader(Names(self._functions, self._texts), self.run().config.detector)
-
-    def _numbered(self, table: Table, name: str, first: int) -> list[tuple[int, str]]:
-        columns = table.c
-        statement = select(columns.number, columns[name])
-        rows = self._rows(statement.where(columns.run == self._run, columns.number >= first))
-        return [(number, name) for number, name in rows]
+        return CallReader(Names(self._names.functions, self._names.texts), self.run().config.detector)
 
     def _number_of(self, program: int, function: str) -> int:
         """A function's number; -1 where it has none."""
@@ -407,13 +544,26 @@ class Provenance:
         rows = self._rows(select(columns.number).where(*one))
         return int(rows[0][0]) if rows else -1
 
-    def _conditions(self, wanted: CallFilter) -> list[ColumnElement[bool]]:
-        conditions = [CALLS.c.run == self._run, *wanted.conditions()]
-        if wanted.function is not None:
-            self._functions.refresh()
-            names = matching_names(wanted.function, set(self._functions.values()))
-            conditions.append(of_functions([n for n, name in self._functions.items() if name in names]))
-        return conditions
+    def _resolve(self, wanted: CallFilter) -> Resolved:
+        resolved = self._names.resolve(wanted)
+        if wanted.detector in (None, self.run().config.detector):
+            return resolved
+        return replace(resolved, is_nothing=True)
+
+    def _searches(self, wanted: CallFilter) -> list[Search]:
+        return searches(wanted, self._resolve(wanted))
+
+    def _condition(self, wanted: CallFilter) -> ColumnElement[bool]:
+        """On the table of calls."""
+        return or_(false(), *(part.all_conditions() for part in self._searches(wanted)))
+
+    def _places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
+        """How many calls each place of each part finds, up to ``FEW``; SQLite alone needs to know."""
+        statements = [part.counted(place).scalar_subquery() for part in parts for place in part.places]
+        if not statements or self._engine.dialect.name != "sqlite":
+            return [[0] * len(part.places) for part in parts]
+        counts = iter(self._rows(select(*statements))[0])
+        return [[next(counts) for _ in part.places] for part in parts]
 
     def _all(
         self, kind: type[StructType], table: Table, *conditions: ColumnElement[bool]

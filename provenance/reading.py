@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, and_, select
+from sqlalchemy import ColumnElement, FromClause, Row, Select, and_, select
 
 from chimbuko.provenance.calls import CallSummary
 from chimbuko.provenance.details import Names, OwnCall, read_details, read_node_state
@@ -36,8 +36,14 @@ _OTHERS = (
 _EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
 
 
-def select_summaries(*more: ColumnElement[Any]) -> AnySelect:
-    """Statement that reads calls for ``CallReader.summary``, and what else is wanted of them."""
+def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None) -> AnySelect:
+    """Statement that reads calls for ``CallReader.summary``, and what else is wanted of them.
+
+    Parameters
+    ----------
+    found
+        Has the column ``id`` of the calls to read; None for all.
+    """
     call, step, stream = CALLS.c, STEPS.c, STREAM_HEALTH.c
     of_stream = and_(stream.run == call.run, stream.program == call.program, stream.rank == call.rank)
     of_step = and_(
@@ -45,7 +51,8 @@ def select_summaries(*more: ColumnElement[Any]) -> AnySelect:
     )
     columns = (*(call[name] for name in (*_SAME, *_OTHERS)), step.start_us, step.end_us, stream.node)
     # A step or stream is told of in the same message as its calls, or later.
-    joined = CALLS.outerjoin(STEPS, of_step).outerjoin(STREAM_HEALTH, of_stream)
+    calls = CALLS if found is None else found.join(CALLS, CALLS.c.id == found.c.id)
+    joined = calls.outerjoin(STEPS, of_step).outerjoin(STREAM_HEALTH, of_stream)
     return select(*columns, *more).select_from(joined)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Connection, delete, func, insert, literal, select
 
 from chimbuko.provenance.lookup import rows_of
-from chimbuko.provenance.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS, STREAM_HEALTH
+from chimbuko.provenance.tables import ALL_RANKS, NEVER_US, STEP_HISTOGRAMS, STEP_LEVELS, STEPS, STREAM_HEALTH
 from chimbuko.provenance.upsert import Accumulate, Upsert, placeholder
 from chimbuko.records import StepCount
 
@@ -25,8 +25,6 @@ _COLUMNS = StepCount.__struct_fields__
 _WRITE_STEPS = Upsert.of_all(STEPS)
 _ADD_LEVELS = Accumulate(STEP_LEVELS, highest=("end_us", "highest_score"), lowest=("start_us",))
 _ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
-_NO_TIME_US = 1 << 62
-"""As the start of what has no time: a step without events, before there were any, says 0."""
 
 RankKey = tuple[int, int]
 Bucket = tuple[int, int, int, int]
@@ -106,7 +104,7 @@ def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tupl
     if finer:
         steps, number, table = ("SUM(steps)", "bucket", "step_levels")
         of_level = f"level = {finer} AND "
-    start = f"COALESCE(MIN(NULLIF(start_us, 0)), {_NO_TIME_US})"
+    start = f"COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US})"
     sums = f"{steps}, {start}, MAX(end_us), SUM(calls), SUM(anomalies), SUM(severity_us), MAX(highest_score)"
     names = STEP_LEVELS.columns.keys()
     changed = ", ".join(f'"{name}" = excluded."{name}"' for name in names[5:])
@@ -159,7 +157,7 @@ def rebuild(connection: Connection, run: int) -> None:
 _SUMS = (
     func.count(),
     # A step without events, before there were any, has no time: 0.
-    func.coalesce(func.min(func.nullif(STEPS.c.start_us, 0)), _NO_TIME_US),
+    func.coalesce(func.min(func.nullif(STEPS.c.start_us, 0)), NEVER_US),
     func.max(STEPS.c.end_us),
     func.sum(STEPS.c.calls),
     func.sum(STEPS.c.anomalies),
@@ -182,9 +180,9 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
     for step in steps:
         for level in (0, *LEVELS):
             key = (level, step.program, _bucket(level, step.step))
-            total = sums.setdefault(key, [0, _NO_TIME_US, 0, 0, 0, 0.0, 0.0])
+            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0])
             total[0] += 1
-            total[1] = min(total[1], step.start_us or _NO_TIME_US)
+            total[1] = min(total[1], step.start_us or NEVER_US)
             total[2] = max(total[2], step.end_us)
             total[3] += step.calls
             total[4] += step.anomalies

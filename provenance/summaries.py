@@ -27,6 +27,7 @@ from sqlalchemy import (
 from chimbuko.provenance.tables import (
     CALLS,
     FUNCTION_TOTALS,
+    NEVER_US,
     PATH_TOTALS,
     RANK_TOTALS,
     STEP_TOTALS,
@@ -36,8 +37,6 @@ from chimbuko.provenance.upsert import Accumulate
 
 TIME_LEVELS_US = (1_000_000, 64_000_000)
 """Length of a bucket of each level of ``time_totals``: a day has 86,400 of the first, 1,350 of the second."""
-NEVER_US = 1 << 62
-"""As ``first_us``: there is no anomaly."""
 
 
 class Counted(NamedTuple):

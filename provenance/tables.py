@@ -181,6 +181,8 @@ STEPS = _keyed(
 )
 """``StepCount``."""
 
+NEVER_US = 1 << 62
+"""As the first time of what has none."""
 ALL_RANKS = -1
 """As rank in ``step_levels``."""
 
