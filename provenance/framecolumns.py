@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -12,6 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from chimbuko.packed import NO_CALL
+
+if TYPE_CHECKING:
+    from chimbuko.provenance.comparison import Comparison, OneSided
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -101,3 +104,46 @@ def with_times(frame: pd.DataFrame, zero_us: int) -> pd.DataFrame:
         columns[label] = pd.Series(times, frame.index).dt.tz_localize(UTC)
         columns[f"{kind}_s"] = np.where(time_us == 0, np.nan, (time_us - zero_us) / 1e6)
     return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataFrame:
+    """What changed between two runs: ``Comparison.functions`` or ``Comparison.paths`` as rows."""
+    rows = [
+        {
+            "program": shift.program,
+            "function": shift.name,
+            **({"callers": tuple(shift.callers)} if by == "path" else {}),
+            "verdict": shift.verdict,
+            "effect": shift.effect,
+            "low": shift.low,
+            "high": shift.high,
+            "p_value": shift.p_value,
+            "lost_us": shift.lost_us,
+            **_both("calls", "", shift.calls),
+            **_both("ordinary", "_us", shift.ordinary_us),
+            **_both("mean", "_us", shift.mean_us),
+            "is_waiting": shift.is_waiting,
+            "has_more_anomalies": shift.has_more_anomalies,
+        }
+        for shift in (found.functions if by == "function" else found.paths)
+    ]
+    if by == "function":
+        rows += [_one_sided(item, "new", (0, item.calls)) for item in found.new]
+        rows += [_one_sided(item, "vanished", (item.calls, 0)) for item in found.vanished]
+    frame = pd.DataFrame(rows)
+    return frame.astype({name: "category" for name in ("function", "verdict") if name in frame})
+
+
+def _one_sided(item: OneSided, verdict: str, calls: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "program": item.program,
+        "function": item.name,
+        "verdict": verdict,
+        **_both("calls", "", calls),
+        "is_waiting": False,
+        "has_more_anomalies": False,
+    }
+
+
+def _both(name: str, unit: str, values: tuple[Any, Any]) -> dict[str, Any]:
+    return {f"{name}_before{unit}": values[0], f"{name}_after{unit}": values[1]}
