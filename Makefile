@@ -46,7 +46,7 @@ install: $(VENV)/installed ## The package with its web page, in a virtual enviro
 $(VENV)/installed: pyproject.toml viz/static/index.html
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,notebook,parquet,perfetto,postgresql]'
 	$(BIN)/chimbuko warmup
 	touch $@
 

@@ -30,6 +30,8 @@ from chimbuko.records import Metadata, StepCount, StreamHealth
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
+NAMES = "names"
+"""File of a stream's folder with its names."""
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 LOCKSTEP_POLL_S = 0.001

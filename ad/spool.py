@@ -276,6 +276,11 @@ class SpoolReader:
             return file.read(_FRAME.size) == _FRAME.pack(self._length, self._sequence)
 
 
+def spools_in(folder: Path) -> list[Path]:
+    """All spools under ``folder`` that hold anything."""
+    return sorted({path.parent for path in folder.rglob(f"*{_SUFFIX}") if path.stat().st_size})
+
+
 def remove_acknowledged(folder: Path, sequence: int) -> None:
     """Remove segments all of whose frames are acknowledged, except the last, which is being written."""
     paths = _segment_paths(folder)

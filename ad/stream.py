@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.ad.child import read_names, totals_of
+from chimbuko.ad.child import NAMES, read_names, totals_of
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
 from chimbuko.ad.journal import Taken
@@ -186,7 +186,7 @@ class AgentStream:
 
     @property
     def _names_path(self) -> Path:
-        return self.folder / "names"
+        return self.folder / NAMES
 
     def _new_box(self) -> ExchangeBox:
         self._box_path.unlink(missing_ok=True)

@@ -1,3 +1,28 @@
 """Chimbuko: in-situ performance anomaly detection for HPC workflows."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chimbuko.provenance.frames import open_frames as open
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """``open``, which takes pandas and a database: it is loaded when it is first used."""
+    if name != "open":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from chimbuko.provenance.frames import open_frames
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":
+            raise
+        from chimbuko.errors import ConfigError
+
+        raise ConfigError(
+            "chimbuko.open needs pandas; install it with: pip install 'chimbuko[notebook]'"
+        ) from None
+    return open_frames

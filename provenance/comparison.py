@@ -17,11 +17,16 @@ from chimbuko.provenance.pairing import FunctionKey, pair_functions
 from chimbuko.provenance.profiles import FunctionProfile, PathProfile, RankProfile, RunProfile
 from chimbuko.provenance.rates import Rate, has_more
 from chimbuko.provenance.shifts import Shifts, shifts_between
+from chimbuko.units import format_duration_us
 
 LEAST_EFFECT = 0.05
 """Smaller shifts are not named, however sure: the next compiler, link order or machine brings as much."""
 LEAST_P = 0.01
 """Chance that a comparison of two runs of the same names any function."""
+
+LEAST_COMMON = 0.01
+"""What all functions have in common is told from here on."""
+MOST_SENTENCES = 3
 
 Verdict = Literal["slower", "faster", "same", "unclear"]
 
@@ -310,3 +315,33 @@ def _side(run: RunProfile) -> RunSide:
         sum(function.calls * function.mean_us for function in run.functions),
         Rate.of(sum(function.anomalies for function in run.functions), calls),
     )
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What changed, in words; the most important first."""
+    named = [shift for shift in found.functions if shift.verdict in ("slower", "faster")]
+    lines = [_sentence(shift) for shift in named[:MOST_SENTENCES]]
+    if len(named) > MOST_SENTENCES:
+        lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
+    if not named:
+        least = f"{100 * found.least_effect:g} %"
+        lines.append(f"No function is slower or faster by {least} or more, beyond what chance brings")
+    if abs(found.common) >= LEAST_COMMON:
+        lines.append(
+            f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
+            "as a rule because of the machine; that is no part of what is said of each"
+        )
+    return lines
+
+
+def _sentence(shift: Shift) -> str:
+    lost = f"{format_duration_us(abs(shift.lost_us))} {'lost' if shift.lost_us > 0 else 'gained'} in all"
+    others = "; it waits for others" if shift.is_waiting else ""
+    return f"{shift.name} is {shift.verdict}: {interval(shift)}, {lost}{others}"
+
+
+def interval(shift: Shift) -> str:
+    """Between which bounds the effect lies: ``+8.1 to +12.0 %``."""
+    if shift.low is None or shift.high is None:
+        return ""
+    return f"{100 * shift.low:+.1f} to {100 * shift.high:+.1f} %"

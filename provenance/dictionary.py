@@ -8,19 +8,31 @@ from sqlalchemy import Engine, inspect
 from chimbuko.provenance.store import store_errors
 
 TABLES = {
+    "anomalies": "View: an abnormal call, with names in place of numbers",
+    "normal_calls": "View: a normal call that was recorded for comparison, with names in place of numbers",
     "runs": "A run; the other tables name it by its number",
     "programs": "A program of a run",
     "functions": "A function of a program; numbered within the run",
     "texts": "A text that a run repeats: name of a counter, key or value of metadata",
+    "paths": "A call path: the path of the caller, and the function that it calls",
     "calls": "A recorded call: abnormal, or normal for comparison",
     "steps": "What the analysis of one step of one rank counted, also without anomalies",
+    "step_levels": "Sums over 8, 64, 512 ... steps of a rank, and over all ranks of a program",
+    "step_histograms": "How many steps of a rank had so many anomalies",
+    "function_totals": "Sums over the recorded calls of a function",
+    "rank_totals": "Sums over the recorded calls of a rank",
+    "path_totals": "Sums over the recorded calls with a call path",
+    "step_totals": "Sums over the recorded calls of all ranks that ended in a step",
+    "time_totals": "Sums over the recorded calls that were entered in a second, or in 64 seconds",
     "node_states": "Watched counters as they stood in a step of a rank that calls are recorded of",
     "models": "What the detector knew of a function in a version of the global model",
     "stream_health": "Latest totals of a rank's stream: what was read, and what was lost",
     "counter_statistics": "Latest moments of a counter of a rank",
     "metadata": "An attribute of a rank or thread",
-    "dropped": "Anomalies that there was no room to keep",
-    "function_statistics": "Latest statistics of a function over all calls and ranks",
+    "dropped": "Anomalies that are not recorded: too many of their function, or no room for them",
+    "prunings": "Calls of a function that were removed afterwards",
+    "function_statistics": "Latest statistics of a function over all its calls on all ranks",
+    "path_statistics": "Latest statistics of a call path over all its calls on all ranks",
 }
 """What a row is."""
 
@@ -34,9 +46,17 @@ _ANYWHERE = {
     "function": "The function's number in the run (functions.number)",
     "name": "Its name",
     "number": "Its number, which other tables name it by",
+    "path": "The call path's number in the run (paths.number); -1 where it is not known",
     "calls": "Number of calls",
     "anomalies": "Number of abnormal calls",
+    "normal_calls": "Number of normal calls that are recorded for comparison",
+    "steps": "Number of steps",
     "severity_us": "Time lost against what was expected, in µs",
+    "highest_severity_us": "Most time that one of them lost, in µs",
+    "highest_score": "Highest score of the anomalies; 0 without any",
+    "first_us": "When the first of them was entered, in µs since 1970 on the trace's clock",
+    "last_us": "When the last of them was entered, in µs since 1970 on the trace's clock",
+    "bucket": "Which of the stretches of this level: the step, or second, divided by their length",
     "start_us": "Time of its first event, in µs since 1970 on the trace's clock",
     "end_us": "Time of its last event, in µs since 1970 on the trace's clock",
     "counters": "Packed; chimbuko show and chimbuko.open(...).call(...) unpack it",
@@ -44,7 +64,42 @@ _ANYWHERE = {
 }
 """Columns that mean the same in all tables, but for ``_HERE``."""
 
+_OF_CALLS = {
+    "is_open": "Whether it had not ended when it was last told",
+    "is_gpu": "Whether it ran on a GPU",
+    "entry_us": "When it was entered, in µs since 1970 on the trace's clock",
+    "inclusive_us": "Runtime in µs, with the calls inside it; so far, of an open call",
+    "exclusive_us": "Runtime in µs, without the calls inside it",
+    "step": "Step in which it ended",
+    "score": "How far from ordinary it is; comparable within one detector",
+    "expected_us": "Runtime that was expected of it, in µs",
+    "spread_us": "Standard deviation of the function's runtime then, in µs",
+    "seen": "Calls of the function that were known then",
+    "depth": "Calls that were open around it",
+    "children": "Calls that it made itself",
+    "messages_count": "Messages that it sent and received itself",
+}
+_RUNTIMES = {
+    "exclusive_mean_us": "Mean exclusive runtime, in µs",
+    "exclusive_stddev_us": "Standard deviation of the exclusive runtime, in µs",
+    "exclusive_minimum_us": "Shortest exclusive runtime, in µs",
+    "exclusive_maximum_us": "Longest exclusive runtime, in µs",
+    "inclusive_mean_us": "Mean inclusive runtime, in µs",
+    "inclusive_stddev_us": "Standard deviation of the inclusive runtime, in µs",
+    "inclusive_minimum_us": "Shortest inclusive runtime, in µs",
+    "inclusive_maximum_us": "Longest inclusive runtime, in µs",
+}
+_IN_VIEWS = {
+    "run_id": "The run's id",
+    "call": "The call's id, as chimbuko show takes it",
+    "function": "Name of the function",
+    "exit_us": "When it ended, in µs since 1970 on the trace's clock; NULL while it is open",
+}
+
 _HERE = {
+    "anomalies": _OF_CALLS | _IN_VIEWS,
+    "normal_calls": _OF_CALLS | _IN_VIEWS,
+    "paths": {"parent": "Number of the caller's path; -1 without one", "depth": "Calls around it"},
     "runs": {
         "id": "The run's id",
         "command": "The command line, a JSON array",
@@ -56,45 +111,43 @@ _HERE = {
         "store_url": "Where it was stored",
         "config": "Settings of the analysis, a JSON object",
         "version": "Chimbuko's",
+        "environment": "Of the run, a JSON object",
         "trace_bytes": "Size of the trace that was read",
         "stored_bytes": "Size of what was kept of it",
     },
     "texts": {"text": "The text"},
-    "calls": {
+    "calls": _OF_CALLS
+    | {
         "id": "Number of the row; a call's id is program:rank:begin_step:begin_row",
         "begin_step": "Step in which the call began",
         "begin_row": "Row of its ENTRY in that step",
         "revision": "How often it was told anew; 0 while the call is open",
         "is_final": "Whether its window is complete",
         "is_anomaly": "Whether it is abnormal; the others are for comparison",
-        "is_open": "Whether it had not ended when it was last told",
-        "is_gpu": "Whether it ran on a GPU",
-        "entry_us": "When it was entered, in µs since 1970 on the trace's clock",
-        "inclusive_us": "Runtime in µs, with the calls inside it; so far, of an open call",
-        "exclusive_us": "Runtime in µs, without the calls inside it",
-        "step": "Step in which it ended",
-        "score": "How far from ordinary it is; comparable within one detector",
-        "expected_us": "Runtime that was expected of it, in µs",
-        "spread_us": "Standard deviation of the function's runtime then, in µs",
-        "seen": "Calls of the function that were known then",
         "model_version": "Version of the global model that judged it",
-        "depth": "Calls that were open around it",
-        "children": "Calls that it made itself",
-        "messages_count": "Messages that it sent and received itself",
         "left_out": "Messages and counters of its window that were not kept",
         "launch_step": "Of the call that launched it on the GPU, as begin_step; -1 without one",
         "launch_row": "Of the call that launched it on the GPU, as begin_row",
         "incident_id": "Not used yet",
         "details": "Stack, window, messages and counters, packed; chimbuko show unpacks them",
+        "launch_thread": "Thread of the call that launched it on the GPU; -1 where it is not known",
     },
-    "steps": {"highest_score": "Highest score of its anomalies; 0 without any"},
+    "step_levels": {
+        "level": "Sums are over 8 to this power of steps",
+        "rank": "MPI rank; -1 for all ranks of the program",
+    },
+    "step_histograms": {
+        "anomalies": "How many anomalies the steps have",
+        "steps": "How many steps have so many",
+        "last_step": "The last of them",
+    },
+    "time_totals": {"level": "0 for seconds, 1 for 64 seconds"},
     "models": {
         "version": "Of the global model",
         "model": "Row of the detector's table, compressed with zlib",
     },
     "stream_health": {
         "state": "reading, silent, ended, broken or lost",
-        "steps": "Number of steps read",
         "rows": "Number of rows read",
         "size_bytes": "Bytes read",
         "gap_steps": "Steps that were never seen",
@@ -113,13 +166,13 @@ _HERE = {
     },
     "metadata": {"key": "Number of its name (texts.number)", "value": "Number of its value (texts.number)"},
     "dropped": {"stream": "PROGRAM:RANK", "function": "Name of the function"},
-    "function_statistics": {
-        "exclusive_mean_us": "Mean exclusive runtime, in µs",
-        "exclusive_stddev_us": "Standard deviation of the exclusive runtime, in µs",
-        "exclusive_minimum_us": "Shortest exclusive runtime, in µs",
-        "exclusive_maximum_us": "Longest exclusive runtime, in µs",
-        "inclusive_mean_us": "Mean inclusive runtime, in µs",
-        "inclusive_maximum_us": "Longest inclusive runtime, in µs",
+    "prunings": {
+        "pruned_us": "When they were removed, in µs since 1970",
+        "rule": "What was removed",
+    },
+    "path_statistics": _RUNTIMES,
+    "function_statistics": _RUNTIMES
+    | {
         "drift": "How many times as long its calls take now as at first",
     },
 }

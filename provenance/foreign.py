@@ -7,6 +7,7 @@ records all abnormal calls then lie 6σ or more from the mean, and all normal on
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -335,12 +336,14 @@ def _judged_metric(theirs: ForeignRecord, learned: Learned | None) -> str | None
         return None
     if theirs.outlier_score is None:
         return "inclusive" if theirs.version == 1 else None
-    if learned.detector != "sstd":
-        return None
     mean_us, stddev_us = learned.moments.mean, learned.moments.stddev
-    away = [abs(us - mean_us) / stddev_us for us in (theirs.runtime_exclusive, theirs.runtime_total)]
-    is_inclusive = abs(away[1] - theirs.outlier_score) < abs(away[0] - theirs.outlier_score)
-    return "inclusive" if is_inclusive else "exclusive"
+    runtimes = {"exclusive": theirs.runtime_exclusive, "inclusive": theirs.runtime_total}
+    fitting = [
+        metric
+        for metric, runtime_us in runtimes.items()
+        if math.isclose(abs(runtime_us - mean_us) / stddev_us, theirs.outlier_score, rel_tol=1e-3)
+    ]
+    return fitting[0] if len(fitting) == 1 and learned.detector == "sstd" else None
 
 
 def _gpu_attributes(theirs: ForeignRecord) -> list[Metadata]:

@@ -50,7 +50,8 @@ def stored_runs(engine: Engine) -> list[RunInfo]:
     StoreError
         The store cannot be read.
     """
-    statement = select(*(RUNS.c[name] for name in RunInfo.__struct_fields__)).order_by(RUNS.c.number)
+    names = RunInfo.__struct_fields__
+    statement = select(*(RUNS.c[name] for name in names)).order_by(RUNS.c.number)
     with store_errors(engine), engine.connect() as connection:
-        rows = connection.execute(statement).mappings().all()
-    return [msgspec.convert(dict(row), RunInfo) for row in rows]
+        rows = connection.execute(statement).all()
+    return [msgspec.convert(dict(zip(names, row, strict=True)), RunInfo) for row in rows]

@@ -2,7 +2,7 @@
 
 The *level* is the mean of the logarithm over the middle of the calls, between the 10 % and the 75 % quantile:
 rare long calls, which the detector is there for, have no part in it, and neither has what the operating
-system takes for itself in up to a quarter of the calls. Unlike the median it does not jump between whole µs.
+system takes for itself in up to a quarter of the calls.
 
 A run has *windows*: the calls between two versions of the model that were kept. The level of a window differs
 from that of the run by what the machine did to all functions meanwhile, and by what remains: the function's
@@ -17,10 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.kernels.buckets import LN_EDGES
+from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.moments import Float64Array
 from chimbuko.tables import Int64Array
 
+LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
+"""f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise
+calls of 2.2 and of 2.4 µs could not be told apart, though of the latter twice as many are seen as 3 µs."""
 MIDDLE = (0.1, 0.75)
 """Shares of the calls between which their mean is taken."""
 LEAST_SHARE = 1 / 16
@@ -49,14 +52,9 @@ class Level:
     sampling: float
     """Variance of the level that so many calls, drawn by chance, would have."""
     wander: float = 0.0
-    """Variance between windows of the run, without what all functions have in common."""
-    concentration: float = 1.0
-    """Sum of squares of the windows' shares of the calls: 1 / it is how many windows count."""
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of ``wander``."""
-        return 1.0 / self.concentration - 1.0
+    """Variance between windows of the run, without what is chance and what all functions have in common."""
+    degrees: float = 0.0
+    """Degrees of freedom of ``wander``; 0 where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def level_of_mean(
     sampling = max(stddev_us / mean_us, LEAST_SPREAD) ** 2 / calls
     if wandering is None:
         return Level(math.log(mean_us), calls, sampling)
-    return Level(math.log(mean_us), calls, sampling, wandering.wander, wandering.concentration)
+    return Level(math.log(mean_us), calls, sampling, wandering.wander, wandering.degrees)
 
 
 def middle_mean(counts: Float64Array) -> float:
@@ -174,14 +172,11 @@ class _Course:
 
     def level(self, machine: _Machine) -> Level:
         shares = self.calls / self.calls.sum()
-        own = self.deviations - machine.during(self.begins, self.ends)
-        return Level(
-            self.ln_us,
-            float(self.calls.sum()),
-            self.sampling,
-            _variance(own, shares),
-            float((shares**2).sum()),
-        )
+        own = _variance(self.deviations - machine.during(self.begins, self.ends), shares)
+        concentration = float((shares**2).sum())
+        by_chance = self.sampling * (len(shares) - 1) / (1.0 - concentration) if len(shares) > 1 else 0.0
+        calls, wander = float(self.calls.sum()), max(0.0, own - by_chance)
+        return Level(self.ln_us, calls, self.sampling, wander, 1.0 / concentration - 1.0)
 
 
 @dataclass(frozen=True)

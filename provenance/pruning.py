@@ -5,15 +5,18 @@ Abnormal calls go by a rule. A normal call goes when no abnormal one is left tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, Engine, and_, bindparam, delete, exists, select
+from sqlalchemy import Connection, Engine, and_, bindparam, delete, exists, func, select
 
+from chimbuko.provenance import summaries
 from chimbuko.provenance.store import store_errors
-from chimbuko.provenance.tables import CALLS, FUNCTIONS, NODE_STATES, RUNS
+from chimbuko.provenance.tables import CALLS, FUNCTIONS, NODE_STATES, PRUNINGS, RUNS
+from chimbuko.provenance.upsert import Accumulate
+from chimbuko.units import format_duration_us
 
 AT_ONCE = 10_000
 """Calls removed in one transaction: others wait 0.1 s at most, and a log or journal grows by 4 MB."""
@@ -26,6 +29,8 @@ CALL = np.dtype(
     ]
 )
 """What is looked at of a call; ``id`` is its row number in the table of calls."""
+
+_COUNT = Accumulate(PRUNINGS, highest=("pruned_us", "rule"))
 
 Calls = npt.NDArray[np.void]
 """CALL[calls] of one function."""
@@ -45,6 +50,18 @@ class PruneRule(msgspec.Struct, frozen=True, omit_defaults=True):
     keep_per_function: int = 0
     """and so many of each function."""
 
+    def __str__(self) -> str:
+        """In words."""
+        conditions = [
+            *([] if self.below_us is None else [f"severity below {format_duration_us(self.below_us)}"]),
+            *([] if self.before_us is None else [f"ended before {_date(self.before_us)}"]),
+        ]
+        kept = [
+            *([f"the {self.keep:,} worst"] if self.keep else []),
+            *([f"the {self.keep_per_function:,} worst of each function"] if self.keep_per_function else []),
+        ]
+        return " and ".join(conditions or ["all"]) + (f", but {' and '.join(kept)}" if kept else "")
+
 
 class PrunedFunction(msgspec.Struct, frozen=True):
     """What was removed of a function."""
@@ -60,7 +77,8 @@ class PrunedFunction(msgspec.Struct, frozen=True):
 def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> list[PrunedFunction]:
     """Remove calls of a run that has ended, some at a time; what was removed, the most time lost first.
 
-    Killed in the middle it has removed a part of them, with the counts of these; repeated it goes on.
+    What is removed is counted in the same transaction. Killed in the middle it has removed a part of the
+    calls, and the sums over recorded calls may still count these; repeated it goes on.
 
     Parameters
     ----------
@@ -72,9 +90,12 @@ def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> lis
     StoreError
         The store cannot be read or written.
     """
+    now_us = time.time_ns() // 1000
     with store_errors(engine):
         with engine.connect() as connection:
             run: int = connection.execute(select(RUNS.c.number).where(RUNS.c.id == run_id)).scalar_one()
+            of_run = PRUNINGS.c.run == run
+            last = connection.execute(select(func.max(PRUNINGS.c.number)).where(of_run)).scalar()
             worst = _worst(connection, run, rule.keep)
             functions = _functions(connection, run)
         pruned = []
@@ -89,9 +110,10 @@ def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> lis
             lost_us = float(calls["severity_us"][goes].sum())
             pruned.append(PrunedFunction(program, name, int(goes.sum()), lost_us, int(is_useless.sum())))
             if not is_dry_run:
+                key = (run, 0 if last is None else last + 1, number)
                 # Normal ones first: repeated after a crash, the same abnormal ones are found to go.
-                for ids in (calls["id"][is_useless], calls["id"][goes]):
-                    _remove(engine, run, ids)
+                for gone in (calls[is_useless], calls[goes]):
+                    _remove(engine, key, now_us, rule, gone)
         if not is_dry_run:
             _tidy(engine, run)
     return sorted(pruned, key=lambda function: -function.severity_us)
@@ -165,24 +187,29 @@ def _calls(connection: Connection, run: int, function: int) -> Calls:
     return np.concatenate([np.empty(0, CALL), *pieces])
 
 
-def _remove(engine: Engine, run: int, ids: Int64Array) -> None:
-    for some in _pieces(ids):
+def _remove(engine: Engine, key: tuple[int, int, int], now_us: int, rule: PruneRule, calls: Calls) -> None:
+    """Remove calls of one function, and count them under run, pruning and function."""
+    for first in range(0, len(calls), AT_ONCE):
+        some = calls[first : first + AT_ONCE]
         # Written into the statement: there are more than a database takes parameters.
-        these = CALLS.c.id.in_(bindparam("ids", some, expanding=True, literal_execute=True))
+        ids = bindparam("ids", some["id"].tolist(), expanding=True, literal_execute=True)
+        abnormal = some[some["is_anomaly"]]
+        counts = len(abnormal), len(some) - len(abnormal), float(abnormal["severity_us"].sum())
         with engine.begin() as connection:
-            connection.execute(delete(CALLS).where(CALLS.c.run == run, these))
-
-
-def _pieces(ids: Int64Array) -> Iterator[list[int]]:
-    for first in range(0, len(ids), AT_ONCE):
-        yield ids[first : first + AT_ONCE].tolist()
+            connection.execute(delete(CALLS).where(CALLS.c.id.in_(ids)))
+            _COUNT.write(connection, [(*key, now_us, str(rule), *counts)])
 
 
 def _tidy(engine: Engine, run: int) -> None:
-    """Remove states of nodes in steps that no call is recorded of any more."""
+    """Sum up the calls that are left, and remove states of nodes in steps that none is recorded of."""
     call, state = CALLS.c, NODE_STATES.c
     of_step = and_(
         call.run == state.run, call.program == state.program, call.rank == state.rank, call.step == state.step
     )
     with engine.begin() as connection:
         connection.execute(delete(NODE_STATES).where(state.run == run, ~exists().where(of_step)))
+        summaries.rebuild(connection, run)
+
+
+def _date(time_us: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_us / 1e6))

@@ -52,6 +52,7 @@ from chimbuko.provenance.tables import (
     NEVER_US,
     PATH_STATISTICS,
     PROGRAMS,
+    PRUNINGS,
     RUNS,
     STEP_HISTOGRAMS,
     STEP_LEVELS,
@@ -81,6 +82,21 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True):
     stream: str
     function: str
     anomalies: int
+
+
+class Pruning(msgspec.Struct, frozen=True):
+    """What was removed of a function by one ``chimbuko runs prune``."""
+
+    program: int
+    function: str
+    pruned_us: int
+    """When."""
+    rule: str
+    """By what."""
+    anomalies: int
+    normal_calls: int
+    severity_us: float
+    """Of the anomalies together."""
 
 
 class Provenance:
@@ -519,6 +535,15 @@ class Provenance:
     def dropped(self) -> list[Dropped]:
         """Anomalies that were found but not kept, because a spool was full."""
         return self._all(Dropped, DROPPED)
+
+    def prunings(self) -> list[Pruning]:
+        """What was removed of the run, the latest first, and of each the most time lost first."""
+        names = (PRUNINGS.c[name] for name in Pruning.__struct_fields__[2:])
+        of_function = and_(FUNCTIONS.c.run == PRUNINGS.c.run, FUNCTIONS.c.number == PRUNINGS.c.function)
+        statement = select(FUNCTIONS.c.program, FUNCTIONS.c.name, *names).where(PRUNINGS.c.run == self._run)
+        order = PRUNINGS.c.number.desc(), PRUNINGS.c.severity_us.desc(), PRUNINGS.c.function
+        rows = self._rows(statement.join_from(PRUNINGS, FUNCTIONS, of_function).order_by(*order))
+        return [Pruning(*row) for row in rows]
 
     def _newest_run(self) -> str:
         rows = self._rows(select(RUNS.c.id).order_by(RUNS.c.started_us.desc()).limit(1))

@@ -26,7 +26,7 @@ MOST_ERROR = 0.3
 """Functions with a larger one say nothing of what is common."""
 USUAL_WANDER = 0.01
 """Standard deviation of a level between the windows of a run on a machine that does nothing else."""
-USUAL_WANDER_DEGREES = 2.0
+USUAL_WANDER_DEGREES = 4.0
 """Testimony that is worth, together with that of the other functions."""
 USUAL_SPREAD = 0.015
 """Standard deviation between runs of the same, of one function against the others."""
@@ -35,8 +35,12 @@ ALONE_SPREAD = 0.05
 USUAL_SPREAD_FUNCTIONS = 4.0
 """How many functions' testimony that is worth."""
 
-_MEDIAN_OF_NORMAL = 0.6745
-_VARIANCE_OF_MEDIAN = 1.57
+MEDIAN_OF_NORMAL = 0.6745
+"""Half of normal deviates are smaller than so many standard deviations."""
+VARIANCE_OF_MEDIAN = 1.57
+"""... of n normal deviates, times n, in units of that of their mean."""
+VARIANCE_OF_SPREAD = 2.7
+"""... of a spread by their median, in units of that of a standard deviation."""
 _TWO_SIDED_95 = 1.96
 
 
@@ -69,51 +73,69 @@ def shifts_between(before: Sequence[Level | None], after: Sequence[Level | None]
     if not judged:
         return Shifts(0.0, net, half_width, p_value)
     raw = np.array([b.ln_us - a.ln_us for a, b in judged.values()])
-    sides = [_Moderated.of([pair[side] for pair in judged.values()]) for side in (0, 1)]
-    sampling = np.array([a.sampling + b.sampling for a, b in judged.values()])
-    own = sides[0].variance + sides[1].variance + sampling
-    tells = own < MOST_ERROR**2
-    is_common = is_net and int(tells.sum()) >= LEAST_FUNCTIONS
-    weights = np.where(tells, 1.0 / (own + VOTE_ERROR**2), 0.0)
-    common = weighted_median(raw, weights) if is_common else 0.0
-    usual = USUAL_SPREAD if is_common else ALONE_SPREAD
-    witnesses = int(tells.sum()) if is_common else 0
-    spread = _spread_between(raw - common, own, weights) if is_common else 0.0
-    between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * usual**2) / (
-        witnesses + USUAL_SPREAD_FUNCTIONS
-    )
-    of_common = _VARIANCE_OF_MEDIAN * (between + np.median(own)) / witnesses if is_common else 0.0
-    variance = own + between + of_common
-    # Welch and Satterthwaite
-    degrees = variance**2 / (
-        sides[0].variance ** 2 / sides[0].degrees
-        + sides[1].variance ** 2 / sides[1].degrees
-        + between**2 / (witnesses + USUAL_SPREAD_FUNCTIONS)
-    )
-    error = np.sqrt(variance)
+    own = _errors([a for a, _ in judged.values()], [b for _, b in judged.values()])
+    common, between = _common(raw, own.variance, is_net)
+    all_errors = own.plus(between)
+    error = np.sqrt(all_errors.variance)
     places = list(judged)
     net[places] = raw - common
-    half_width[places] = error * student_of_normal(_TWO_SIDED_95, degrees)
-    p_value[places] = adjusted(two_sided_p((raw - common) / error, degrees))
+    half_width[places] = error * student_of_normal(_TWO_SIDED_95, all_errors.degrees)
+    p_value[places] = adjusted(two_sided_p((raw - common) / error, all_errors.degrees))
     return Shifts(common, net, half_width, p_value)
 
 
 @dataclass(frozen=True)
-class _Moderated:
-    """Variance of each function's level in one run, and its degrees of freedom; f8[n]."""
+class _Errors:
+    """Variances, and their degrees of freedom; f8[n]."""
 
     variance: Float64Array
     degrees: Float64Array
 
-    @classmethod
-    def of(cls, levels: Sequence[Level]) -> _Moderated:
-        wander = np.array([level.wander for level in levels])
-        degrees = np.array([level.degrees for level in levels])
-        known = wander[degrees > 0]
-        usual = max(USUAL_WANDER**2, float(np.median(known)) if len(known) else 0.0)
-        pooled = degrees + USUAL_WANDER_DEGREES
-        moderated = (degrees * wander + USUAL_WANDER_DEGREES * usual) / pooled
-        return cls(moderated * np.array([level.concentration for level in levels]), pooled)
+    def plus(self, other: _Errors) -> _Errors:
+        """Of both together (Welch, Satterthwaite)."""
+        variance = self.variance + other.variance
+        return _Errors(
+            variance,
+            variance**2 / (self.variance**2 / self.degrees + other.variance**2 / other.degrees),
+        )
+
+
+def _errors(before: Sequence[Level], after: Sequence[Level]) -> _Errors:
+    """What is known from each function alone, by chance and by how far it wandered."""
+    sampling = np.array([a.sampling + b.sampling for a, b in zip(before, after, strict=True)])
+    by_chance = _Errors(sampling, np.full(len(sampling), math.inf))
+    return by_chance.plus(_moderated(before)).plus(_moderated(after))
+
+
+def _moderated(levels: Sequence[Level]) -> _Errors:
+    """How far levels wandered; a function that wandered less than the others by chance is not trusted.
+
+    It is the variance between windows, not divided by their number: windows that follow each other are alike.
+    """
+    wander = np.array([level.wander for level in levels])
+    degrees = np.array([level.degrees for level in levels])
+    known = wander[degrees > 0]
+    usual = max(USUAL_WANDER**2, float(np.median(known)) if len(known) else 0.0)
+    pooled = degrees + USUAL_WANDER_DEGREES
+    return _Errors((degrees * wander + USUAL_WANDER_DEGREES * usual) / pooled, pooled)
+
+
+def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, _Errors]:
+    """What functions have in common, and how far each may lie from that without having changed."""
+    tells = own < MOST_ERROR**2
+    witnesses = int(tells.sum())
+    if not is_net or witnesses < LEAST_FUNCTIONS:
+        alone = np.full(len(raw), ALONE_SPREAD**2)
+        return 0.0, _Errors(alone, np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
+    weights = np.where(tells, 1.0 / (own + VOTE_ERROR**2), 0.0)
+    common = weighted_median(raw, weights)
+    spread = _spread_between(raw - common, own, weights)
+    between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * USUAL_SPREAD**2) / (
+        witnesses + USUAL_SPREAD_FUNCTIONS
+    )
+    of_common = VARIANCE_OF_MEDIAN * (between + float(np.median(own))) / witnesses
+    degrees = witnesses / VARIANCE_OF_SPREAD + USUAL_SPREAD_FUNCTIONS
+    return common, _Errors(np.full(len(raw), between + of_common), np.full(len(raw), degrees))
 
 
 def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64Array) -> float:
@@ -123,7 +145,7 @@ def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64
     for _ in range(50):
         middle = (low + high) / 2
         scores = np.abs(residuals) / np.sqrt(own + middle * middle)
-        if weighted_median(scores, weights) > _MEDIAN_OF_NORMAL:
+        if weighted_median(scores, weights) > MEDIAN_OF_NORMAL:
             low = middle
         else:
             high = middle

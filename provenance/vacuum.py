@@ -59,7 +59,9 @@ def _vacuum_sqlite(engine: Engine) -> tuple[int, int]:
 
 def _vacuum_postgresql(engine: Engine) -> tuple[int, int]:
     names = list(SCHEMA.tables)
-    size = text("SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(:names) AS name")
+    size = text(
+        "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(CAST(:names AS text[])) AS name"
+    )
     with engine.connect() as any_connection:
         connection = any_connection.execution_options(isolation_level="AUTOCOMMIT")
         before = connection.execute(size, {"names": names}).scalar_one()

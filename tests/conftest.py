@@ -64,6 +64,12 @@ def postgresql() -> Iterator[PostgresqlServer]:
 
 
 @pytest.fixture
+def postgresql_url(postgresql: PostgresqlServer) -> str:
+    """A store of its own: an empty schema, which costs less than a database."""
+    return postgresql.new_schema()
+
+
+@pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
     """URL of a broker that is a cluster."""
     from tests.cluster import running_cluster

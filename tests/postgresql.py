@@ -8,7 +8,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 from pathlib import Path
+
+import sqlalchemy
 
 PASSWORD = "hush"
 """Of its user ``postgres``."""
@@ -51,6 +54,15 @@ class PostgresqlServer:
     def url(self) -> str:
         """As a store."""
         return f"postgresql+psycopg://postgres:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+
+    def new_schema(self) -> str:
+        """An empty schema, as a store: it costs less than a database."""
+        name = f"test_{uuid.uuid4().hex}"
+        engine = sqlalchemy.create_engine(self.url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"CREATE SCHEMA {name}")
+        engine.dispose()
+        return f"{self.url}?options=-csearch_path%3D{name}"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -13,7 +13,7 @@ from chimbuko.errors import ChimbukoError
 
 VERBS = (
     *("run", "query", "show", "compare", "sql", "view", "runs", "recall", "export"),
-    *("relabel", "filter", "trace", "replay"),
+    *("relabel", "deliver", "filter", "trace", "replay"),
     *("launch", "serve", "agent", "stop", "doctor", "warmup"),
 )
 

@@ -110,7 +110,8 @@ class Agents:
         if not self._group.stop(LONGEST_DELIVERY_S):
             self._is_delivered = False
             self._problems.append(
-                f"findings that could not be stored are kept in {self._scratch} of {self._options.node}"
+                f"findings that could not be stored are kept on {self._options.node}; store them there with: "
+                f"chimbuko deliver {self._run.path} {self._scratch}"
             )
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)

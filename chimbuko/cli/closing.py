@@ -10,7 +10,7 @@ import msgspec
 from chimbuko.cli.progress import say
 from chimbuko.cli.relabel import relabel_run, relabelled_line
 from chimbuko.cli.services import Services
-from chimbuko.cli.summary import summarize, summary_lines
+from chimbuko.cli.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.errors import ChimbukoError
 from chimbuko.rundir import RunDirectory
 
@@ -23,7 +23,7 @@ def close_run(
     exit_code: int | None,
     is_relabelling: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Note what became of a run in its folder and store, and tell its summary.
 
     Parameters
@@ -34,33 +34,49 @@ def close_run(
         As in ``RunInfo``.
     is_relabelling
         Whether recorded calls are judged again by the final model.
+
+    Returns
+    -------
+    int
+        0, or an exit code: there is no summary, as the store cannot be read.
     """
     try:
         if is_relabelling:
             say(relabelled_line(relabel_run(run, is_deleting=False)))
     except ChimbukoError as error:
         problems.append(str(error))
+    ended = msgspec.structs.replace(
+        run.read_info(), state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
+    )
     try:
         summary = summarize(run, [])
+    except ChimbukoError as error:
+        problems.append(str(error))
+        _tell_problems(run, problems, as_json)
+        run.write_info(ended)
+        return error.exit_code
+    try:
         services.write_info(
-            msgspec.structs.replace(
-                run.read_info(),
-                state=state,
-                ended_us=time.time_ns() // 1000,
-                exit_code=exit_code,
-                trace_bytes=summary.trace_bytes,
-                stored_bytes=summary.stored_bytes,
-            )
+            msgspec.structs.replace(ended, trace_bytes=summary.trace_bytes, stored_bytes=summary.stored_bytes)
         )
     except ChimbukoError as error:
         problems.append(str(error))
-    _tell(run, problems, as_json)
+    _tell(msgspec.structs.replace(summary, problems=problems), as_json)
+    return 0
 
 
-def _tell(run: RunDirectory, problems: list[str], as_json: bool) -> None:
-    summary = summarize(run, problems)
+def _tell(summary: Summary, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(summary)).decode())
     else:
         for line in summary_lines(summary):
+            print(line, file=sys.stderr)
+
+
+def _tell_problems(run: RunDirectory, problems: list[str], as_json: bool) -> None:
+    """All that can be told without the store."""
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode({"run": str(run.path), "problems": problems})).decode())
+    else:
+        for line in problem_lines(problems):
             print(line, file=sys.stderr)

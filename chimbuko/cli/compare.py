@@ -12,7 +12,16 @@ import msgspec
 from chimbuko.cli.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.patterns import name_matcher
-from chimbuko.provenance.comparison import LEAST_EFFECT, Comparison, OneSided, RunSide, Shift, compare
+from chimbuko.provenance.comparison import (
+    LEAST_EFFECT,
+    Comparison,
+    OneSided,
+    RunSide,
+    Shift,
+    compare,
+    interval,
+    sentences,
+)
 from chimbuko.provenance.pairing import without_location
 from chimbuko.provenance.profiles import RunProfile, read_profile
 from chimbuko.provenance.queries import open_run
@@ -24,9 +33,6 @@ EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
 
 MARKS = {"slower": MARK, "faster": "▼", "same": "=", "unclear": "·"}
-LEAST_COMMON = 0.01
-"""What all functions have in common is told from here on."""
-
 _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
 
 
@@ -125,7 +131,7 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
     output = Output()
     output.line(f"before  {_side(found.before)}")
     output.line(f"after   {_side(found.after)}")
-    for line in answer(found):
+    for line in sentences(found):
         output.line(line)
     shifts = found.functions if by == "function" else found.paths
     if shifts:
@@ -142,36 +148,12 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
     _print_ranks(output, found, limit)
 
 
-def answer(found: Comparison) -> list[str]:
-    """What changed, in sentences; the most important first."""
-    named = [shift for shift in found.functions if shift.verdict in ("slower", "faster")]
-    lines = []
-    for shift in named[:3]:
-        lines.append(
-            f"{shift.name} is {shift.verdict}: {_percents(shift.effect)} ({_interval(shift)}), "
-            f"{format_duration_us(abs(shift.lost_us))} {'lost' if shift.lost_us > 0 else 'gained'} in all"
-            f"{'; it waits for others' if shift.is_waiting else ''}"
-        )
-    if len(named) > 3:
-        lines.append(f"{len(named) - 3} more functions are slower or faster")
-    if not named:
-        least = f"{100 * found.least_effect:g} %"
-        lines.append(f"No function is slower or faster by {least} or more, beyond what chance brings")
-    if abs(found.common) >= LEAST_COMMON:
-        than = "longer" if found.common > 0 else "less"
-        lines.append(
-            f"All functions take {abs(found.common):.0%} {than}: as a rule the machine. "
-            "That is not part of what follows; see --absolute"
-        )
-    return lines
-
-
 def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "path"]) -> None:
     rows = [
         [
             MARKS[shift.verdict],
-            _percents(shift.effect),
-            _interval(shift),
+            "" if shift.effect is None else f"{100 * shift.effect:+.1f} %",
+            interval(shift),
             format_duration_us(shift.lost_us) if shift.effect is not None else "",
             *(
                 ("" if runtime_us is None else format_duration_us(runtime_us))
@@ -221,21 +203,10 @@ def _print_ranks(output: Output, found: Comparison, limit: int) -> None:
 
 
 def _side(side: RunSide) -> str:
-    return (
-        f"{side.name}: {side.ranks} ranks, {side.calls:,} calls that took {format_duration_us(side.exclusive_us)} "
-        f"in all, {side.rate.anomalies:,} anomalies ({side.rate.per_million:.0f} per million calls)"
-    )
+    took = format_duration_us(side.exclusive_us)
+    anomalies = f"{side.rate.anomalies:,} anomalies ({side.rate.per_million:.0f} per million calls)"
+    return f"{side.name}: {side.ranks} ranks, {side.calls:,} calls that took {took} in all, {anomalies}"
 
 
 def _rate(rate: Rate) -> str:
     return f"{rate.per_million:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})"
-
-
-def _percents(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:+.1f} %"
-
-
-def _interval(shift: Shift) -> str:
-    if shift.low is None or shift.high is None:
-        return ""
-    return f"{100 * shift.low:+.1f} to {100 * shift.high:+.1f} %"

@@ -67,12 +67,13 @@ class Conductor:
             services.finish()
             state = "interrupted" if self._interrupts else "finished"
             exit_code = code if self._command_line else None
-            close_run(self._run, services, problems, state, exit_code, is_relabelling, as_json)
+            closing_code = close_run(self._run, services, problems, state, exit_code, is_relabelling, as_json)
             if keep and services.dashboard_url and self._interrupts == 0:
                 say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
                 while self._interrupts == 0:
                     signal.pause()
-        return code
+        # The program's own code, whatever happens to the analysis.
+        return code if self._command_line else code or closing_code
 
     def _start_application(self) -> int:
         """0, or the code that a shell would give for a command that cannot be started."""

@@ -111,5 +111,8 @@ def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Prove
 
 
 def _only_counted(provenance: Provenance) -> str:
-    number = sum(item.anomalies for item in provenance.dropped())
-    return f"; {number:,} more anomalies of the run were only counted" if number else ""
+    numbers = {
+        "only counted": sum(item.anomalies for item in provenance.dropped()),
+        "pruned": sum(item.anomalies for item in provenance.prunings()),
+    }
+    return "".join(f"; {n:,} more anomalies of the run were {how}" for how, n in numbers.items() if n)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
+import msgspec
+
 from chimbuko.errors import ConfigError
 from chimbuko.processes import hold, is_held
 from chimbuko.provenance.store import close, open_for_writing
@@ -77,6 +79,8 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     url = run.used_store_url(info)
     if url != run.store_url:
         delete_rows(url, info.id)
+        # From now on nothing is elsewhere, and the URL with its password may go.
+        run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
     try:
         for pattern in _FILES:
             for path in run.path.glob(pattern):

@@ -198,7 +198,7 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
         _tell(unpacked, f"{unpacked.name}: {unpacked.folder}{there}", as_json)
     elif is_foreign(source):
         folder = output or RUNS_FOLDER / check_name(source.resolve().name)
-        imported = import_records(source, folder, store_url=store)
+        imported = import_records(source, folder, store_url=store, tell=_show_imported)
         _tell(imported, _imported_line(imported), as_json)
     else:
         raise ConfigError(
@@ -303,6 +303,12 @@ def _ask(what: list[str], yes: bool) -> None:
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked whether to delete; give --yes")
     click.confirm(f"Delete {', '.join(what)}?", abort=True, err=True)
+
+
+def _show_imported(calls: int) -> None:
+    """How far an import is, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r{calls:,} calls\x1b[K\r", end="", file=sys.stderr, flush=True)
 
 
 def _imported_line(imported: Imported) -> str:

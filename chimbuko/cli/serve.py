@@ -117,8 +117,8 @@ class Host:
             problems += roll_call.problems
             is_whole = self._signals < 2
             state = "finished" if is_whole else "interrupted"
-            close_run(self._run, services, problems, state, None, is_relabelling, as_json)
-        return 0 if is_whole else INTERRUPTED
+            closing_code = close_run(self._run, services, problems, state, None, is_relabelling, as_json)
+        return closing_code if is_whole else INTERRUPTED
 
     def _announce(self, services: Services) -> None:
         """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""

@@ -141,10 +141,15 @@ def summary_lines(summary: Summary) -> list[str]:
     ]
     if summary.large_step is not None:
         lines.append(_large_step_text(summary.large_step, summary.run))
-    lines += [f"Problem: {problem}" for problem in summary.problems]
+    lines += problem_lines(summary.problems)
     lines.append(f"Provenance: {summary.run}")
     lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
     return lines
+
+
+def problem_lines(problems: list[str]) -> list[str]:
+    """What did not go as it should, for people."""
+    return [f"Problem: {problem}" for problem in problems]
 
 
 class _Report(msgspec.Struct):

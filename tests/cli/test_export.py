@@ -26,3 +26,31 @@ def test_a_run_is_exported_by_its_folder(tmp_path: Path) -> None:
     again = CliRunner().invoke(main, arguments)
     assert again.exit_code == 2
     assert "holds files already" in again.stderr
+
+
+def test_calls_are_chosen_as_for_a_query(tmp_path: Path) -> None:
+    made = make_run(tmp_path / "run")
+    chosen = [record for record in made.anomalies if record.rank == 1 and record.function == "MPI_Waitall()"]
+    out = tmp_path / "calls.json"
+    options = ["--rank", "1", "--function", "MPI_Wait*", "--label", "anomaly"]
+    result = CliRunner().invoke(
+        main, ["export", str(made.directory.path), "--format", "chrome", "-o", str(out), *options]
+    )
+    assert result.exit_code == 0, result.output
+    assert (result.stdout, result.stderr) == (
+        "",
+        f"{len(chosen):,} abnormal and 0 normal calls: {out}\n",
+    )
+    recorded = {
+        event["args"]["id"]
+        for event in json.loads(out.read_text())["traceEvents"]
+        if event["ph"] == "X" and event["cat"] == "anomaly"
+    }
+    assert recorded >= {record.id for record in chosen}
+    again = CliRunner().invoke(
+        main, ["export", str(made.directory.path), "--format", "chrome", "-o", str(out)]
+    )
+    assert (again.exit_code, again.stderr) == (
+        2,
+        f"chimbuko: {out}: exists already; choose another name, or remove it\n",
+    )

@@ -114,3 +114,8 @@ def test_the_schema_is_explained(ask: Ask) -> None:
     assert severity["meaning"] == "Time lost against what was expected, in µs"
     rows = list(csv.DictReader(ask("--schema", "--csv").stdout.splitlines()))
     assert {row["table"] for row in rows} == set(tables)
+
+
+def test_the_examples_of_the_help_work(ask: Ask) -> None:
+    assert ask("SELECT node, count(*) FROM anomalies GROUP BY node").stdout.split()[-2:] == ["node7", "3"]
+    assert ask("heat", "--csv", "SELECT * FROM steps WHERE run = :run").stdout.count("\n") == 2

@@ -8,12 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import EXAMPLES, Run, Start
+from tests.integration.conftest import EXAMPLES, Command, Run, Start
 
 
 def complaint(run: Run) -> str:
@@ -98,17 +98,24 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_full_disk_keeps_what_was_found(start: Start, heat4: Path, small_disk: Path) -> None:
+def test_full_disk_keeps_what_was_found_for_later(
+    start: Start, heat4: Path, heat4_run: Run, small_disk: Path, command: Callable[..., Command]
+) -> None:
     run = start("--trace", heat4 / "*.bp", "--output", small_disk / "run")
     assert run.end() == 4
     assert "Traceback" not in run.output
     assert f"the disk of {small_disk / 'run'} is full" in run.output
-    words = "findings that could not be stored are kept in "
-    kept = Path(run.wait_for_line(words).partition(words)[2].partition(" of ")[0])
-    assert list(kept.glob("*/*/spool/*.spool"))
+    told = [line for line in run.lines if line.startswith("Problem: ") and "free some space" in line]
+    assert len(told) == 1, run.output
+    words = "chimbuko deliver "
+    folder, kept = map(Path, run.wait_for_line(words).partition(words)[2].split())
+    run.folder = folder
+    assert run.ids < heat4_run.ids
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    delivered = command("deliver", folder, kept)
+    assert delivered.end() == 0, delivered.output
+    assert run.ids == heat4_run.ids
     shutil.rmtree(kept)
-    run.folder = small_disk / "run"
-    assert run.anomalies
 
 
 def test_occupied_port(start: Start) -> None:

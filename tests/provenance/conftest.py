@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy
 from sqlalchemy import Engine
 
 from chimbuko.messages import RecordBatch
@@ -16,7 +14,6 @@ from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord
 from chimbuko.rundir import RunInfo
-from tests.postgresql import PostgresqlServer
 from tests.provenance import exported
 from tests.provenance.exported import ExportedRun
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
@@ -38,17 +35,6 @@ def record() -> Callable[..., CallRecord]:
 def run_info() -> Callable[..., RunInfo]:
     """Makes runs."""
     return make_run
-
-
-@pytest.fixture
-def postgresql_url(postgresql_server: str) -> str:
-    """A store of its own: an empty schema, which costs less than a database."""
-    name = f"test_{uuid.uuid4().hex}"
-    server = sqlalchemy.create_engine(postgresql_server)
-    with server.begin() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {name}")
-    server.dispose()
-    return f"{postgresql_server}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -95,9 +81,3 @@ def exported_run(writer: Writer, provenance: Provenance, tmp_path: Path) -> Expo
     """A run that has all that exports show."""
     exported.store(writer)
     return ExportedRun(provenance, tmp_path)
-
-
-@pytest.fixture(scope="session")
-def postgresql_server(postgresql: PostgresqlServer) -> str:
-    """Its URL, with an empty database ``postgres``."""
-    return postgresql.url

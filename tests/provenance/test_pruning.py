@@ -14,7 +14,7 @@ from chimbuko.provenance import pruning
 from chimbuko.provenance.pruning import CALL, Calls, PruneRule, compared_with, going, prune
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
-from chimbuko.provenance.tables import NODE_STATES
+from chimbuko.provenance.tables import NODE_STATES, RANK_TOTALS, RUNS
 from chimbuko.provenance.transfer import copy_run
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label
@@ -103,6 +103,15 @@ def reading(engine: Engine, run_id: str) -> Provenance:
     return Provenance(open_for_reading(engine.url.render_as_string(hide_password=False)), run_id)
 
 
+def rank_totals(engine: Engine, run_id: str) -> dict[tuple[int, int], tuple[int, int, float]]:
+    """The sums that are kept of ranks."""
+    of = RANK_TOTALS.c
+    statement = select(of.program, of.rank, of.anomalies, of.normal_calls, of.severity_us)
+    with engine.connect() as connection:
+        rows = connection.execute(statement.join(RUNS, RUNS.c.number == of.run).where(RUNS.c.id == run_id))
+        return {(program, rank): (a, n, lost_us) for program, rank, a, n, lost_us in rows}
+
+
 def records_of(engine: Engine, run_id: str) -> list[CallRecord]:
     with reading(engine, run_id) as provenance:
         return list(provenance.records(ALL))
@@ -146,17 +155,37 @@ def test_the_worst_stay_with_what_they_are_compared_with(
     with reading(store, run_id) as provenance:
         for record in anomalies:
             assert provenance.normal_like(record) == compared[record.id]
-        after = answers(provenance)
+        after = answers(provenance) | {"totals": rank_totals(store, run_id)}
     for function in pruned:
         of = [record for record in gone if record.function == function.function]
         abnormal = [record for record in of if record.label is Label.ANOMALY]
         assert (function.anomalies, function.normal_calls) == (len(abnormal), len(of) - len(abnormal))
         assert function.severity_us == pytest.approx(sum(record.severity_us for record in abnormal))
     assert sum(function.anomalies + function.normal_calls for function in pruned) == len(gone)
+    counted = after["prunings"]
+    assert isinstance(counted, list)
+    assert {item.rule for item in counted} == {str(rule)}
+    named = [(f.program, f.function, f.anomalies, f.normal_calls) for f in pruned]
+    assert [(c.program, c.function, c.anomalies, c.normal_calls) for c in counted] == named
+    assert after["totals"] == totals_of(left)
     for kept in ("steps", "health", "functions", "models", "metadata", "counters", "programs"):
         assert after[kept] == before[kept]
     assert len(records_of(store, "other")) == 1
     assert prune(store, run_id, rule, is_dry_run=False) == []
+
+
+def totals_of(records: list[CallRecord]) -> dict[tuple[int, int], tuple[int, int, float]]:
+    """Abnormal and normal calls by rank, and the time lost."""
+    found: dict[tuple[int, int], tuple[int, int, float]] = {}
+    for record in records:
+        anomalies, normal, lost_us = found.get((record.program, record.rank), (0, 0, 0.0))
+        is_anomaly = record.label is Label.ANOMALY
+        found[record.program, record.rank] = (
+            anomalies + is_anomaly,
+            normal + (not is_anomaly),
+            lost_us + is_anomaly * record.severity_us,
+        )
+    return {rank: (a, n, pytest.approx(lost_us)) for rank, (a, n, lost_us) in found.items()}
 
 
 def stays(records: list[CallRecord], rule: PruneRule) -> set[str]:
@@ -191,3 +220,11 @@ def test_states_of_nodes_go_with_the_last_call_of_their_step(made: MadeRun, stor
     assert steps
     # And that of the other run.
     assert states == len(steps) + 1
+
+
+def test_rules_are_told_in_words() -> None:
+    assert str(PruneRule(keep=1000)) == "all, but the 1,000 worst"
+    rule = PruneRule(below_us=5000.0, keep=10, keep_per_function=2)
+    assert str(rule) == "severity below 5.00 ms, but the 10 worst and the 2 worst of each function"
+    both = str(PruneRule(below_us=200.0, before_us=1_700_000_000_000_000))
+    assert both.startswith("severity below 200 µs and ended before 2023-11-1")

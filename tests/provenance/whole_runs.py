@@ -55,6 +55,7 @@ def answers(provenance: Provenance) -> dict[str, object]:
         "models": provenance.last_models(),
         "functions": provenance.function_statistics(),
         "dropped": provenance.dropped(),
+        "prunings": provenance.prunings(),
     }
 
 

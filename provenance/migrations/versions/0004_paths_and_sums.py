@@ -178,7 +178,7 @@ def make_views() -> None:
     """What people ask for: names in place of numbers."""
     for view, condition in (("anomalies", "c.is_anomaly"), ("normal_calls", "NOT c.is_anomaly")):
         op.execute(
-            f"CREATE VIEW {view} AS SELECT r.id AS run, "
+            f"CREATE VIEW {view} AS SELECT r.id AS run_id, "
             "CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) "
             "|| ':' || CAST(c.begin_row AS TEXT) AS call, "
             "c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, "

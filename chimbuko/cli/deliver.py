@@ -1,0 +1,72 @@
+"""``chimbuko deliver``: stores what agents of a run had found and could not store by its end."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.ad.child import NAMES, read_names
+from chimbuko.ad.spool import SpoolReader, spools_in
+from chimbuko.errors import ConfigError
+from chimbuko.messages import RecordBatch
+from chimbuko.processes import hold, is_held
+from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.rundir import claim_name, find_run
+
+MOST_BYTES = 4 << 20
+"""Of what goes into one transaction."""
+
+_batches = msgspec.msgpack.Decoder(RecordBatch)
+
+
+@click.command("deliver", short_help="Store findings that were left in an agent's folder.")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+def command(run_dir: Path, folder: Path) -> None:
+    """Store in RUN what its agents have left in FOLDER, as the store could not be used until the end.
+
+    The summary of a run says where they left it, on which node. What is stored already does no harm.
+    FOLDER stays as it is; remove it then.
+
+    \b
+    Examples:
+      chimbuko deliver chimbuko-runs/heat /tmp/chimbuko-3f1c52d7a9b0-agents-node7
+    """
+    run = find_run(run_dir)
+    spools = spools_in(folder)
+    if not spools:
+        raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
+    info = run.read_info()
+    # Not what the run notes of its end: the disk for that may have been full, too.
+    if is_held(claim_name(info.id)):
+        raise ConfigError(f"{info.name}: the run goes on; its agents deliver by themselves")
+    with closing(hold(f"{run.path}, {info.id}")):
+        engine = open_for_writing(run.used_store_url(info))
+        try:
+            writer = Writer(engine, info.id)
+            writer.write_run(info)
+            records = sum(_deliver(spool, writer) for spool in spools)
+        finally:
+            close(engine)
+    print(
+        f"{records:,} records of {len(spools)} streams are stored; {folder} can be removed", file=sys.stderr
+    )
+
+
+def _deliver(spool: Path, writer: Writer) -> int:
+    """Store what is in one spool; returns how many records that was, each revision of a call counted."""
+    reader, records, program = SpoolReader(spool), 0, 0
+    while frames := reader.read(MOST_BYTES):
+        batches = [_batches.decode(frame) for _, frame in frames]
+        writer.write(batches)
+        records += sum(batch.records.count for batch in batches)
+        program = batches[-1].health.program
+    names = spool.parent / NAMES
+    if names.exists():
+        writer.write_program(program, read_names(names).program)
+    return records

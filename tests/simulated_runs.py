@@ -1,0 +1,168 @@
+"""Runs whose runtimes are drawn by chance, in the store as the parameter server and the writer leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.buckets import BUCKETS, EDGES_US
+from chimbuko.messages import FunctionModel, FunctionStatistics
+from chimbuko.moments import Moments
+from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.writer import Writer
+from chimbuko.pserver.functions import Functions
+from chimbuko.pserver.state import MODEL_GROWTH
+from chimbuko.records import StreamHealth
+from chimbuko.rundir import RunDirectory, new_run
+from chimbuko.tables import BUCKETED_PROFILE
+from chimbuko.views import FLAGGED
+
+Float64Array = npt.NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Float64Array]
+"""Runtimes of so many calls, in µs."""
+
+TICKS = 40
+PROGRAM = "heat2d"
+_COLUMNS = BUCKETED_PROFILE.slices
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a machine adds; standard deviations of logarithms of runtimes."""
+
+    run: float = 0.0
+    """Of all functions, from run to run."""
+    walk: float = 0.0
+    """Of all functions, over a whole run: a random walk."""
+    function: float = 0.0
+    """Of each function, from run to run."""
+    function_walk: float = 0.0
+    """Of each function, over a whole run."""
+    preempted: float = 0.0
+    """Share of calls that lose a few ms."""
+
+
+@dataclass(frozen=True)
+class SimulatedFunction:
+    """A function of the program."""
+
+    name: str
+    draw: Draw
+    calls_per_tick: int = 100
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """What a run differs by."""
+
+    seed: int
+    noise: Noise = Noise()
+    slower: Mapping[str, float] = field(default_factory=dict)
+    """Function to the factor by which its calls take longer."""
+    anomalies: Mapping[str, int] = field(default_factory=dict)
+    """Function to how many of its calls are abnormal."""
+    metric: str = "exclusive"
+
+
+def log_normal(median_us: float, sigma: float) -> Draw:
+    """One mode."""
+    return lambda random, count: median_us * np.exp(sigma * random.standard_normal(count))
+
+
+def two_modes(median_us: float, sigma: float) -> Draw:
+    """Half of the calls take twice as long."""
+    draw = log_normal(median_us, sigma)
+    return lambda random, count: draw(random, count) * random.choice((1.0, 2.0), count)
+
+
+def make_run(folder: Path, functions: Sequence[SimulatedFunction], run: SimulatedRun) -> RunDirectory:
+    """Let it run, and store it."""
+    directory = new_run(folder, ["mpirun", "-n", "2", "./heat2d"], AnalysisConfig(metric=run.metric), None)
+    learned, models = _learn(functions, run)
+    info = msgspec.structs.replace(directory.read_info(), state="finished")
+    engine = open_for_writing(info.store_url)
+    writer = Writer(engine, info.id)
+    writer.write_run(info)
+    writer.write_program(0, PROGRAM)
+    statistics = learned.statistics(learned.called())
+    writer.write_function_statistics(statistics)
+    writer.write_health(_health(statistics))
+    writer.write_models(models)
+    engine.dispose()
+    return directory
+
+
+def _learn(
+    functions: Sequence[SimulatedFunction], run: SimulatedRun
+) -> tuple[Functions, list[FunctionModel]]:
+    random = np.random.default_rng(run.seed)
+    machine = _walk(random, run.noise.run, run.noise.walk)
+    learned = Functions(BUCKETED_PROFILE)
+    numbers = np.array([learned.number(0, function.name) for function in functions])
+    own = [_walk(random, run.noise.function, run.noise.function_walk) for _ in functions]
+    models: list[FunctionModel] = []
+    for tick in range(TICKS):
+        rows = BUCKETED_PROFILE.empty(len(functions))
+        for at, function in enumerate(functions):
+            factor = run.slower.get(function.name, 1.0) * np.exp(machine[tick] + own[at][tick])
+            runtimes_us = factor * function.draw(random, function.calls_per_tick)
+            lost = random.random(function.calls_per_tick) < run.noise.preempted
+            runtimes_us[lost] += random.exponential(4000.0, int(lost.sum()))
+            # Clocks count whole µs.
+            rows[at] = _row(np.floor(runtimes_us + random.random(function.calls_per_tick)))
+        learned.merge(numbers, BUCKETED_PROFILE.pack(rows))
+        learned.end_epoch()
+        told = learned.grown(numbers, MODEL_GROWTH, tick == TICKS - 1)
+        models += [
+            FunctionModel(tick + 1, 0, learned.names[number].name, row.tobytes())
+            for number, row in zip(told, learned.judged_by(told), strict=True)
+        ]
+    flagged = np.zeros(len(functions), FLAGGED)
+    flagged["anomalies"] = [run.anomalies.get(function.name, 0) for function in functions]
+    flagged["severity_us"] = 5000.0 * flagged["anomalies"]
+    learned.flag(numbers, flagged)
+    return learned, models
+
+
+def _walk(random: np.random.Generator, start: float, whole: float) -> Float64Array:
+    """f8[TICKS]: where it is, after it began somewhere and went on by chance."""
+    steps = whole / np.sqrt(TICKS) * random.standard_normal(TICKS)
+    walk: Float64Array = start * random.standard_normal() + np.cumsum(steps)
+    return walk
+
+
+def _row(runtimes_us: Float64Array) -> Float64Array:
+    """What calls add to the table, f8[width]."""
+    row = BUCKETED_PROFILE.empty(1)[0]
+    row[_COLUMNS["exclusive_us"]] = row[_COLUMNS["inclusive_us"]] = Moments.of(runtimes_us).row()
+    buckets = np.maximum(np.searchsorted(EDGES_US, runtimes_us, "right") - 1, 0)
+    row[_COLUMNS["buckets"]] = np.bincount(buckets, minlength=BUCKETS)
+    return row
+
+
+def _health(statistics: Sequence[FunctionStatistics]) -> list[StreamHealth]:
+    """Of two ranks that share calls and anomalies as they come."""
+    calls = sum(found.calls for found in statistics)
+    anomalies = sum(found.anomalies for found in statistics)
+    return [
+        StreamHealth(
+            0,
+            rank,
+            "node0",
+            "ended",
+            TICKS,
+            2 * calls,
+            48 * calls,
+            (calls + rank) // 2,
+            (anomalies + rank) // 2,
+            0,
+            {},
+        )
+        for rank in range(2)
+    ]
