@@ -10,7 +10,7 @@ import time
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, Engine, and_, bindparam, delete, exists, func, select
+from sqlalchemy import BindParameter, Connection, Engine, and_, bindparam, delete, exists, func, select
 
 from chimbuko.provenance import summaries
 from chimbuko.provenance.store import store_errors
@@ -192,7 +192,7 @@ def _remove(engine: Engine, key: tuple[int, int, int], now_us: int, rule: PruneR
     for first in range(0, len(calls), AT_ONCE):
         some = calls[first : first + AT_ONCE]
         # Written into the statement: there are more than a database takes parameters.
-        ids = bindparam("ids", some["id"].tolist(), expanding=True, literal_execute=True)
+        ids: BindParameter[int] = bindparam("ids", some["id"].tolist(), expanding=True, literal_execute=True)
         abnormal = some[some["is_anomaly"]]
         counts = len(abnormal), len(some) - len(abnormal), float(abnormal["severity_us"].sum())
         with engine.begin() as connection:
