@@ -35,7 +35,7 @@ _WAITS = re.compile(
 )
 
 
-class Distribution(msgspec.Struct, frozen=True):
+class BothRuntimes(msgspec.Struct, frozen=True):
     """Calls of both runs in the same buckets of the judged runtime, eight per doubling."""
 
     edges_us: list[float]
@@ -78,7 +78,7 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
     """Anomalies of a function."""
     has_more_anomalies: bool = False
     """Per call, at least twice as many, and not by chance."""
-    distribution: Distribution | None = None
+    distribution: BothRuntimes | None = None
     """Of a function."""
 
 
@@ -269,12 +269,12 @@ def _ordinary_us(level: Level | None) -> float | None:
     return None if level is None else math.exp(level.ln_us)
 
 
-def _distribution(before: FunctionProfile, after: FunctionProfile) -> Distribution | None:
+def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntimes | None:
     if before.counts is None or after.counts is None:
         return None
     used = np.flatnonzero(before.counts + after.counts)
     first, last = int(used[0]), int(used[-1]) + 1
-    return Distribution(
+    return BothRuntimes(
         EDGES_US[first : last + 1].tolist(),
         before.counts[first:last].tolist(),
         after.counts[first:last].tolist(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.viz.api import attributes, calls, functions, health, ranks, run, steps
+from chimbuko.viz.api import attributes, calls, comparison, functions, health, ranks, run, steps
 
 ENDPOINTS = (
     run.run,
@@ -19,4 +19,6 @@ ENDPOINTS = (
     calls.records,
     attributes.metadata,
     attributes.counters,
+    comparison.runs,
+    comparison.comparison,
 )

@@ -82,7 +82,7 @@ def rank_text(key: RankKey) -> str:
 def _fields(kind: type[msgspec.Struct]) -> dict[str, inspect.Field]:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    return {field.name: field for field in info.fields}
+    return {field.encode_name: field for field in info.fields}
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:

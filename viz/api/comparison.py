@@ -1,0 +1,93 @@
+"""Other runs beside this one, and what changed from one of them to this one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.comparison import Comparison, compare, sentences
+from chimbuko.provenance.profiles import read_profile
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import RunDirectory, runs_in
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.parameters import Text
+
+MOST_FUNCTIONS = 500
+"""In one answer, the most important first: 1 kB each, with the distributions."""
+
+
+class ListedRun(msgspec.Struct, frozen=True):
+    """A run in the same folder as this one."""
+
+    folder: str
+    """What it is called here."""
+    id: str
+    name: str
+    state: str
+    started_us: int
+    is_this: bool
+
+
+class RunsAnswer(Answer, frozen=True, kw_only=True):
+    """Runs that this one can be compared with, and itself."""
+
+    runs: list[ListedRun]
+
+
+class ComparisonParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run to compare with."""
+
+    before: Annotated[Text, Meta(description="The folder of the run before, as the list of runs has it.")] = (
+        msgspec.field(name="with")
+    )
+
+
+class ComparisonAnswer(Answer, frozen=True, kw_only=True):
+    """What changed from the run before to this one."""
+
+    sentences: list[str]
+    """The most important first."""
+    comparison: Comparison
+    """Of many functions and paths those that matter most."""
+    functions: int
+    """How many there are in both runs."""
+
+
+@get("/runs")
+def runs(run: ServedRun) -> RunsAnswer:
+    """The runs in the folder that this one's folder is in, the newest first."""
+    return RunsAnswer(runs=sorted(_listed(run), key=lambda listed: listed.started_us, reverse=True))
+
+
+@get("/comparison")
+def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
+    """What changed from another run to this one: shifts of runtimes, new functions, anomalies, ranks."""
+    # Only names that the list has: an address shall not open any other folder.
+    if wanted.before not in {listed.folder for listed in _listed(run)}:
+        raise Missing(
+            f"run {wanted.before[:200]!r}: none of this name beside this one; /api/v1/runs lists them"
+        )
+    with open_run(RunDirectory(run.feed.run.path.parent / wanted.before)) as provenance:
+        found = compare(read_profile(provenance), read_profile(run.provenance))
+    shown = msgspec.structs.replace(
+        found, functions=found.functions[:MOST_FUNCTIONS], paths=found.paths[:MOST_FUNCTIONS]
+    )
+    return ComparisonAnswer(sentences=sentences(found), comparison=shown, functions=len(found.functions))
+
+
+def _listed(run: ServedRun) -> list[ListedRun]:
+    own = run.feed.run.path
+    listed = []
+    for directory in runs_in(own.parent):
+        try:
+            info = directory.read_info()
+        except ConfigError:
+            continue  # A damaged neighbour is no reason to show none.
+        is_this = directory.path == own
+        listed.append(
+            ListedRun(directory.path.name, info.id, info.name, info.state, info.started_us, is_this)
+        )
+    return listed
