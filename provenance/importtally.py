@@ -93,14 +93,14 @@ class ImportTally:
         return list(self._steps.values())
 
     def function_statistics(self, profiles: Iterable[FunctionProfile]) -> list[FunctionStatistics]:
-        """Of each function: of its profile where there is one, otherwise of what was told with its calls."""
-        told = {(profile.app, profile.fname): _of_profile(profile) for profile in profiles}
-        own = {
-            place: self._of_records(*place, function)
-            for place, function in self._functions.items()
-            if place not in told
+        """Of each function: of its profile where that tells runtimes, otherwise of what its calls told."""
+        own = {place: self._of_records(*place, function) for place, function in self._functions.items()}
+        told = {
+            (profile.app, profile.fname): _of_profile(profile)
+            for profile in profiles
+            if profile.runtime_profile is not None or (profile.app, profile.fname) not in own
         }
-        return list((told | own).values())
+        return list((own | told).values())
 
     def version_after(self, program: int, function: str) -> int:
         """Number of a function's model that is newer than all those of its calls."""

@@ -22,7 +22,7 @@ from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exports import export
 from chimbuko.provenance.imports import import_records, is_foreign
 from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.store import close, open_for_reading, open_for_writing
 from chimbuko.provenance.version2 import gpu_streams
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import (
@@ -122,6 +122,14 @@ def test_where_a_kernel_ran_is_known_without_metadata(tmp_path: Path) -> None:
     with open_run(find_run(tmp_path / "run")) as provenance:
         assert gpu_streams(provenance.metadata()).keys() == {(0, 1, GPU_THREAD)}
         assert provenance.run().name == "mine"
+
+
+def test_any_store_will_do(tmp_path: Path, any_store_url: str) -> None:
+    import_records(VERSION_1, tmp_path / "run", store_url=any_store_url)
+    engine = open_for_reading(any_store_url)
+    with Provenance(engine) as provenance:
+        assert provenance.count(ALL) == 5
+        assert provenance.call("0:0:1:7").messages_count == 1
 
 
 def test_records_that_cannot_be_read_are_named_and_the_others_stay(tmp_path: Path) -> None:
