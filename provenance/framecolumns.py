@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from chimbuko.packed import NO_CALL
+from chimbuko.provenance.totals import Total
 
 if TYPE_CHECKING:
     from chimbuko.provenance.comparison import Comparison, OneSided
@@ -23,13 +24,13 @@ SCALARS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("begin_step", "begin_row", "launch_step", "launch_row"), np.int32),
     **dict.fromkeys(("entry_us", "inclusive_us", "exclusive_us", "seen", "model_version"), np.int64),
     **dict.fromkeys(("severity_us", "score", "expected_us", "spread_us"), np.float64),
-    **dict.fromkeys(("depth", "children", "messages_count", "left_out", "revision"), np.int32),
+    **dict.fromkeys(("depth", "children", "messages_count", "left_out", "revision", "path"), np.int32),
     **dict.fromkeys(("is_anomaly", "is_open", "is_final", "is_gpu"), np.bool_),
 }
 """Columns of the table of calls that a DataFrame of calls is made of."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
-_TIMES = ("entry", "exit", "start", "end", "time")
+_TIMES = ("entry", "exit", "start", "end", "first", "last", "time")
 
 
 def joined(pieces: Iterable[Sequence[Sequence[Any]]]) -> Columns:
@@ -104,6 +105,13 @@ def with_times(frame: pd.DataFrame, zero_us: int) -> pd.DataFrame:
         columns[label] = pd.Series(times, frame.index).dt.tz_localize(UTC)
         columns[f"{kind}_s"] = np.where(time_us == 0, np.nan, (time_us - zero_us) / 1e6)
     return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def totals_frame(totals: Sequence[Total]) -> pd.DataFrame:
+    """Without the columns that the totals do not have in common."""
+    frame = frame_of(Total, totals).infer_objects()
+    unknown = [name for name in frame if len(frame) and frame[name].isna().all()]
+    return frame.drop(columns=unknown)
 
 
 def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataFrame:

@@ -19,10 +19,10 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from chimbuko.errors import ConfigError
-from chimbuko.messages import FunctionStatistics, RankStatistics
+from chimbuko.messages import FunctionStatistics, PathStatistics, RankStatistics
 from chimbuko.provenance.calls import SORTS, CallFilter, Sort, matching_names
 from chimbuko.provenance.framecolumns import (
     SCALARS,
@@ -32,11 +32,14 @@ from chimbuko.provenance.framecolumns import (
     joined,
     nodes_of,
     shifts_frame,
+    totals_frame,
     with_times,
 )
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
-from chimbuko.provenance.store import open_for_reading
+from chimbuko.provenance.store import open_for_reading, store_errors
+from chimbuko.provenance.tables import CALLS
+from chimbuko.provenance.totals import By
 from chimbuko.records import (
     CallRecord,
     CounterStatistics,
@@ -54,11 +57,13 @@ CALL_LIMIT = 1_000_000
 """Calls or rows that a DataFrame has at most unless told otherwise: 170 MB."""
 DETAIL_LIMIT = 10_000
 """Calls whose messages or counters are read at most unless told otherwise: 0.1 ms each."""
+ROWS_AT_ONCE = 10_000
+"""Rows of calls that are turned into columns at a time."""
 
 _AS_THEY_ARE = (
     *("inclusive_us", "exclusive_us", "severity_us", "score", "expected_us", "spread_us", "seen"),
     *("model_version", "depth", "children", "messages_count", "left_out", "revision"),
-    *("is_open", "is_final", "is_gpu"),
+    *("is_open", "is_final", "is_gpu", "path"),
 )
 _RANK_NAMES = {
     "total": "anomalies",
@@ -230,6 +235,26 @@ class Run:
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
+    def paths(self) -> pd.DataFrame:
+        """Each call path over all its calls and ranks; most exclusive time first.
+
+        ``callers`` are the functions around the ``function``, outermost first.
+        """
+        statistics = self._provenance.path_statistics()
+        frame = frame_of(PathStatistics, statistics)
+        functions = frame.pop("functions")
+        frame.insert(1, "function", pd.Series([on_path[-1] for on_path in functions], dtype="category"))
+        frame.insert(2, "callers", pd.Series([tuple(on_path[:-1]) for on_path in functions], dtype="object"))
+        total_us = frame["calls"] * frame["exclusive_mean_us"]
+        return frame.iloc[np.argsort(-total_us.to_numpy(), kind="stable")].reset_index(drop=True)
+
+    def totals(self, by: By, **filters: Any) -> pd.DataFrame:
+        """Sums over abnormal calls by ``function``, ``rank``, ``node``, ``path``, ``step`` or ``time``.
+
+        Most time lost first; steps and intervals of time in their order.
+        """
+        return self._timed(totals_frame(self._provenance.totals(by, _filter(filters, "anomaly"))))
+
     def metadata(self, program: int | None = None, rank: int | None = None) -> pd.DataFrame:
         """Attributes of all ranks and threads, or of one program or rank."""
         return frame_of(Metadata, self._provenance.metadata(program, rank)).astype({"key": "category"})
@@ -304,9 +329,7 @@ class Run:
         return pd.DataFrame.from_records(_limited(rows, limit), columns=answer.columns)
 
     def _calls(self, wanted: CallFilter, sort: Sort, descending: bool, limit: int) -> pd.DataFrame:
-        if sort not in SORTS:
-            raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
-        columns = joined(self._provenance.scalars(tuple(SCALARS), wanted, sort, descending, limit + 1))
+        columns = joined(self._scalars(wanted, sort, descending, limit + 1))
         names = {number: name for (_, name), number in self._provenance.function_numbers().items()}
         labels = pd.Index([str(Label.NORMAL), str(Label.ANOMALY)], dtype="str")
         frame = pd.DataFrame(
@@ -325,6 +348,17 @@ class Run:
             copy=False,
         )
         return self._timed(_limited(frame, limit))
+
+    def _scalars(
+        self, wanted: CallFilter, sort: Sort, descending: bool, limit: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
+        """Rows of ``SCALARS``, in pieces."""
+        if sort not in SORTS:
+            raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
+        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
+        statement = select(*(CALLS.c[name] for name in SCALARS)).where(self._provenance.condition(wanted))
+        with store_errors(self._engine), self._engine.connect() as connection:
+            yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(ROWS_AT_ONCE)
 
     def _records(self, call_id: str | None, filters: dict[str, Any], limit: int) -> Iterator[CallRecord]:
         if call_id is not None:

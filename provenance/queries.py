@@ -272,33 +272,12 @@ class Provenance:
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
         order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
-        statement = select_records().where(self._condition(wanted)).order_by(*order)
+        statement = select_records().where(self.condition(wanted)).order_by(*order)
         with store_errors(self._engine), self._engine.connect() as connection:
             reader: CallReader | None = None
             for rows in connection.execute(statement).partitions(at_once):
                 reader = reader or self._reader()
                 yield from map(reader.record, rows)
-
-    def scalars(
-        self,
-        names: Sequence[str],
-        wanted: CallFilter,
-        sort: Sort,
-        descending: bool,
-        limit: int,
-        at_once: int = 10_000,
-    ) -> Iterator[Sequence[AnyRow]]:
-        """Columns of the table of calls, in pieces: for many calls at once, of which no objects are made.
-
-        Parameters
-        ----------
-        names
-            Columns of ``chimbuko.provenance.tables.CALLS``; functions stay numbers.
-        """
-        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
-        statement = select(*(CALLS.c[name] for name in names)).where(self._condition(wanted))
-        with store_errors(self._engine), self._engine.connect() as connection:
-            yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(at_once)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
@@ -578,8 +557,8 @@ class Provenance:
     def _searches(self, wanted: CallFilter) -> list[Search]:
         return searches(wanted, self._resolve(wanted))
 
-    def _condition(self, wanted: CallFilter) -> ColumnElement[bool]:
-        """On the table of calls."""
+    def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
+        """A filter as a condition on the table of calls."""
         return or_(false(), *(part.all_conditions() for part in self._searches(wanted)))
 
     def _places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
