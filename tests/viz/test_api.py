@@ -143,6 +143,9 @@ def test_long_histories_come_in_pages(
         ("label=any", CallFilter(label=None)),
         ("label=normal&function=jacobi*", CallFilter(label="normal", function="jacobi*")),
         ("rank=0:1&step_min=10&step_max=20", CallFilter(program=0, rank=1, step_min=10, step_max=20)),
+        ("node=node1&is_gpu=false&max_score=1e9", CallFilter(node="node1", is_gpu=False, max_score=1e9)),
+        ("through=time_step*&detector=robust", CallFilter(through="time_step*", detector="robust")),
+        ("text=WAITALL&max_severity_us=9e9", CallFilter(text="WAITALL", max_severity_us=9e9)),
         ("min_severity_us=20000&min_score=100", CallFilter(min_severity_us=20_000.0, min_score=100.0)),
         (
             "time_min_us=1700000010000000&time_max_us=1700000020000000&thread=0",

@@ -34,14 +34,25 @@ EventId = Annotated[
 ]
 
 
-class FilterParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls are wanted: those to which all apply that is given."""
+FILTERS = frozenset(CallFilter.__dataclass_fields__)
+MOST_COUNTED = 100_000
+"""Calls that are counted one by one for a list: in 0.1 s."""
 
-    label: Annotated[Literal["anomaly", "normal", "any"], Meta(description="What the detector said.")] = (
-        "anomaly"
-    )
+
+class AnomalyParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which abnormal calls are wanted: those to which all applies that is given."""
+
     function: Annotated[
         Text | None, Meta(description="Name of a function, or a pattern with `*` and `?`.")
+    ] = None
+    through: Annotated[
+        Text | None,
+        Meta(description="Name of a function on the call path, or a pattern: the call itself or a caller."),
+    ] = None
+    path: Annotated[Number | None, Meta(description="Number of the call path.")] = None
+    text: Annotated[
+        Text | None,
+        Meta(description="Part of the name of a function on the call path or of the node; case is ignored."),
     ] = None
     program: ProgramWanted = None
     rank: Annotated[
@@ -49,6 +60,7 @@ class FilterParameters(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any."),
     ] = None
     thread: Annotated[Number | None, Meta(description="Number of a thread of the rank.")] = None
+    node: Annotated[Text | None, Meta(description="Name of a node, or a pattern with `*` and `?`.")] = None
     step_min: Annotated[Whole | None, Meta(description="First step in which calls ended.")] = None
     step_max: Annotated[Whole | None, Meta(description="Last step in which calls ended.")] = None
     time_min_us: Annotated[
@@ -58,26 +70,30 @@ class FilterParameters(msgspec.Struct, frozen=True, kw_only=True):
         Whole | None, Meta(description="Calls under way at this time or earlier, µs since the epoch.")
     ] = None
     min_severity_us: Annotated[float | None, Meta(description="Least time lost.")] = None
+    max_severity_us: Annotated[float | None, Meta(description="Most time lost.")] = None
     min_score: Annotated[float | None, Meta(description="Least score.")] = None
+    max_score: Annotated[float | None, Meta(description="Highest score.")] = None
     is_open: Annotated[bool | None, Meta(description="Whether the call has not ended yet.")] = None
+    is_gpu: Annotated[bool | None, Meta(description="Whether the call ran on a GPU.")] = None
+    detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
 
     def call_filter(self) -> CallFilter:
         """As provenance understands it."""
-        program, rank = (None, None) if self.rank is None else parse_rank(self.rank)
-        return CallFilter(
-            label=None if self.label == "any" else self.label,
-            function=self.function,
-            program=self.program if program is None else program,
-            rank=rank,
-            thread=self.thread,
-            step_min=self.step_min,
-            step_max=self.step_max,
-            time_min_us=self.time_min_us,
-            time_max_us=self.time_max_us,
-            min_severity_us=self.min_severity_us,
-            min_score=self.min_score,
-            is_open=self.is_open,
-        )
+        given = {name: value for name, value in msgspec.structs.asdict(self).items() if name in FILTERS}
+        if self.rank is not None:
+            program, given["rank"] = parse_rank(self.rank)
+            given["program"] = self.program if program is None else program
+        if given.get("label") == "any":
+            given["label"] = None
+        return CallFilter(**given)
+
+
+class FilterParameters(AnomalyParameters, frozen=True, kw_only=True):
+    """Which calls are wanted: those to which all applies that is given."""
+
+    label: Annotated[Literal["anomaly", "normal", "any"], Meta(description="What the detector said.")] = (
+        "anomaly"
+    )
 
 
 class OrderedFilterParameters(FilterParameters, frozen=True, kw_only=True):
@@ -101,7 +117,8 @@ class CallsAnswer(Answer, frozen=True, kw_only=True):
     next: str | None
     """Cursor of the piece that follows; null at the end."""
     total: int
-    """Calls in the whole list."""
+    """Calls in the whole list; where that is not exact, there are more."""
+    is_total_exact: bool
 
 
 class CallParameters(msgspec.Struct, frozen=True):
@@ -127,7 +144,13 @@ def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
     page = run.provenance.calls(
         chosen, sort=wanted.sort, descending=wanted.descending, limit=wanted.limit, cursor=wanted.cursor
     )
-    return CallsAnswer(calls=page.calls, next=page.next, total=run.provenance.count(chosen))
+    total = run.provenance.count(chosen, most=MOST_COUNTED + 1)
+    return CallsAnswer(
+        calls=page.calls,
+        next=page.next,
+        total=min(total, MOST_COUNTED),
+        is_total_exact=total <= MOST_COUNTED,
+    )
 
 
 @get("/calls.ndjson")

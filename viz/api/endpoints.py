@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from chimbuko.viz.api import attributes, calls, comparison, functions, health, ranks, run, steps
+from chimbuko.viz.api import (
+    attributes,
+    calls,
+    comparison,
+    functions,
+    health,
+    paths,
+    ranks,
+    run,
+    steps,
+    totals,
+)
 
 ENDPOINTS = (
     run.run,
@@ -11,12 +22,14 @@ ENDPOINTS = (
     functions.functions,
     functions.function,
     functions.models,
+    paths.paths,
     steps.steps,
     steps.all_steps,
     calls.calls,
     calls.all_calls,
     calls.call,
     calls.records,
+    totals.totals,
     attributes.metadata,
     attributes.counters,
     comparison.runs,

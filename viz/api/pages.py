@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -25,7 +25,17 @@ class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Place = None
 
 
-def page_of(rows: Sequence[T], wanted: PageParameters) -> tuple[list[T], str | None]:
+class Paged(Protocol):
+    """Parameters that say which piece of a list is wanted."""
+
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def cursor(self) -> str | None: ...
+
+
+def page_of(rows: Sequence[T], wanted: Paged) -> tuple[list[T], str | None]:
     """The wanted piece, and the cursor of the one that follows; None at the end."""
     first = int(wanted.cursor or 0)
     end = first + wanted.limit

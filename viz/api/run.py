@@ -37,6 +37,8 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
     ended_us: int
     host: str
     version: str
+    environment: dict[str, str]
+    """Variables that say in what the application ran."""
     programs: dict[str, str]
     """Number of each program, as text, to its name."""
     config: AnalysisConfig
@@ -61,6 +63,7 @@ def run(run: ServedRun) -> RunAnswer:
         ended_us=info.ended_us,
         host=info.host,
         version=info.version,
+        environment=info.environment,
         programs={str(number): name for number, name in run.provenance.programs().items()},
         config=info.config,
         live=run.feed.is_live,

@@ -1,0 +1,50 @@
+"""The tree of call paths."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.messages import PathStatistics
+from chimbuko.viz.api.paths import PathTree
+from tests.viz.api.conftest import Api
+from tests.viz.made_run import MadeRun
+
+PATHS = st.dictionaries(
+    st.tuples(st.integers(0, 1), st.lists(st.sampled_from("abc"), min_size=1, max_size=5).map(tuple)),
+    st.integers(1, 100),
+)
+
+
+@given(PATHS)
+def test_each_path_stands_once_below_its_caller(calls: dict[tuple[int, tuple[str, ...]], int]) -> None:
+    tree = PathTree()
+    for (program, functions), count in calls.items():
+        tree.add_statistics(
+            PathStatistics(program, list(functions), count, 1.0, 0.5, 0.1, 2.0, 3.0, 1.5, 0.3, 4.0)
+        )
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for place, node in enumerate(tree.nodes):
+        above = () if node.parent is None else found[node.parent][1]
+        assert node.parent is None or node.parent < place
+        found.append((node.program, (*above, node.function)))
+    assert len(set(found)) == len(found)
+    told = {path: node for path, node in zip(found, tree.nodes, strict=True) if node.calls}
+    assert {path: node.calls for path, node in told.items()} == calls
+    assert all(node.inclusive is not None and node.inclusive.maximum_us == 4.0 for node in told.values())
+    # What is not told is a caller of what is.
+    callers = {(program, functions[:n]) for program, functions in calls for n in range(1, len(functions))}
+    assert set(found) - set(told) <= callers
+
+
+def test_abnormal_calls_stand_with_their_paths(api: Api, finished: MadeRun) -> None:
+    nodes = api.ask("paths").json["paths"]
+    assert sum(node["anomalies"] for node in nodes) == len(finished.anomalies)
+    abnormal = [node for node in nodes if node["anomalies"]]
+    assert {node["function"] for node in abnormal} == {call.function for call in finished.anomalies}
+    for node in abnormal:
+        caller = nodes[node["parent"]]
+        assert caller["function"].startswith("time_step")
+        assert nodes[caller["parent"]]["function"].startswith("main")
+        assert nodes[caller["parent"]]["parent"] is None
+        assert api.ask(f"calls?path={node['path']}").json["total"] == node["anomalies"]
