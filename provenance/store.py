@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy
-from sqlalchemy import URL, Connection, Engine, event, exc
+from sqlalchemy import URL, Connection, Engine, FromClause, event, exc
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
 from chimbuko.errors import StoreError
 from chimbuko.provenance.tables import SCHEMA_VERSION
@@ -207,8 +208,16 @@ def _path(url: URL) -> Path:
     return Path(url.database or "").absolute()
 
 
+class _SqliteCompiler(SQLiteCompiler):
+    """Writes down which index a statement is to take."""
+
+    def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
+        return text
+
+
 def _sqlite_engine(url: URL, connect: Callable[[], sqlite3.Connection], begin: str) -> Engine:
     engine = sqlalchemy.create_engine(url, creator=connect)
+    engine.dialect.statement_compiler = _SqliteCompiler
 
     # The driver begins transactions by itself, too late for a lock and never for reads: it is told not to.
     def begin_transaction(connection: Connection) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    column,
+    text,
 )
 
 SCHEMA_VERSION = "0004"
@@ -79,7 +79,6 @@ ORDERS = ("severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "s
 """Columns by which calls are listed."""
 PLACES = ("function", "rank", "path")
 """Columns at which a search for calls begins."""
-_IS_GPU, _IS_OPEN = column("is_gpu", Boolean), column("is_open", Boolean)
 
 RUNS = Table(
     "runs",
@@ -158,8 +157,17 @@ CALLS = Table(
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
     *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
     # Most runs have none, so it costs nothing.
-    Index("ix_calls_gpu", "run", "severity_us", sqlite_where=_IS_GPU, postgresql_where=_IS_GPU),
-    Index("ix_calls_open", "run", "severity_us", sqlite_where=_IS_OPEN, postgresql_where=_IS_OPEN),
+    *(
+        # As the condition of a query is written, or SQLite does not recognise it.
+        Index(
+            f"ix_calls_{name}",
+            "run",
+            "severity_us",
+            sqlite_where=text(f"is_{name} = 1"),
+            postgresql_where=text(f"is_{name}"),
+        )
+        for name in ("gpu", "open")
+    ),
 )
 """``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
 ``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1

@@ -53,9 +53,12 @@ def make_indexes() -> None:
     for name in PLACES:
         op.create_index(f"ix_calls_{name}", "calls", ["run", name, "is_anomaly", "severity_us"])
     for name in ("gpu", "open"):
-        where = sa.column(f"is_{name}", sa.Boolean)
         op.create_index(
-            f"ix_calls_{name}", "calls", ["run", "severity_us"], sqlite_where=where, postgresql_where=where
+            f"ix_calls_{name}",
+            "calls",
+            ["run", "severity_us"],
+            sqlite_where=sa.text(f"is_{name} = 1"),
+            postgresql_where=sa.text(f"is_{name}"),
         )
 
 

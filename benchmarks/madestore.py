@@ -1,0 +1,115 @@
+"""A large made-up store: anomalies of many ranks, functions, nodes and steps, each with ten neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RecordBatch
+from chimbuko.packed import HEAD, MEMBER, PackedRecords, Rows, pack
+from chimbuko.provenance.writer import Writer
+from chimbuko.records import CallRecord, StepCount, StreamHealth
+from chimbuko.rundir import RunInfo
+
+RUN_ID = "made up"
+PERIOD_US = 1_000_000
+START_US = 1_700_000_000_000_000
+PATHS = 400
+DEPTH = 10
+NORMAL_SHARE = 0.1
+GPU_SHARE = 0.01
+BATCHES_AT_ONCE = 64
+
+
+class MadeStore(msgspec.Struct, frozen=True):
+    """How large it is."""
+
+    anomalies: int = 1_000_000
+    ranks: int = 1_000
+    ranks_per_node: int = 40
+    functions: int = 200
+    steps: int = 3_600
+
+    def write(self, writer: Writer, template: CallRecord) -> None:
+        """Write all of it; ``template`` is what calls are like in all that does not differ."""
+        run = RunInfo(
+            RUN_ID, RUN_ID, [], "running", START_US, 0, None, "node", "sqlite:////x", AnalysisConfig(), ""
+        )
+        writer.write_run(run)
+        batches: list[RecordBatch] = []
+        for batch in self._batches(template):
+            batches.append(batch)
+            if len(batches) == BATCHES_AT_ONCE:
+                writer.write(batches)
+                batches = []
+        writer.write(batches)
+
+    def function_name(self, number: int) -> str:
+        """Name of a function."""
+        return f"void Solver::stage_{number}(double *, int) [{{solver.cpp}} {{{number},1}}]"
+
+    def _batches(self, template: CallRecord) -> Iterator[RecordBatch]:
+        """One for each rank."""
+        random = np.random.default_rng(1)
+        # Few functions have most anomalies, as in a real run.
+        weights = 1 / np.arange(1, self.functions + 1)
+        paths = random.choice(self.functions, (PATHS, DEPTH)).astype(np.int32)
+        path_weights = weights[paths[:, 0]] / weights[paths[:, 0]].sum()
+        packed = pack([template])
+        for rank in range(self.ranks):
+            count = self.anomalies // self.ranks
+            records = round(count * (1 + NORMAL_SHARE))
+            chosen = random.choice(PATHS, records, p=path_weights)
+            yield self._batch(rank, packed, paths[chosen], np.arange(records) < count, random)
+
+    def _batch(
+        self,
+        rank: int,
+        template: PackedRecords,
+        paths: npt.NDArray[np.int32],
+        is_anomaly: npt.NDArray[np.bool_],
+        random: np.random.Generator,
+    ) -> RecordBatch:
+        count = len(paths)
+        heads = np.repeat(np.frombuffer(template.heads, HEAD), count)
+        steps = np.sort(random.integers(0, self.steps, count))
+        heads["step"] = heads["begin_step"] = steps
+        heads["begin_row"] = np.arange(count)
+        heads["function"] = paths[:, 0]
+        heads["is_anomaly"] = is_anomaly
+        heads["is_gpu"] = random.random(count) < GPU_SHARE
+        runtimes_us = random.lognormal(8, 1.5, count).astype(np.uint64) + 1_000
+        heads["entry_us"] = START_US + steps * PERIOD_US + random.integers(0, PERIOD_US, count)
+        heads["exit_us"] = heads["entry_us"] + runtimes_us
+        heads["exclusive_us"] = runtimes_us * 9 // 10
+        heads["severity_us"] = heads["exclusive_us"] - 500.0
+        heads["score"] = random.lognormal(2, 0.5, count)
+        heads["frames"] = DEPTH
+        repeated: dict[str, Any] = {
+            part: np.tile(template.rows(part), count).tobytes()
+            for part in ("members", "messages", "counters", "metrics", "node_state")
+        }
+        frames: Rows = np.repeat(np.frombuffer(template.frames, MEMBER)[:1], count * DEPTH)
+        frames["function"] = paths.ravel()
+        frames["row"] = np.tile(np.arange(DEPTH), count)
+        names = {number: self.function_name(number) for number in range(self.functions)}
+        records = PackedRecords(
+            heads=heads.tobytes(),
+            frames=frames.tobytes(),
+            functions=names,
+            counter_names=template.counter_names,
+            **repeated,
+        )
+        counts = np.bincount(steps[is_anomaly], minlength=self.steps)
+        made_steps = [
+            StepCount(0, rank, step, START_US + step * PERIOD_US, START_US + (step + 1) * PERIOD_US, 1_000, n, 5e3 * n)
+            for step, n in enumerate(counts.tolist())
+        ]
+        node = f"node{rank // self.ranks_per_node:04d}"
+        health = StreamHealth(0, rank, node, "ended", self.steps, 1, 48, 1, count, 0, {})
+        return RecordBatch(f"0:{rank}", 1, records, made_steps, [], health, {})
