@@ -107,8 +107,9 @@ class MadeStore(msgspec.Struct, frozen=True):
         )
         counts = np.bincount(steps[is_anomaly], minlength=self.steps)
         made_steps = [
-            StepCount(0, rank, step, START_US + step * PERIOD_US, START_US + (step + 1) * PERIOD_US, 1_000, n, 5e3 * n)
+            StepCount(0, rank, step, start_us, start_us + PERIOD_US, 1_000, n, 5e3 * n)
             for step, n in enumerate(counts.tolist())
+            for start_us in [START_US + step * PERIOD_US]
         ]
         node = f"node{rank // self.ranks_per_node:04d}"
         health = StreamHealth(0, rank, node, "ended", self.steps, 1, 48, 1, count, 0, {})

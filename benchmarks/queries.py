@@ -3,8 +3,8 @@
 Run: python -m benchmarks.queries [--anomalies N] [--ranks N] [--store URL] [--rounds N]
 
 Each question is asked in turn, in each round with other values (ranks, functions, times), so that no answer
-is ready. The last column compares with the same question as a program without indexes or sums would answer it:
-by looking at all calls.
+is ready. The last column compares with the same question as a program without indexes or sums would answer
+it: by looking at all calls.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--anomalies", type=int, default=1_000_000)
     parser.add_argument("--ranks", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--store", help="URL of an empty store; default: an SQLite file in a temporary folder")
+    parser.add_argument("--store", help="URL of an empty store; default: an SQLite file")
     options = parser.parse_args()
     made = MadeStore(anomalies=options.anomalies, ranks=options.ranks)
     with tempfile.TemporaryDirectory() as folder:
