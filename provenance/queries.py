@@ -273,17 +273,14 @@ class Provenance:
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
         order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
-        # Numbers first: PostgreSQL's client would hold all records of one statement, and SQLite what was written
-        # until a slow reader has read them.
+        # Numbers first: PostgreSQL's client would hold all records, and a slow reader would hold up SQLite.
         with store_errors(self._engine), self._engine.connect() as connection:
             chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
             numbers = array("q", connection.scalars(chosen))
-        reader: CallReader | None = None
         for first in range(0, len(numbers), at_once):
             is_next = one_of(CALLS.c.id, numbers[first : first + at_once])
             rows = self._rows(select_records().where(is_next).order_by(*order))
-            reader = reader or self._reader()
-            yield from map(reader.record, rows)
+            yield from map(self._reader().record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
