@@ -32,6 +32,8 @@ STORE_NEWS = "{chimbuko}:store-news"
 """Stream of lines for the user, store to services: what keeps records from being stored, and when it ends."""
 FRAMES = "{chimbuko}:frames"
 """Stream of ``Frame``, server to dashboards."""
+DASHBOARD = "{chimbuko}:dashboard"
+"""Key with the address of the dashboard, without its token; ends in ``/``."""
 SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
 """Key that a dashboard sets which came late, or was away."""
 SNAPSHOT = "{chimbuko}:snapshot"
@@ -56,6 +58,7 @@ ALL_KEYS = (
     RECORD_ACKS,
     STORE_NEWS,
     FRAMES,
+    DASHBOARD,
     SNAPSHOT_WANTED,
     SNAPSHOT,
     PROGRAMS,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from sqlalchemy import Engine, inspect
+from sqlalchemy.types import NullType, TypeEngine
 
 from chimbuko.provenance.store import store_errors
 
@@ -183,7 +186,7 @@ class ColumnMeaning(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """As the database calls it."""
+    """As the database calls it; empty where it does not say, as of what SQLite computes for a view."""
     meaning: str
 
 
@@ -211,13 +214,17 @@ def describe(engine: Engine) -> list[TableMeaning]:
                 table,
                 TABLES[table],
                 [
-                    ColumnMeaning(column["name"], str(column["type"]), _meaning(table, column["name"]))
+                    ColumnMeaning(column["name"], _type(column["type"]), _meaning(table, column["name"]))
                     for column in found.get_columns(table)
                 ],
             )
             for table in TABLES
             if table in present
         ]
+
+
+def _type(found: TypeEngine[Any]) -> str:
+    return "" if isinstance(found, NullType) else str(found)
 
 
 def _meaning(table: str, column: str) -> str:

@@ -47,11 +47,14 @@ class ExportSource:
         time_range = self.provenance.time_range()
         return time_range[0] if time_range else 0
 
+    def program_name(self, program: int) -> str:
+        """Such as ``heat2d``."""
+        return self._programs.get(program, f"program {program}")
+
     def rank_name(self, timeline: RankTimeline) -> str:
         """Such as ``heat2d rank 3 (node7)``."""
-        program = self._programs.get(timeline.program, f"program {timeline.program}")
         node = f" ({timeline.node})" if timeline.node else ""
-        return f"{program} rank {timeline.rank}{node}"
+        return f"{self.program_name(timeline.program)} rank {timeline.rank}{node}"
 
     def lane_name(self, timeline: RankTimeline, lane: Lane) -> str:
         """Such as ``thread 0``, or ``GPU device 0, context 1, stream 7 (thread 5)``."""

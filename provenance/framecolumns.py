@@ -21,7 +21,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 SCALARS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("program", "rank", "thread", "function", "step"), np.int32),
-    **dict.fromkeys(("begin_step", "begin_row", "launch_step", "launch_row"), np.int32),
+    **dict.fromkeys(("begin_step", "begin_row", "launch_step", "launch_row", "launch_thread"), np.int32),
     **dict.fromkeys(("entry_us", "inclusive_us", "exclusive_us", "seen", "model_version"), np.int64),
     **dict.fromkeys(("severity_us", "score", "expected_us", "spread_us"), np.float64),
     **dict.fromkeys(("depth", "children", "messages_count", "left_out", "revision", "path"), np.int32),
@@ -31,6 +31,13 @@ SCALARS: dict[str, type[np.generic]] = {
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 _TIMES = ("entry", "exit", "start", "end", "first", "last", "time")
+
+_CHANGES = (
+    *("program", "function", "callers", "verdict", "effect", "low", "high", "p_value", "lost_us"),
+    *("calls_before", "calls_after", "ordinary_before_us", "ordinary_after_us"),
+    *("mean_before_us", "mean_after_us", "is_waiting", "has_more_anomalies"),
+)
+"""Columns of a comparison."""
 
 
 def joined(pieces: Iterable[Sequence[Sequence[Any]]]) -> Columns:
@@ -120,7 +127,7 @@ def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataF
         {
             "program": shift.program,
             "function": shift.name,
-            **({"callers": tuple(shift.callers)} if by == "path" else {}),
+            "callers": tuple(shift.callers),
             "verdict": shift.verdict,
             "effect": shift.effect,
             "low": shift.low,
@@ -138,8 +145,9 @@ def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataF
     if by == "function":
         rows += [_one_sided(item, "new", (0, item.calls)) for item in found.new]
         rows += [_one_sided(item, "vanished", (item.calls, 0)) for item in found.vanished]
-    frame = pd.DataFrame(rows)
-    return frame.astype({name: "category" for name in ("function", "verdict") if name in frame})
+    names = [name for name in _CHANGES if by == "path" or name != "callers"]
+    frame = pd.DataFrame(rows, columns=pd.Index(names))
+    return frame.astype({"function": "category", "verdict": "category"})
 
 
 def _one_sided(item: OneSided, verdict: str, calls: tuple[int, int]) -> dict[str, Any]:

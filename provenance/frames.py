@@ -63,7 +63,7 @@ ROWS_AT_ONCE = 10_000
 _AS_THEY_ARE = (
     *("inclusive_us", "exclusive_us", "severity_us", "score", "expected_us", "spread_us", "seen"),
     *("model_version", "depth", "children", "messages_count", "left_out", "revision"),
-    *("is_open", "is_final", "is_gpu", "path"),
+    *("is_open", "is_final", "is_gpu", "path", "launch_thread"),
 )
 _RANK_NAMES = {
     "total": "anomalies",

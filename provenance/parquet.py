@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chimbuko.messages import FunctionStatistics
+from chimbuko.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.calls import CallSummary
 from chimbuko.provenance.exportsource import ExportSource
 from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFrame, StepCount, WindowCall
@@ -21,7 +21,14 @@ from chimbuko.records import CallRecord, CounterValue, Label, Message, StackFram
 ROW_GROUP = 1 << 16
 """Rows that a table keeps in memory, and writes at once."""
 
-_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(), Label: pa.string()}
+_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.string(),
+    Label: pa.string(),
+    list[str]: pa.list_(pa.string()),
+}
 _CALL = {"recorded_id": str}
 """Of the recorded call that a row is about, or whose window it is in."""
 _ONCE = {"is_first": bool}
@@ -42,13 +49,15 @@ TABLES = {
     "counters": _CALL | {"source": str} | _fields(CounterValue) | _ONCE,
     "step_counts": _fields(StepCount),
     "function_statistics": _fields(FunctionStatistics),
+    "path_statistics": _fields(PathStatistics),
 }
 """Columns and their types by table."""
 
 
 def write_parquet(source: ExportSource, folder: Path) -> None:
     """Write ``calls``, and ``call_stacks``, ``window_calls``, ``messages`` and ``counters`` of these, with a
-    row for each that a record tells of; ``step_counts`` and ``function_statistics`` are of the whole run.
+    row for each that a record tells of. ``step_counts``, ``function_statistics`` and ``path_statistics`` are
+    of the whole run.
 
     Columns have the names, types and units of the records' fields. Written in groups of rows.
     """
@@ -59,8 +68,10 @@ def write_parquet(source: ExportSource, folder: Path) -> None:
         for program, rank in sorted(source.provenance.first_steps()):
             for count in source.provenance.step_counts([(program, rank)]):
                 tables["step_counts"].append(msgspec.structs.astuple(count))
-        for statistics in source.provenance.function_statistics():
-            tables["function_statistics"].append(msgspec.structs.astuple(statistics))
+        for function in source.provenance.function_statistics():
+            tables["function_statistics"].append(msgspec.structs.astuple(function))
+        for path in source.provenance.path_statistics():
+            tables["path_statistics"].append(msgspec.structs.astuple(path))
 
 
 class _Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
@@ -36,7 +37,7 @@ from chimbuko.provenance.reading import (
     select_records,
     select_summaries,
 )
-from chimbuko.provenance.search import Resolved, Search, of_ranks, searches
+from chimbuko.provenance.search import Resolved, Search, of_ranks, one_of, searches
 from chimbuko.provenance.stepsums import StepSum, summed
 from chimbuko.provenance.stepwriter import LEVELS
 from chimbuko.provenance.store import open_for_reading, public_url, store_errors
@@ -272,12 +273,14 @@ class Provenance:
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
         order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
-        statement = select_records().where(self.condition(wanted)).order_by(*order)
+        # Numbers first: PostgreSQL's client would hold all records, and a slow reader would hold up SQLite.
         with store_errors(self._engine), self._engine.connect() as connection:
-            reader: CallReader | None = None
-            for rows in connection.execute(statement).partitions(at_once):
-                reader = reader or self._reader()
-                yield from map(reader.record, rows)
+            chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
+            numbers = array("q", connection.scalars(chosen))
+        for first in range(0, len(numbers), at_once):
+            is_next = one_of(CALLS.c.id, numbers[first : first + at_once])
+            rows = self._rows(select_records().where(is_next).order_by(*order))
+            yield from map(self._reader().record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""

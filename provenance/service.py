@@ -9,9 +9,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -32,6 +32,8 @@ from chimbuko.messages import (
     RecordBatch,
 )
 from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.provenance.alerting import Alerting
+from chimbuko.provenance.hooks import Deliver, hooks_of
 from chimbuko.provenance.packing import warm_kernels
 from chimbuko.provenance.store import (
     StoreBusy,
@@ -70,6 +72,10 @@ class Destination:
     run_id: str
     info: RunInfo | None = None
     """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
+    alert_us: float | None = None
+    """Severity from which on a call is worth an alert; None for no alerts."""
+    hooks: Mapping[str, Deliver] = field(default_factory=dict)
+    """What takes alerts."""
 
 
 def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
@@ -114,6 +120,11 @@ class WriterService:
         self.troubles = Troubles(broker)
         self._broker = broker
         self._destination = destination
+        self._alerting: Alerting | None = None
+        if destination.alert_us is not None:
+            self._alerting = Alerting(
+                destination.run_id, broker, destination.alert_us, destination.hooks, self.troubles.tell
+            )
         self._engine: Engine | None = None
         self._records_to = b"0"
         self._frames_to = b"0"
@@ -152,6 +163,8 @@ class WriterService:
     def close(self) -> None:
         """Let go of the store; all is in it."""
         close(self.open())
+        if self._alerting:
+            self._alerting.stop()
 
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
@@ -170,7 +183,7 @@ class WriterService:
     def _store_records(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
         batches = list(_decoded(_batches, RECORDS, entries))
         try:
-            self._writer.write(batches)
+            self._write(batches)
         except StoreRefused:
             self._write_one_by_one(batches)
         with self._broker.pipeline(transaction=False) as pipeline:
@@ -180,11 +193,17 @@ class WriterService:
             pipeline.execute()
         self._records_to = entries[-1][0]
 
+    def _write(self, batches: Sequence[RecordBatch]) -> None:
+        severe = self._alerting.new(self.open(), batches) if self._alerting else []
+        self._writer.write(batches)
+        if self._alerting and severe:
+            self._alerting.send(severe)
+
     def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
         """One batch that can never be stored must not keep all others out for ever."""
         for batch in batches:
             try:
-                self._writer.write([batch])
+                self._write([batch])
             except StoreRefused as error:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
@@ -231,13 +250,19 @@ def main() -> None:
     parser.add_argument(
         "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
     )
+    parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
     options = parser.parse_args()
     should_stop = StopSignal()
     try:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
-        service = WriterService(broker_from_environment(), Destination(options.store, options.run_id, info))
+        hooks = {} if options.alert_us is None else hooks_of(os.environ)
+        destination = Destination(options.store, options.run_id, info, options.alert_us, hooks)
+        service = WriterService(
+            broker_from_environment(),
+            destination,
+        )
         # What may mend itself is waited for below.
         with suppress(StoreBusy, StoreDamaged):
             service.open()

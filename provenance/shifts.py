@@ -27,7 +27,9 @@ MOST_ERROR = 0.3
 USUAL_WANDER = 0.01
 """Standard deviation of a level between the windows of a run on a machine that does nothing else."""
 USUAL_WANDER_DEGREES = 4.0
-"""Testimony that is worth, together with that of the other functions."""
+"""Testimony that is worth."""
+LEAST_DEGREES = 1.0
+"""For a function to say itself how far it wanders."""
 USUAL_SPREAD = 0.015
 """Standard deviation between runs of the same, of one function against the others."""
 ALONE_SPREAD = 0.05
@@ -108,14 +110,17 @@ def _errors(before: Sequence[Level], after: Sequence[Level]) -> _Errors:
 
 
 def _moderated(levels: Sequence[Level]) -> _Errors:
-    """How far levels wandered; a function that wandered less than the others by chance is not trusted.
+    """How far levels wandered; one that wandered little, by the few windows that there are, is not trusted.
 
     It is the variance between windows, not divided by their number: windows that follow each other are alike.
+    What is usual is not taken from the other functions, for short ones wander ten times as far as long ones;
+    only of those with hardly a window to compare is it.
     """
     wander = np.array([level.wander for level in levels])
     degrees = np.array([level.degrees for level in levels])
-    known = wander[degrees > 0]
-    usual = max(USUAL_WANDER**2, float(np.median(known)) if len(known) else 0.0)
+    is_known = degrees >= LEAST_DEGREES
+    of_others = float(np.median(wander[is_known])) if is_known.any() else 0.0
+    usual = np.where(is_known, USUAL_WANDER**2, max(USUAL_WANDER**2, of_others))
     pooled = degrees + USUAL_WANDER_DEGREES
     return _Errors((degrees * wander + USUAL_WANDER_DEGREES * usual) / pooled, pooled)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import IO, Any
 
 import msgspec
 
 from chimbuko import __version__
+from chimbuko.messages import PathStatistics
 from chimbuko.provenance.exportsource import ExportSource
 from chimbuko.provenance.timeline import Lane, RankTimeline, Slice, edges
 
@@ -16,10 +18,12 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def write_speedscope(source: ExportSource, file: IO[bytes]) -> None:
-    """Write an evented profile of each thread: what the windows of its recorded calls cover, with the calls
-    around them. Between windows nothing is open, so that no time counts of which it is not known what ran.
+    """Write a sampled profile of each program, and an evented one of each thread.
 
-    Times are in µs since the start of the run's first step. Written rank by rank.
+    The sampled one has the exclusive time of each call path over the whole run and all ranks. The evented
+    ones have what the windows of recorded calls cover, with the calls around them. Between windows nothing is
+    open, so that no time counts of which it is not known what ran. Times are in µs since the start of the
+    run's first step. Written rank by rank.
     """
     _File(source, file).write()
 
@@ -44,9 +48,24 @@ class _File:
         self._file.write(b'],\n"shared":' + msgspec.json.encode({"frames": frames}) + b"}\n")
 
     def _profiles(self) -> Iterator[dict[str, Any]]:
+        paths = sorted(self._source.provenance.path_statistics(), key=lambda path: path.program)
+        for program, of_program in groupby(paths, key=lambda path: path.program):
+            yield self._sampled(program, sorted(of_program, key=lambda path: path.functions))
         for timeline in self._source.timelines():
             for lane in timeline.lanes:
                 yield self._evented(timeline, lane)
+
+    def _sampled(self, program: int, paths: Sequence[PathStatistics]) -> dict[str, Any]:
+        weights_us = [path.calls * path.exclusive_mean_us for path in paths]
+        return {
+            "type": "sampled",
+            "name": f"{self._source.program_name(program)}, all ranks, by call path",
+            "unit": "microseconds",
+            "startValue": 0,
+            "endValue": sum(weights_us),
+            "samples": [[self._frame(function) for function in path.functions] for path in paths],
+            "weights": weights_us,
+        }
 
     def _evented(self, timeline: RankTimeline, lane: Lane) -> dict[str, Any]:
         name = f"{self._source.rank_name(timeline)}, {self._source.lane_name(timeline, lane)}"

@@ -24,13 +24,20 @@ class CallChoice:
 
     label: str
     function: str | None
+    through: str | None
+    path: int | None
+    text: str | None
     program: int | None
     rank: int | None
+    node: str | None
     thread: int | None
+    is_gpu: bool | None
     step: str | None
     time: str | None
     min_severity: str | None
+    max_severity: str | None
     min_score: float | None
+    max_score: float | None
     is_open: bool
 
     def filter(self, provenance: Provenance) -> CallFilter:
@@ -46,15 +53,22 @@ class CallChoice:
         return CallFilter(
             label=None if self.label == "any" else cast(Literal["anomaly", "normal"], self.label),
             function=self.function,
+            through=self.through,
+            path=self.path,
+            text=self.text,
             program=self.program,
             rank=self.rank,
+            node=self.node,
             thread=self.thread,
+            is_gpu=self.is_gpu,
             step_min=first_step,
             step_max=last_step,
             time_min_us=first_us,
             time_max_us=last_us,
-            min_severity_us=None if self.min_severity is None else parse_duration_us(self.min_severity, "ms"),
+            min_severity_us=_severity_us(self.min_severity),
+            max_severity_us=_severity_us(self.max_severity),
             min_score=self.min_score,
+            max_score=self.max_score,
             is_open=self.is_open or None,
         )
 
@@ -90,15 +104,22 @@ def start_us(provenance: Provenance) -> int:
 
 _OPTIONS = (
     click.option("--function", help="Name, or a pattern with * and ?; all other characters are literal."),
+    click.option("--through", metavar="FUNCTION", help="Name or pattern of a function on the call stack."),
+    click.option("--path", type=int, metavar="N", help="Number of a call path, as --json shows it."),
+    click.option("--text", help="Part of a name on the call stack or of the node's; case does not matter."),
     click.option("--program", type=int, help="Number of a program of the workflow."),
     click.option("--rank", type=int),
+    click.option("--node", help="Name of a node, or a pattern."),
     click.option("--thread", type=int),
+    click.option("--gpu/--no-gpu", "is_gpu", default=None, help="Only calls on GPUs, or only others."),
     click.option("--step", metavar="A[:B]", help="One step, or a range: 20:30, 20:, :30."),
     click.option(
         "--time", metavar="A:B", help="Calls under way at that time since the start, as in 1.5s:2s."
     ),
     click.option("--min-severity", metavar="DURATION", help="Least time lost: 5 (ms), 200us, 1s."),
+    click.option("--max-severity", metavar="DURATION", help="Most time lost."),
     click.option("--min-score", type=float, metavar="X", help="Least score, in σ for sstd."),
+    click.option("--max-score", type=float, metavar="X", help="Highest score."),
     click.option(
         "--open", "is_open", is_flag=True, help="Only calls that have not ended: of ranks that hang."
     ),
@@ -108,6 +129,10 @@ _OPTIONS = (
 def _label_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     labels = click.Choice(["anomaly", "normal", "any"])
     return click.option("--label", type=labels, default=default, show_default=True)
+
+
+def _severity_us(text: str | None) -> float | None:
+    return None if text is None else parse_duration_us(text, "ms")
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:

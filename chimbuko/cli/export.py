@@ -27,7 +27,6 @@ from chimbuko.rundir import find_run
 @click.option(
     "-o",
     "--output",
-    "path",
     required=True,
     metavar="PATH",
     type=click.Path(path_type=Path),
@@ -35,7 +34,7 @@ from chimbuko.rundir import find_run
 )
 @call_options(label="any")
 @click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
-def command(run: Path | None, form: str, path: Path, choice: CallChoice, as_json: bool) -> None:
+def command(run: Path | None, form: str, output: Path, choice: CallChoice, as_json: bool) -> None:
     """Write recorded calls of RUN, a run's folder; by default all of the newest under ./chimbuko-runs.
 
     The calls around those that are chosen, messages and counters come along.
@@ -48,7 +47,7 @@ def command(run: Path | None, form: str, path: Path, choice: CallChoice, as_json
       chimbuko export --format v2 -o records
     """
     with open_run(find_run(run)) as provenance:
-        exported = export(provenance, form, path, choice.filter(provenance))
+        exported = export(provenance, form, output, choice.filter(provenance))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(exported)))
     else:

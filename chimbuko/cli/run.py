@@ -15,7 +15,7 @@ from chimbuko.cli.agents import AgentOptions, check_agents
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
 from chimbuko.cli.serviceoptions import run_with_store, service_options
-from chimbuko.cli.services import ServiceOptions
+from chimbuko.cli.services import AlertOptions, ServiceOptions
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory
 from chimbuko.trace.apart import readable
@@ -57,6 +57,7 @@ def command(
     port: int,
     dashboard: bool | None,
     metrics: int | None,
+    alerts: AlertOptions | None,
     keep: bool,
     as_json: bool,
     command_line: tuple[str, ...],
@@ -93,6 +94,7 @@ def command(
         has_dashboard=keep or (not trace if dashboard is None else dashboard),
         port=port,
         metrics_port=metrics,
+        alerts=alerts,
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -18,15 +19,16 @@ from chimbuko.cli.runlist import list_folder, list_store, print_listing
 from chimbuko.cli.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.archive import is_archive, unpack_archive, write_archive
-from chimbuko.provenance.imports import Imported, import_records, is_foreign
 from chimbuko.provenance.inventory import stored_runs
 from chimbuko.provenance.pruning import PrunedFunction, PruneRule, prune
-from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_reading, open_for_writing
 from chimbuko.provenance.transfer import rename_run
 from chimbuko.provenance.vacuum import vacuum
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, RunInfo, check_name, find_run, runs_in
 from chimbuko.units import format_duration_us, parse_age_us, parse_duration_us
+
+if TYPE_CHECKING:
+    from chimbuko.provenance.imports import Imported
 
 RUN = click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="What was done, as JSON.")
@@ -175,8 +177,7 @@ def archive(run_dir: Path | None, output: Path, as_json: bool) -> None:
 @click.option(
     "--store",
     metavar="URL",
-    envvar=STORE_VARIABLE,
-    help=f"PostgreSQL store that its provenance goes into; also from {STORE_VARIABLE}.",
+    help="PostgreSQL store that its provenance goes into; also from CHIMBUKO_STORE.",
 )
 @JSON
 def import_run(source: Path, output: Path | None, store: str | None, as_json: bool) -> None:
@@ -190,6 +191,11 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
       chimbuko runs import baseline.tar.xz --output runs/other
       chimbuko runs import records/
     """
+    # Loaded here: no other command needs compiled code, which takes a second.
+    from chimbuko.provenance.imports import import_records, is_foreign
+    from chimbuko.provenance.service import STORE_VARIABLE
+
+    store = store or os.environ.get(STORE_VARIABLE)
     if (source / "run.json").exists():
         raise ConfigError(f"{source}: the folder of a run already; it can be used as it is")
     if source.is_file() and is_archive(source):

@@ -19,7 +19,7 @@ from chimbuko.cli.conductor import INTERRUPTED
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import run_with_store, service_options
-from chimbuko.cli.services import ServiceOptions, Services
+from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.rundir import RunDirectory, write_secret
 from chimbuko.trace.nodecommand import node_command
@@ -54,6 +54,7 @@ def command(
     port: int,
     dashboard: bool | None,
     metrics: int | None,
+    alerts: AlertOptions | None,
     as_json: bool,
     analysis: AnalysisOptions,
 ) -> None:
@@ -85,6 +86,7 @@ def command(
         has_dashboard=dashboard is not False,
         port=port,
         metrics_port=metrics,
+        alerts=alerts,
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )

@@ -23,7 +23,7 @@ from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
-from chimbuko.messages import ALL_KEYS, PROGRAMS, RUN, STORE_NEWS
+from chimbuko.messages import ALL_KEYS, DASHBOARD, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.ownership import OWNERSHIP_KEYS, rivalries
 from chimbuko.processes import Service, hold
 from chimbuko.provenance.service import STORE_VARIABLE
@@ -38,6 +38,16 @@ FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
 KEYS = (*ALL_KEYS, *OWNERSHIP_KEYS, *ROLL_CALL_KEYS)
+
+
+@dataclass(frozen=True)
+class AlertOptions:
+    """Who is told of severe calls."""
+
+    least_us: float
+    """Severity from which on, in µs."""
+    hooks: dict[str, str]
+    """Webhook and command, by the environment variables that name them; they may hold secrets."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class ServiceOptions:
     """Where Prometheus may ask, on the loopback interface; None for nowhere."""
     load_model: Path | None = None
     """What an earlier run has learned, to begin with."""
+    alerts: AlertOptions | None = None
     save_model: Path | None = None
     """Where a copy of the final model goes."""
 
@@ -124,6 +135,7 @@ class Services:
             self.metrics_url = facts.get("metrics", self.metrics_url)
         if self._dashboard is not None:
             self.dashboard_url = self._dashboard.wait_ready()["url"]
+            self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
@@ -157,6 +169,8 @@ class Services:
         with suppress(redis.RedisError):
             self.client.expire(RUN, CLAIM_S)
             self._remember_programs()
+            if self.dashboard_url:
+                self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
         return lines
 
     def _remember_programs(self) -> None:
@@ -218,6 +232,7 @@ class Services:
         for program in self.options.programs:
             program_number(self.client, program)
         secret = {BROKER_VARIABLE: self.broker_url}
+        alerts = self.options.alerts
         self._learning.add(
             self._service("pserver", "chimbuko.pserver.service", self._learning_arguments(), secret),
             can_go_on=True,
@@ -226,8 +241,8 @@ class Services:
             self._service(
                 "provenance",
                 "chimbuko.provenance.service",
-                ["--run-id", info.id, *(["--own", str(self.run.path)] if self._has_own_store else [])],
-                secret | {STORE_VARIABLE: self._store_url},
+                self._storing_arguments(),
+                secret | {STORE_VARIABLE: self._store_url} | (alerts.hooks if alerts else {}),
             ),
             can_go_on=True,
         )
@@ -239,6 +254,15 @@ class Services:
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs)
+
+    def _storing_arguments(self) -> list[str]:
+        """What the store's writer is told."""
+        words = ["--run-id", self._info.id]
+        if self._has_own_store:
+            words += ["--own", str(self.run.path)]
+        if self.options.alerts is not None:
+            words += ["--alert-us", str(self.options.alerts.least_us)]
+        return words
 
     def _learning_arguments(self) -> list[str]:
         """What the parameter server is told."""

@@ -112,7 +112,16 @@ def test_pages_are_turned_with_the_cursor_that_is_told(ask: Ask, writer: Writer)
         ("--min-severity 100", [7]),
         ("--min-severity 100000us", [7]),
         ("--min-severity 0.1s", [7]),
+        ("--max-severity 1ms", [10]),
         ("--min-score 50", [8]),
+        ("--max-score 1", [10]),
+        ("--node node9", [10]),
+        ("--node node? --max-score 1", [10]),
+        ("--gpu", [11]),
+        ("--no-gpu --function MPI_*", [1]),
+        ("--through MAI* --rank 5", []),
+        ("--through main --rank 5", [10]),
+        ("--text RECV --rank 1 --thread 0 --program 0", [1]),
         ("--label normal", [9]),
         ("--label any --min-score 40 --sort score --ascending", [9, 8]),
     ],
@@ -130,8 +139,17 @@ def test_options_filter(ask: Ask, writer: Writer, options: str, found: list[int]
         make_record(7, severity_us=100_000.0),
         make_record(8, score=50.0),
         make_record(9, score=45.0, label=Label.NORMAL),
+        make_record(10, rank=5, node="node9", score=0.5, severity_us=900.0),
+        make_record(11, is_gpu=True),
     )
     assert [int(event_id.rsplit(":", 1)[1]) for event_id in ids(ask("--json", *options.split()))] == found
+
+
+def test_calls_of_one_path_are_found_by_its_number(ask: Ask, writer: Writer) -> None:
+    store(writer, make_record(0), make_record(1), make_record(2, function="MPI_Recv()"))
+    paths = {call["id"]: call["path"] for call in json.loads(ask("--json").stdout)["calls"]}
+    assert paths["0:1:3:0"] == paths["0:1:3:1"] != paths["0:1:3:2"]
+    assert ids(ask("--json", "--path", str(paths["0:1:3:2"]))) == ["0:1:3:2"]
 
 
 def test_programs_and_marks_are_shown_where_they_tell_something(ask: Ask, writer: Writer) -> None:

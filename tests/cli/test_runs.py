@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
 import pty
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -24,6 +26,7 @@ from chimbuko.cli import main
 from chimbuko.cli.runfolder import DIED, START_S
 from chimbuko.processes import hold
 from chimbuko.provenance import store
+from chimbuko.provenance.exports import export
 from chimbuko.provenance.inventory import stored_runs
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_reading
@@ -42,10 +45,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    return make_whole_run(tmp_path_factory.mktemp("template") / "heat", STEPS)
+
+
 @pytest.fixture
-def made() -> MadeRun:
+def made(template: MadeRun) -> MadeRun:
     """A run in a folder under ./chimbuko-runs."""
-    return make_whole_run(RUNS_FOLDER / "heat", STEPS)
+    folder = (RUNS_FOLDER / "heat").absolute()
+    shutil.copytree(template.directory.path, folder)
+    return dataclasses.replace(template, directory=RunDirectory(folder))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -209,27 +219,19 @@ def test_files_of_the_user_stay_when_a_run_is_deleted(made: MadeRun) -> None:
 def test_a_run_is_not_deleted_unasked(made: MadeRun) -> None:
     assert "give --yes" in refused("delete", "heat")
     before = answers_of(made.directory)
-    assert ask(["delete", "heat"], "n\n") != 0
-    assert answers_of(made.directory) == before
-    assert ask(["delete", "heat"], "y\n") == 0
-    assert not made.directory.path.exists()
-
-
-def ask(words: list[str], answer: str) -> int:
-    """Exit code of a command that is answered on a terminal."""
+    # On a terminal it asks.
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "chimbuko", "runs", *words], stdin=theirs, stdout=theirs, stderr=theirs
-    )
+    command = [sys.executable, "-m", "chimbuko", "runs", "delete", "heat"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""
     while b"[y/N]" not in said:
         said += os.read(ours, 1000)
-    assert b"Delete " in said
-    os.write(ours, answer.encode())
-    code = process.wait()
+    assert str(made.directory.path).encode() in said
+    os.write(ours, b"n\n")
+    assert process.wait() == 1
     os.close(ours)
-    return code
+    assert answers_of(made.directory) == before
 
 
 def test_rows_without_a_folder_can_be_deleted(made: MadeRun, postgresql_url: str) -> None:
@@ -275,8 +277,8 @@ def test_an_archive_can_go_into_postgresql(made: MadeRun, postgresql_url: str) -
 
 
 def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun) -> None:
-    result = CliRunner().invoke(main, ["export", "heat", "--format", "v2", "-o", "records"])
-    assert result.exit_code == 0, result.output
+    with open_run(made.directory) as provenance:
+        export(provenance, "v2", Path("records"), ALL)
     imported = done("import", "records")
     anomalies = [record for record in made.anomalies if record.step < STEPS]
     assert imported["anomalies"] == len(anomalies)
@@ -286,7 +288,8 @@ def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun) -> None:
     assert "neither a whole archive of a run nor" in refused("import", "nothing")
 
 
-def test_calls_are_pruned_by_rule(run: RunDirectory, made: MadeRun) -> None:
+def test_calls_are_pruned_by_rule(made: MadeRun) -> None:
+    run = made.directory
     assert "say what goes" in refused("prune", "heat")
     assert "not an age" in refused("prune", "heat", "--older-than", "never")
     anomalies = [record for record in made.anomalies if record.step < STEPS]
@@ -385,8 +388,9 @@ def killed(words: list[str], until: Any) -> None:
     process.wait()
 
 
-def test_a_killed_prune_is_finished_when_it_is_repeated(run: RunDirectory, tmp_path: Path) -> None:
-    twin = make_whole_run(tmp_path / "twin", STEPS).directory
+def test_a_killed_prune_is_finished_when_it_is_repeated(made: MadeRun, template: MadeRun) -> None:
+    run, twin = made.directory, RunDirectory(RUNS_FOLDER / "twin")
+    shutil.copytree(template.directory.path, twin.path)
     words = ["--keep", "5"]
     done("prune", str(twin.path), *words)
 
@@ -402,7 +406,9 @@ def test_a_killed_prune_is_finished_when_it_is_repeated(run: RunDirectory, tmp_p
     assert answers_of(run)["steps"] == answers_of(twin)["steps"]
 
 
-def test_a_killed_deletion_is_finished_when_it_is_repeated(run: RunDirectory) -> None:
+def test_a_killed_deletion_is_finished_when_it_is_repeated(made: MadeRun, postgresql_url: str) -> None:
+    run = made.directory
+    move_to(run, postgresql_url)
     for number in range(500):
         (run.logs / f"agent-{number}.log").write_text("")
     first = run.logs / "agent-0.log"

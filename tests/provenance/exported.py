@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.messages import FunctionStatistics
+from chimbuko.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exports import Exported, export
 from chimbuko.provenance.queries import Provenance
@@ -77,6 +77,15 @@ def statistics() -> list[FunctionStatistics]:
     return [FunctionStatistics(0, "main", 12, 1, 5.0, 10.0, 1.0, 9.0, 11.0, 20.0, 30.0)]
 
 
+def path_statistics() -> list[PathStatistics]:
+    runtimes = (2.0, 0.5, 1.0, 3.0)
+    return [
+        PathStatistics(0, ["main"], 12, *(10 * each for each in runtimes), *(30 * each for each in runtimes)),
+        PathStatistics(0, ["main", "compute"], 60, *runtimes, *runtimes),
+        PathStatistics(1, ["main"], 1, *runtimes, *runtimes),
+    ]
+
+
 @dataclass
 class ExportedRun:
     """A stored run that is to be exported."""
@@ -97,3 +106,4 @@ def store(writer: Writer) -> None:
     writer.write(make_batches(some_records()))
     writer.write([make_batch(9, **others())])
     writer.write_function_statistics(statistics())
+    writer.write_path_statistics(path_statistics())

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,10 +13,13 @@ import pytest
 import chimbuko
 from chimbuko.errors import ConfigError
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.messages import FunctionModel
+from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics
 from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.comparison import compare
 from chimbuko.provenance.frames import Run, open_frames
+from chimbuko.provenance.profiles import read_profile
 from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.totals import By
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, CounterStatistics
 from chimbuko.tables import BUCKETED_PROFILE
@@ -22,7 +27,7 @@ from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, 
 from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
 from tests.viz.made_run import make_run as make_whole_run
 
-NO_RECORDS: list[CallRecord] = []
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,8 @@ def test_anomalies_come_worst_first(run: Run, made: MadeRun) -> None:
     [
         {"label": "normal"},
         {"function": "relax*", "rank": 1},
+        {"node": "node1", "through": "time_step*"},
+        {"text": "JACOBI", "label": "anomaly"},
         {"step_min": 10, "step_max": 20, "min_severity_us": 5_000.0},
     ],
 )
@@ -185,6 +192,79 @@ def test_steps_ranks_and_functions(run: Run, made: MadeRun) -> None:
     functions = run.functions()
     assert set(functions["function"]) == set(FUNCTIONS)
     assert functions["severity_us"].is_monotonic_decreasing
+
+
+@pytest.mark.parametrize("by", ["function", "rank", "node"])
+def test_totals_are_sums_over_abnormal_calls(run: Run, made: MadeRun, by: By) -> None:
+    totals = run.totals(by, min_severity_us=2_000.0)
+    anomalies = run.anomalies(min_severity_us=2_000.0)
+    summed = anomalies.groupby(by, observed=True)["severity_us"].sum()
+    assert totals.set_index(by)["severity_us"].to_dict() == pytest.approx(summed.to_dict())
+    assert totals["anomalies"].sum() == len(anomalies)
+    assert totals["first_time"].min() == anomalies["entry_time"].min()
+    assert "start_time" not in totals
+
+
+def test_totals_by_time_and_path(run: Run) -> None:
+    over_time = run.totals("time")
+    assert over_time["start_time"].is_monotonic_increasing
+    assert over_time["anomalies"].sum() == len(run.anomalies())
+    path = run.totals("path").iloc[0]
+    assert len(run.anomalies(path=int(path["path"]))) == path["anomalies"]
+
+
+def test_statistics_of_call_paths(stored: Callable[..., Run], any_store_url: str) -> None:
+    run = stored(make_record(1))
+    assert run.paths().empty
+    engine = open_for_writing(any_store_url)
+    statistics = [
+        PathStatistics(0, ["main"], 1, 5.0, 0.0, 5.0, 5.0, 900.0, 0.0, 900.0, 900.0),
+        PathStatistics(0, ["main", "step", "solve"], 10, 80.0, 1.0, 70.0, 90.0, 85.0, 1.0, 71.0, 95.0),
+    ]
+    Writer(engine, RUN_ID).write_path_statistics(statistics)
+    close(engine)
+    paths = run.paths()
+    assert paths["function"].tolist() == ["solve", "main"]
+    assert paths["callers"].tolist() == [("main", "step"), ()]
+    assert paths["inclusive_maximum_us"].tolist() == [95.0, 900.0]
+
+
+def made_with_paths(folder: Path, steps: int, mean_us: float) -> Run:
+    """A run with statistics of two call paths."""
+    directory = make_whole_run(folder, stored_steps=steps).directory
+    engine = open_for_writing(directory.store_url)
+    spent = (mean_us, 1.0, 70.0, 900.0) * 2
+    paths = [PathStatistics(0, ["main", name], 100, *spent) for name in FUNCTIONS[:2]]
+    Writer(engine, directory.read_info().id).write_path_statistics(paths)
+    close(engine)
+    return open_frames(directory.path)
+
+
+def test_two_runs_are_compared_as_everywhere(tmp_path: Path) -> None:
+    with (
+        made_with_paths(tmp_path / "before", 60, 80.0) as before,
+        made_with_paths(tmp_path / "after", 40, 90.0) as after,
+    ):
+        found = compare(read_profile(before.provenance), read_profile(after.provenance))
+        functions, paths = before.compare(after), before.compare(after, "path")
+    assert functions["function"].tolist() == [shift.name for shift in found.functions]
+    assert functions["calls_after"].tolist() == [shift.calls[1] for shift in found.functions]
+    assert functions["verdict"].tolist() == [shift.verdict for shift in found.functions]
+    assert paths["callers"].tolist() == [("main",), ("main",)]
+    assert paths["mean_after_us"].tolist() == [90.0, 90.0]
+
+
+def test_functions_of_one_run_alone_are_told(tmp_path: Path, run: Run) -> None:
+    new = FunctionStatistics(0, "fresh", 7, 0, 0.0, *[5.0] * 6)
+    directory = make_whole_run(tmp_path / "after").directory
+    engine = open_for_writing(directory.store_url)
+    Writer(engine, directory.read_info().id).write_function_statistics([new])
+    close(engine)
+    with open_frames(directory.path) as after:
+        [change] = run.compare(after).query("verdict == 'new'").to_dict("records")
+        [gone] = after.compare(run).query("verdict == 'vanished'").to_dict("records")
+    assert (change["function"], change["calls_before"], change["calls_after"]) == ("fresh", 0, 7)
+    assert (gone["function"], gone["calls_before"], gone["calls_after"]) == ("fresh", 7, 0)
 
 
 def test_health_metadata_and_counter_statistics(stored: Callable[..., Run], any_store_url: str) -> None:
@@ -281,3 +361,19 @@ def test_without_pandas_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['pandas'] = None\nimport chimbuko\nchimbuko.open"
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "chimbuko.open needs pandas; install it with: pip install 'chimbuko[notebook]'" in failed.stderr
+
+
+@pytest.mark.filterwarnings("ignore:the first")
+def test_the_examples_of_the_document_work(
+    made: MadeRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "chimbuko-runs").mkdir()
+    (tmp_path / "chimbuko-runs" / "heat").symlink_to(made.directory.path)
+    monkeypatch.chdir(tmp_path)
+    for document in ("notebooks", "querying"):
+        blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{document}.md").read_text(), re.DOTALL)
+        assert blocks
+        exec("\n".join(blocks), {})
+    [statement] = re.findall(r"```sql\n(.*?)```", (DOCS / "querying.md").read_text(), re.DOTALL)
+    with chimbuko.open() as run:
+        assert run.sql(statement)["anomalies"].sum() > 0

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ConfigError, StoreError
 from chimbuko.messages import FunctionModel
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
@@ -162,6 +162,12 @@ def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
     (run / "run.json").write_text("{}")
     with pytest.raises(ConfigError, match="holds a run already"):
         import_records(VERSION_1, run)
+
+
+def test_an_import_that_is_broken_off_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        import_records(VERSION_1, tmp_path / "run", store_url=f"sqlite:///{tmp_path}/missing/store.sqlite")
+    assert find_run(tmp_path / "run").read_info().state == "interrupted"
 
 
 @st.composite

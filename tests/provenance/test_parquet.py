@@ -12,7 +12,7 @@ from fastparquet import ParquetFile
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.parquet import TABLES
 from chimbuko.records import CallRecord
-from tests.provenance.exported import LAUNCH_ID, ExportedRun, statistics
+from tests.provenance.exported import LAUNCH_ID, ExportedRun, path_statistics, statistics
 
 
 @pytest.fixture
@@ -87,3 +87,7 @@ def test_statistics_are_of_the_whole_run(exported_run: ExportedRun) -> None:
     assert set(read(folder, "step_counts")["rank"]) == {0, 1, 2}
     (row,) = read(folder, "function_statistics").itertuples(index=False)
     assert tuple(row) == msgspec.structs.astuple(statistics()[0])
+    paths = [tuple(row) for row in read(folder, "path_statistics").itertuples(index=False)]
+    assert sorted((program, list(functions), *numbers) for program, functions, *numbers in paths) == [
+        msgspec.structs.astuple(path) for path in path_statistics()
+    ]

@@ -85,10 +85,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
     return make_whole_run(tmp_path_factory.mktemp("made") / "run", steps=25)
 
 
-@pytest.fixture
-def store(made: MadeRun, any_store_url: str) -> Iterator[Engine]:
+@pytest.fixture(params=["store_url", "postgresql_url"])
+def store(made: MadeRun, request: pytest.FixtureRequest) -> Iterator[Engine]:
     """A copy of ``made``, and another run, on each kind of database in turn."""
-    engine = open_for_writing(any_store_url)
+    engine = open_for_writing(request.getfixturevalue(request.param))
     source = open_for_reading(made.directory.store_url)
     copy_run(source, made.directory.read_info().id, engine)
     source.dispose()
@@ -126,7 +126,12 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(
+    ("rule", "store"),
+    [*((rule, "store_url") for rule in RULES), (RULES[3], "postgresql_url")],
+    indirect=["store"],
+    ids=str,
+)
 def test_the_worst_stay_with_what_they_are_compared_with(
     made: MadeRun, store: Engine, rule: PruneRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,8 @@ def test_it_follows_the_schema_of_speedscope(content: dict[str, Any]) -> None:
 
 
 def test_each_thread_has_a_profile(content: dict[str, Any]) -> None:
-    assert [profile["name"] for profile in content["profiles"]] == [
+    evented = [profile["name"] for profile in content["profiles"] if profile["type"] == "evented"]
+    assert evented == [
         "heat rank 1 (node7), thread 0",
         "heat rank 1 (node7), GPU device 1, context 2, stream 3 (thread 8)",
         "heat rank 2 (node7), thread 0",
@@ -38,8 +39,21 @@ def test_each_thread_has_a_profile(content: dict[str, Any]) -> None:
     ]
 
 
+def test_each_program_has_a_profile_by_call_path(content: dict[str, Any]) -> None:
+    names = [frame["name"] for frame in content["shared"]["frames"]]
+    whole, other, *_ = content["profiles"]
+    assert (whole["type"], whole["name"]) == ("sampled", "heat, all ranks, by call path")
+    assert [[names[frame] for frame in sample] for sample in whole["samples"]] == [
+        ["main"],
+        ["main", "compute"],
+    ]
+    assert whole["weights"] == [12 * 20.0, 60 * 2.0]
+    assert whole["endValue"] == sum(whole["weights"])
+    assert (other["name"], other["weights"]) == ("coupler, all ranks, by call path", [2.0])
+
+
 def test_calls_close_in_the_order_in_which_they_opened(content: dict[str, Any]) -> None:
-    for profile in content["profiles"]:
+    for profile in content["profiles"][2:]:
         around = []
         last = profile["startValue"]
         for event in profile["events"]:
@@ -55,7 +69,7 @@ def test_calls_close_in_the_order_in_which_they_opened(content: dict[str, Any]) 
 def test_time_counts_where_windows_are(content: dict[str, Any], exported_run: ExportedRun) -> None:
     first, second, *_ = exported_run.records
     names = [frame["name"] for frame in content["shared"]["frames"]]
-    profile = content["profiles"][0]
+    profile = content["profiles"][2]
     spans = []
     open_us: list[int] = []
     for event in profile["events"]:

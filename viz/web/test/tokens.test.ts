@@ -17,7 +17,7 @@ function contrast(a: string, b: string): number {
 const against = (pair: Pair, ground: Pair): number[] => [0, 1].map((theme) => contrast(pair[theme] as string, ground[theme] as string));
 
 describe('contrast in both themes', () => {
-  test.each(['text', 'text-2', 'tick', 'accent', 'anomaly', 'amber'] as const)('%s reads on surface and page', (name) => {
+  test.each(['text', 'text-2', 'tick', 'accent', 'anomaly', 'faster', 'amber'] as const)('%s reads on surface and page', (name) => {
     for (const ground of [COLOURS.surface, COLOURS.page]) {
       for (const value of against(COLOURS[name], ground)) expect(value).toBeGreaterThanOrEqual(4.5);
     }

@@ -10,6 +10,7 @@ describe('address', () => {
   const full: View = {
     run: 'heat run/1',
     call: '0:1:30:1547',
+    compare: null,
     selected: ['0:3', null, '1:12'],
     statistic: 'stddev',
     n: 12,

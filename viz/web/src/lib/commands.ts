@@ -20,6 +20,11 @@ export function showCommand(directory: string, id: string): string {
   return `chimbuko show ${id} ${quoted(directory)}`;
 }
 
+/** Command that compares this run with one in a folder beside it. */
+export function compareCommand(directory: string, before: string): string {
+  return `chimbuko compare ${quoted(directory.replace(/[^/]*$/, before))} ${quoted(directory)}`;
+}
+
 /** A word as a POSIX shell takes it. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

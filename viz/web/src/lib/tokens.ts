@@ -14,6 +14,7 @@ export const COLOURS = {
   accent: ['#1656B8', '#7FB2FF'],
   selected: ['#E6EFFB', '#1D2B40'],
   anomaly: ['#C2410C', '#FF7A45'],
+  faster: ['#1B5FAE', '#6FB1FF'],
   amber: ['#8A5A00', '#E3A93C'],
   'amber-banner': ['#FBEBC8', '#3D2F10'],
   unknown: ['#C3CAD3', '#3A434E'],

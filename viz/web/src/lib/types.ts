@@ -171,3 +171,92 @@ export interface LiveFrame {
   /** Steps may have been missed: read the history again. */
   resync: boolean;
 }
+
+/** Anomalies per million calls, and the bounds of the true rate. */
+export interface Rate {
+  anomalies: number;
+  calls: number;
+  per_million: number;
+  low: number;
+  high: number;
+}
+
+/** Calls of both runs in the same buckets. */
+export interface BothRuntimes {
+  edges_us: number[];
+  before: number[];
+  after: number[];
+}
+
+/** How much longer calls of a function, or call path, take; of pairs the run before comes first. */
+export interface Shift {
+  program: string;
+  name: string;
+  callers: string[];
+  calls: [number, number];
+  ordinary_us: [number | null, number | null];
+  mean_us: [number, number];
+  effect: number | null;
+  low: number | null;
+  high: number | null;
+  p_value: number;
+  lost_us: number;
+  verdict: 'slower' | 'faster' | 'same' | 'unclear';
+  is_waiting: boolean;
+  rates: [Rate, Rate] | null;
+  has_more_anomalies: boolean;
+  distribution: BothRuntimes | null;
+}
+
+export interface OneSided {
+  program: string;
+  name: string;
+  calls: number;
+  total_us: number;
+}
+
+export interface RankChange {
+  program: string;
+  rank: number;
+  rates: [Rate, Rate];
+  severity_us: [number, number];
+  has_more_anomalies: boolean;
+}
+
+export interface RunSide {
+  id: string;
+  name: string;
+  ranks: number;
+  calls: number;
+  duration_us: number;
+  exclusive_us: number;
+  rate: Rate;
+}
+
+export interface Comparison {
+  before: RunSide;
+  after: RunSide;
+  metric: 'exclusive' | 'inclusive';
+  least_effect: number;
+  common: number;
+  functions: Shift[];
+  paths: Shift[];
+  new: OneSided[];
+  vanished: OneSided[];
+  ranks: RankChange[];
+}
+
+export interface ComparisonAnswer {
+  sentences: string[];
+  comparison: Comparison;
+  functions: number;
+}
+
+export interface ListedRun {
+  folder: string;
+  id: string;
+  name: string;
+  state: string;
+  started_us: number;
+  is_this: boolean;
+}

@@ -11,6 +11,8 @@ export interface View {
   run: string;
   /** Id of the call whose page is open; null shows the overview. */
   call: string | null;
+  /** Folder of the run to compare with; '' where one is to be chosen, null shows this run alone. */
+  compare: string | null;
   /** Selected ranks by colour slot; null is a free slot. */
   selected: readonly (RankKey | null)[];
   statistic: Statistic;
@@ -32,6 +34,7 @@ export interface View {
 export const FIRST_VIEW: View = {
   run: '',
   call: null,
+  compare: null,
   selected: [],
   statistic: 'mean',
   n: 5,
@@ -48,6 +51,7 @@ export const FIRST_VIEW: View = {
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
 const CALL_PATH = /^r\/([^/]+)\/call\/(\d+)\/(\d+:\d+:\d+)\/?$/;
+const COMPARE_PATH = /^r\/([^/]+)\/compare(?:\/([^/]*))?\/?$/;
 const RUN_PATH = /^r\/([^/]+)\/?$/;
 export const MOST_RANKS = 100;
 
@@ -55,11 +59,13 @@ export const MOST_RANKS = 100;
 export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
   const call = CALL_PATH.exec(path);
-  const run = call ?? RUN_PATH.exec(path);
+  const compare = COMPARE_PATH.exec(path);
+  const run = call ?? compare ?? RUN_PATH.exec(path);
   const rank = given.get('rank') ?? '';
   return {
     run: run ? decoded(run[1] as string) : '',
     call: call ? `${call[2]}:${call[3]}` : null,
+    compare: compare ? decoded(compare[2] ?? '') : null,
     selected: parseSelected(given.get('sel') ?? ''),
     statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
@@ -99,6 +105,7 @@ export function formatView(view: View): string {
 
 function path(view: View): string {
   const run = `r/${encodeURIComponent(view.run)}`;
+  if (view.compare !== null) return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
   if (view.call === null) return run;
   const [program, ...rest] = view.call.split(':');
   return `${run}/call/${program}/${rest.join(':')}`;

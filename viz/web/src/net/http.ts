@@ -1,6 +1,6 @@
 /** Requests to the server's API. Addresses are relative to the page's base, so they survive proxies. */
 
-import type { CallDetail, CallPage, FunctionRow, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
+import type { CallDetail, CallPage, ComparisonAnswer, FunctionRow, ListedRun, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
 import type { View } from '../lib/view';
 
 export const PAGE_SIZE = 50;
@@ -37,6 +37,11 @@ export const getFunctions = (signal: AbortSignal): Promise<{ functions: Function
 
 export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> =>
   get(`calls/${encodeURIComponent(id)}`, [], signal);
+
+export const getRuns = (signal: AbortSignal): Promise<{ runs: ListedRun[] }> => get('runs', [], signal);
+
+export const getComparison = (before: string, signal: AbortSignal): Promise<ComparisonAnswer> =>
+  get('comparison', [['with', before]], signal);
 
 export const getCalls = (view: View, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
   get('calls', [...callQuery(view), ['limit', String(limit)]], signal);

@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, signal, untracked } from '@preact/signals';
 import { merge, type History } from '../lib/history';
-import type { CallDetail, CallPage, FunctionRow, LiveFrame, Ranking, RankKey, Run, Status } from '../lib/types';
+import type { CallDetail, CallPage, ComparisonAnswer, FunctionRow, ListedRun, LiveFrame, Ranking, RankKey, Run, Status } from '../lib/types';
 import { keepSlots, type View } from '../lib/view';
 import { connect, type Events } from '../net/events';
 import * as http from '../net/http';
@@ -17,6 +17,8 @@ export const ranking = new Resource<Ranking>();
 export const functions = new Resource<{ functions: FunctionRow[]; total: number }>();
 export const calls = new Resource<CallPage>();
 export const detail = new Resource<CallDetail>();
+export const runs = new Resource<{ runs: ListedRun[] }>();
+export const comparison = new Resource<ComparisonAnswer>();
 export const steps = new Resource<Map<RankKey, History>>();
 
 const latest = signal<Status | null>(null);
@@ -70,6 +72,13 @@ export function start(): void {
     const id = callId.value;
     detail.clear();
     if (id !== null) void detail.load((signal) => http.getCall(id, signal));
+  });
+  const before = computed(() => view.value.compare);
+  effect(() => {
+    const folder = before.value;
+    comparison.clear();
+    if (folder === '') void runs.load(http.getRuns);
+    else if (folder !== null) void comparison.load((signal) => http.getComparison(folder, signal));
   });
   effect(() => {
     void shownKey.value;

@@ -4,6 +4,7 @@ import { view } from '../state/address';
 import { hideTip } from '../state/page';
 import { paused, run } from '../state/session';
 import { Calls } from './calls';
+import { Compare } from './compare';
 import { Crumbs } from './crumbs';
 import { Detail } from './detail';
 import { Functions } from './functions';
@@ -15,17 +16,19 @@ import { Steps } from './steps';
 import { TipLayer } from './tip';
 
 export function App() {
-  const { call, run: name } = view.value;
+  const { call, compare, run: name } = view.value;
   useEffect(() => {
     hideTip();
-    document.title = call === null ? `${name} · Chimbuko` : `${call} · ${name} · Chimbuko`;
-    if (call !== null) scrollTo(0, 0);
-  }, [call, name]);
+    const what = call ?? (compare === null ? null : `${compare || '?'} → ${name}`);
+    document.title = what === null ? `${name} · Chimbuko` : compare === null ? `${what} · ${name} · Chimbuko` : `${what} · Chimbuko`;
+    if (what !== null) scrollTo(0, 0);
+  }, [call, compare, name]);
+  const isOverview = call === null && compare === null;
   return (
-    <div class={call === null ? 'page fitted' : 'page'} data-paused={paused.value}>
+    <div class={isOverview ? 'page fitted' : 'page'} data-paused={paused.value}>
       <StatusBar />
       <Crumbs />
-      {call === null ? <Overview /> : <Detail />}
+      {compare !== null ? <Compare /> : call === null ? <Overview /> : <Detail />}
       <TipLayer />
       <Help />
     </div>

@@ -1,4 +1,4 @@
-import { queryCommand, quoted, showCommand } from '../lib/commands';
+import { compareCommand, queryCommand, quoted, showCommand } from '../lib/commands';
 import { ranked } from '../lib/answer';
 import { duration } from '../lib/units';
 import { formatRange, type View } from '../lib/view';
@@ -9,14 +9,21 @@ import { follow } from './statusbar';
 
 /** Where we are, what limits the table, and how to take it elsewhere. */
 export function Crumbs() {
-  const { call, rank, steps, function: name, severity_us } = view.value;
-  const up = { call: null };
+  const { call, compare, rank, steps, function: name, severity_us } = view.value;
+  const up = { call: null, compare: null };
+  const toCompare = { compare: '' };
   return (
     <nav class="crumbs" aria-label="Where">
       <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
         {view.value.run}
       </a>
       {call !== null && <CallCrumbs id={call} />}
+      {compare !== null && (
+        <>
+          <span aria-hidden="true">›</span>
+          <span aria-current="page">compared with {compare || '…'}</span>
+        </>
+      )}
       <span class="chips">
         {rank !== null && <Chip text={ranked(rank, programs.value)} drop={{ rank: null }} />}
         {steps !== null && <Chip text={`step ${formatRange(steps)}`} drop={{ steps: null }} />}
@@ -24,6 +31,9 @@ export function Crumbs() {
         {severity_us > 0 && <Chip text={`severity ≥ ${duration(severity_us)}`} drop={{ severity_us: 0 }} />}
       </span>
       <span class="space" />
+      <a href={addressOf(toCompare)} onClick={(event) => follow(event, toCompare)} title="What changed since another run (V)">
+        Compare
+      </a>
       <button class="quiet" onClick={copyLink} title="Copy the address of this picture (C)">
         Copy link
       </button>
@@ -75,7 +85,8 @@ export const copyLink = (): void => void copy(location.href);
 export function copyCommand(): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) return say(NOT_KNOWN_YET);
-  const { call } = view.value;
+  const { call, compare } = view.value;
+  if (compare) return void copy(compareCommand(directory, compare));
   void copy(call === null ? queryCommand(directory, view.value) : showCommand(directory, call));
 }
 

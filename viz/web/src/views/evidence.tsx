@@ -27,7 +27,7 @@ export function Stack({ record }: { record: CallRecord }) {
   );
 }
 
-function Listed({ name, title, columns, rows, nothing }: { name: string; title: string; columns: readonly (readonly [string, boolean])[]; rows: readonly (readonly string[])[]; nothing: ComponentChildren }) {
+export function Listed({ name, title, columns, rows, nothing }: { name: string; title: string; columns: readonly (readonly [string, boolean])[]; rows: readonly (readonly string[])[]; nothing: ComponentChildren }) {
   return (
     <Panel name={name} title={title} summary={`${rows.length} lines.`}>
       {rows.length === 0 ? (

@@ -2,7 +2,7 @@
 
 import { go, view } from '../state/address';
 import { helpOpen, hideTip } from '../state/page';
-import { calls, togglePause } from '../state/session';
+import { calls, comparison, togglePause } from '../state/session';
 import { copyCommand, copyLink } from './crumbs';
 import { toggleTables } from './panel';
 
@@ -14,7 +14,8 @@ const ACTIONS: Record<string, () => void> = {
   l: () => go({ zoom: null }),
   '[': () => neighbour(-1),
   ']': () => neighbour(1),
-  u: () => go({ call: null }),
+  u: () => go({ call: null, compare: null }),
+  v: () => go({ compare: '' }),
   c: copyLink,
   C: copyCommand,
   t: twins,
@@ -46,12 +47,20 @@ function clear(): void {
   if (view.value.steps !== null) go({ steps: null, cursor: null });
 }
 
-/** The call before or after this one in the table. */
+/** The call before or after this one in the table; where runs are compared, the function. */
 function neighbour(way: number): void {
+  if (view.value.compare !== null) return nextFunction(way);
   const rows = calls.value.value?.calls ?? [];
   const at = rows.findIndex((row) => row.id === view.value.call);
   const next = rows[at < 0 ? 0 : at + way];
   if (next) go({ call: next.id });
+}
+
+function nextFunction(way: number): void {
+  const rows = comparison.value.value?.comparison.functions ?? [];
+  const at = Math.max(0, rows.findIndex((row) => row.name === view.value.function));
+  const next = rows[at + way];
+  if (next) go({ function: next.name }, 'replace');
 }
 
 function twins(): void {

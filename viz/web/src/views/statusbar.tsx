@@ -46,7 +46,7 @@ export function StatusBar() {
   return (
     <header>
       <div class="bar">
-        <a class="run" href={addressOf({ call: null })} onClick={(event) => follow(event, { call: null })}>
+        <a class="run" href={addressOf({ call: null, compare: null })} onClick={(event) => follow(event, { call: null, compare: null })}>
           {run.value.value?.name ?? '…'}
         </a>
         <span class={`state ${word}`} data-state={word} role="status">
