@@ -7,6 +7,7 @@ import platform
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,7 +195,13 @@ def write_secret(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url: str | None) -> RunDirectory:
+def new_run(
+    folder: Path,
+    command: list[str],
+    config: AnalysisConfig,
+    store_url: str | None,
+    environment: Mapping[str, str] | None = None,
+) -> RunDirectory:
     """Make the folder of a new run, with its ``run.json``; the store's URL comes without a password.
 
     Raises
@@ -222,6 +229,7 @@ def new_run(folder: Path, command: list[str], config: AnalysisConfig, store_url:
                 store_url=store_url or run.store_url,
                 config=config,
                 version=__version__,
+                environment=dict(environment or {}),
             )
         )
     except OSError as error:

@@ -17,6 +17,7 @@ from chimbuko.provenance.hooks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import public_url
 from chimbuko.rundir import RunDirectory, new_run, write_secret
+from chimbuko.surroundings import surroundings
 from chimbuko.units import parse_duration_us
 
 
@@ -52,7 +53,8 @@ def run_with_store(
     folder: Path, command: list[str], config: AnalysisConfig, store: str | None
 ) -> RunDirectory:
     """A new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
-    run = new_run(folder, command, config, None if store is None else public_url(store))
+    shown_url = None if store is None else public_url(store)
+    run = new_run(folder, command, config, shown_url, surroundings())
     if store is not None:
         write_secret(run.store_url_path, store)
     return run
