@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
 from chimbuko.provenance.store import store_errors
+from chimbuko.provenance.summaries import rebuild
 from chimbuko.provenance.tables import CALLS, FUNCTIONS, MODELS, PROGRAMS, RUNS
 
 AT_ONCE = 10_000
@@ -78,6 +79,7 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
                 if is_deleting and is_acquitted.any():
                     gone = [{"key": key} for key in ids[is_acquitted].tolist()]
                     connection.execute(delete(CALLS).where(CALLS.c.id == bindparam("key")), gone)
+        rebuild(connection, run)
     return Relabelled(calls, now_normal, now_abnormal, now_normal if is_deleting else 0)
 
 
