@@ -1,0 +1,102 @@
+"""What can be asked of the steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, func, literal, select, tuple_
+
+from chimbuko.messages import RankStatistics
+from chimbuko.provenance.questions import Questions
+from chimbuko.provenance.search import of_ranks
+from chimbuko.provenance.stepsums import StepSum, summed
+from chimbuko.provenance.stepwriter import LEVELS
+from chimbuko.provenance.tables import ALL_RANKS, NEVER_US, STEP_HISTOGRAMS, STEP_LEVELS, STEPS, STREAM_HEALTH
+from chimbuko.records import StepCount
+
+
+class StepQueries(Questions):
+    """Steps of ranks, and what follows from them."""
+
+    def step_counts(
+        self,
+        ranks: Sequence[tuple[int, int]] | None = None,
+        step_min: int | None = None,
+        step_max: int | None = None,
+    ) -> list[StepCount]:
+        """What each analysed step counted, by program, rank and step.
+
+        Parameters
+        ----------
+        ranks
+            (program, rank) of those wanted; None for all.
+        step_min, step_max
+            First and last step wanted.
+        """
+        conditions: list[ColumnElement[bool]] = []
+        if ranks is not None:
+            conditions.append(tuple_(STEPS.c.program, STEPS.c.rank).in_(ranks))
+        if step_min is not None:
+            conditions.append(STEPS.c.step >= step_min)
+        if step_max is not None:
+            conditions.append(STEPS.c.step <= step_max)
+        return self._all(StepCount, STEPS, *conditions)
+
+    def step_sums(self, level: int, ranks: Sequence[tuple[int, int]] | None = None) -> list[StepSum]:
+        """Steps summed up by 8 ** ``level``, by program, rank and step.
+
+        Parameters
+        ----------
+        level
+            0 to 4.
+        ranks
+            (program, rank) of those wanted, with what they counted; None: of all ranks of a program together.
+        """
+        if ranks is None:
+            return self._kept_step_sums(level, STEP_LEVELS.c.rank == ALL_RANKS)
+        kept = self._kept_step_sums(level, of_ranks(ranks, STEP_LEVELS.c)) if level else []
+        after = dict.fromkeys(ranks, 0)
+        after.update({(of.program, of.rank): of.step + of.length for of in kept})
+        rest = [step for key, first in after.items() for step in self.step_counts([key], step_min=first)]
+        return sorted([*kept, *summed(rest, 8**level)], key=lambda of: (of.program, of.rank, of.step))
+
+    def first_steps(self) -> dict[tuple[int, int], int]:
+        """(Program, rank) to its first analysed step."""
+        stream, step = STREAM_HEALTH.c, STEPS.c
+        # For each rank a look at its key: all steps of ten thousand ranks take seconds.
+        first = (
+            select(func.min(step.step))
+            .where(step.run == stream.run, step.program == stream.program, step.rank == stream.rank)
+            .scalar_subquery()
+        )
+        rows = self._rows(select(stream.program, stream.rank, first).where(stream.run == self._run))
+        return {(program, rank): number for program, rank, number in rows if number is not None}
+
+    def time_range(self) -> tuple[int, int] | None:
+        """Start of the first and end of the last analysed step, in µs; None before there is one."""
+        total = STEP_LEVELS.c
+        statement = select(func.min(total.start_us), func.max(total.end_us)).where(
+            total.run == self._run,
+            total.level == LEVELS[-1],
+            total.rank == ALL_RANKS,
+            total.start_us < NEVER_US,
+        )
+        start, end = self._rows(statement)[0]
+        return None if start is None else (start, end)
+
+    def rank_statistics(self) -> list[RankStatistics]:
+        """Anomalies per step of each rank, over all its analysed steps."""
+        # Here because it loads compiled code, 0.7 s that a query of calls need not wait.
+        from chimbuko.provenance.ranking import rank_statistics
+
+        cell = STEP_HISTOGRAMS.c
+        columns = (cell.program, cell.rank, cell.anomalies, cell.steps, cell.severity_us, cell.last_step)
+        statement = select(*columns).where(cell.run == self._run, cell.steps > 0)
+        return rank_statistics([tuple(row) for row in self._rows(statement.order_by(*columns[:3]))])
+
+    def _kept_step_sums(self, level: int, ranks: ColumnElement[bool]) -> list[StepSum]:
+        total = STEP_LEVELS.c
+        columns = (total.program, total.rank, total.bucket * 8**level, literal(8**level), total.steps)
+        numbers = (total[name] for name in StepSum.__struct_fields__[len(columns) :])
+        statement = select(*columns, *numbers).where(total.run == self._run, total.level == level, ranks)
+        return [StepSum(*row) for row in self._rows(statement.order_by(*columns[:2], total.bucket))]
