@@ -25,6 +25,8 @@ ENDPOINTS = (
     paths.paths,
     steps.steps,
     steps.all_steps,
+    steps.step_sums,
+    steps.all_step_sums,
     calls.calls,
     calls.all_calls,
     calls.call,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from chimbuko.provenance.stepsums import StepSum
+from chimbuko.provenance.tables import NEVER_US
 from chimbuko.records import StepCount
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.parameters import RankText, Whole, parse_rank, rank_text
+from chimbuko.viz.api.pages import Place, page_of
+from chimbuko.viz.api.parameters import Limit, RankText, Whole, parse_rank, rank_text
 from chimbuko.viz.tally import RankKey
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
@@ -55,6 +59,34 @@ class StepsAnswer(Answer, frozen=True, kw_only=True):
     """The step after which to ask again; null at the end."""
 
 
+class LevelParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """How many steps are summed up."""
+
+    level: Annotated[int, Meta(ge=0, le=4, description="Steps are summed up by 8 to this power.")] = 2
+
+
+class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
+    """Whose steps, how many of them are summed up, and which piece of the list."""
+
+    rank: Annotated[
+        list[RankText],
+        Meta(
+            max_length=MOST_RANKS,
+            description="A rank as PROGRAM:RANK; several are possible, without any all are summed up.",
+        ),
+    ] = []
+    limit: Limit = 50
+    cursor: Place = None
+
+
+class StepSumsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the list of sums, by program, rank and step."""
+
+    sums: list[StepSum]
+    next: str | None
+    total: int
+
+
 @get("/steps")
 def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
     """The history of some ranks: what each analysed step counted."""
@@ -71,6 +103,23 @@ def all_steps(run: ServedRun) -> Iterator[StepCount]:
         yield from run.provenance.step_counts([key])
 
 
+@get("/step-sums")
+def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
+    """The stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all of a program together."""
+    keys = [_key(text) for text in wanted.rank] or None
+    rows = run.provenance.step_sums(wanted.level, keys)
+    page, following = page_of(rows, wanted)
+    return StepSumsAnswer(sums=[_timed(row) for row in page], next=following, total=len(rows))
+
+
+@get("/step-sums.ndjson")
+def all_step_sums(run: ServedRun, wanted: LevelParameters) -> Iterator[StepSum]:
+    """The stored history of each rank in steps of 8, 64, 512 or 4,096, by program, rank and step."""
+    ranks = iter(sorted(run.provenance.first_steps()))
+    while some := list(islice(ranks, MOST_RANKS)):
+        yield from map(_timed, run.provenance.step_sums(wanted.level, some))
+
+
 def step_row(step: StepCount) -> Row:
     """One step as a row of ``STEP_FIELDS``."""
     return (
@@ -82,6 +131,11 @@ def step_row(step: StepCount) -> Row:
         step.severity_us,
         step.highest_score,
     )
+
+
+def _timed(sums: StepSum) -> StepSum:
+    """Steps without events begin at 0, as each of them does."""
+    return sums if sums.start_us < NEVER_US else msgspec.structs.replace(sums, start_us=0)
 
 
 def _key(text: str) -> RankKey:

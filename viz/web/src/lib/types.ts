@@ -110,6 +110,8 @@ export interface CallPage {
   calls: CallSummary[];
   next: string | null;
   total: number;
+  /** Otherwise there are more than `total`. */
+  is_total_exact: boolean;
 }
 
 export interface StackFrame {

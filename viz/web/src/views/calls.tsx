@@ -21,7 +21,7 @@ export function Calls() {
   const { sort, descending, cursor, function: name, rank, steps, severity_us } = view.value;
   held.ask(JSON.stringify([sort, descending, cursor, name, rank, steps, severity_us]));
   const rows = held.shown;
-  const summary = page ? `${exact(page.total)} abnormal calls match.` : '';
+  const summary = page ? `${page.is_total_exact ? '' : 'More than '}${exact(page.total)} abnormal calls match.` : '';
   return (
     <Panel name="calls" title="Abnormal calls" summary={summary} actions={<Filters waits={held.waits} update={held.update} />} hold={held.handlers}>
       {calls.error.value !== null ? (

@@ -44,6 +44,7 @@ export function Filters({ waits, update }: { waits: boolean; update: () => void 
         <span class="unit" data-total={page.total}>
           {page.calls.length < page.total ? `${PAGE_SIZE} at a time of ` : ''}
           {exact(page.total)}
+          {page.is_total_exact ? '' : '+'}
         </span>
       )}
       {cursor !== null && (

@@ -1,0 +1,59 @@
+"""Histories that are summed up."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from chimbuko.records import StepCount
+from tests.viz.api.conftest import Api
+from tests.viz.made_run import RANKS, STEPS, MadeRun
+
+
+def summed(steps: list[StepCount], rank: int, length: int) -> list[dict[str, Any]]:
+    """By their definition."""
+    groups: dict[int, list[StepCount]] = defaultdict(list)
+    for step in steps:
+        groups[step.step // length * length].append(step)
+    return [
+        {
+            "program": 0,
+            "rank": rank,
+            "step": first,
+            "length": length,
+            "steps": len(some),
+            "start_us": min(step.start_us for step in some),
+            "end_us": max(step.end_us for step in some),
+            "calls": sum(step.calls for step in some),
+            "anomalies": sum(step.anomalies for step in some),
+            "severity_us": pytest.approx(sum(step.severity_us for step in some)),
+            "highest_score": max(step.highest_score for step in some),
+        }
+        for first, some in sorted(groups.items())
+    ]
+
+
+@pytest.mark.parametrize("level", range(5))
+def test_steps_are_summed_up(api: Api, finished: MadeRun, level: int) -> None:
+    of_all = api.ask(f"step-sums?level={level}&limit=1000").json
+    assert of_all["sums"] == summed(finished.steps, -1, 8**level)
+    of_two = api.ask(f"step-sums?level={level}&limit=1000&rank=0:2&rank=0:1").json
+    assert of_two["sums"] == [
+        row for rank in (1, 2) for row in summed(finished.steps_of(rank), rank, 8**level)
+    ]
+    of_each = [json.loads(line) for line in api.ask(f"step-sums.ndjson?level={level}").text.splitlines()]
+    assert of_each == [
+        row for rank in range(RANKS) for row in summed(finished.steps_of(rank), rank, 8**level)
+    ]
+
+
+def test_sums_come_in_pages(api: Api) -> None:
+    body = api.ask("step-sums?level=1&limit=5").json
+    assert body["total"] == -(-STEPS // 8)
+    rest = api.ask(f"step-sums?level=1&limit=5&cursor={body['next']}").json
+    assert [row["step"] for row in body["sums"] + rest["sums"]] == list(range(0, STEPS, 8))
+    assert rest["next"] is None
+    assert "level=" in api.ask("step-sums?level=5").json["error"]
