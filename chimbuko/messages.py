@@ -227,7 +227,7 @@ class FunctionModel(msgspec.Struct, frozen=True, array_like=True):
     program: int
     name: str
     row: bytes
-    """float64 row of the detector's table."""
+    """float64 row of the detector's table, and what was counted (``chimbuko.tables.stored_schema_of``)."""
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):

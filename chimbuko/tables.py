@@ -228,9 +228,17 @@ BUCKETED_PROFILE = TableSchema(
 )
 """... and how many calls had the judged runtime in each bucket of ``chimbuko.kernels.buckets``."""
 
+STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
+"""... and, as it is stored, how many calls of the run had: none is forgotten, or scaled to newer ones."""
+
 _SCHEMAS = {"sstd": PROFILE}
 
 
 def schema_of(detector: str) -> TableSchema:
     """The table that a detector learns."""
     return _SCHEMAS.get(detector, BUCKETED_PROFILE)
+
+
+def stored_schema_of(detector: str) -> TableSchema:
+    """... and how the store has it. Stores of earlier versions lack what was counted, which stands last."""
+    return _SCHEMAS.get(detector, STORED_PROFILE)

@@ -31,7 +31,8 @@ MOST_SENTENCES = 3
 Verdict = Literal["slower", "faster", "same", "unclear"]
 
 _WAITS = re.compile(
-    r"^P?MPI_|wait|recv|receive|barrier|synchroni[sz]e|\bjoin|_join|poll|select\b|sleep|lock", re.IGNORECASE
+    r"^P?MPI[_ ]|wait|recv|receive|barrier|synchroni[sz]e|(\b|_)(join|poll|select|sleep|lock|mutex)(\b|_)",
+    re.IGNORECASE,
 )
 
 

@@ -20,11 +20,11 @@ from chimbuko.provenance.foreign import ForeignCall, call_of, metadata_of
 from chimbuko.provenance.foreignmodels import CounterProfile, FunctionProfile, Learned, final_model_of
 from chimbuko.provenance.importtally import ImportTally
 from chimbuko.provenance.recordfiles import PROFILES, NotJson, read_objects, record_files
-from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.store import close, open_for_writing, public_url
 from chimbuko.provenance.version2 import GPU_KEYS
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, CounterStatistics, Label, Metadata, StepCount, StreamHealth
-from chimbuko.rundir import RunDirectory, new_run
+from chimbuko.rundir import RunDirectory, new_run, write_secret
 from chimbuko.tables import schema_of
 
 AT_ONCE = 500
@@ -115,7 +115,9 @@ def import_records(
         raise ConfigError(f"{source}: holds no records of Chimbuko (files such as anomalies.json)")
     profiles = _Profiles(source, refusals)
     config = _config(first, profiles)
-    run = new_run(run_folder, [], config, store_url)
+    run = new_run(run_folder, [], config, None if store_url is None else public_url(store_url))
+    if store_url is not None:
+        write_secret(run.store_url_path, store_url)
     info = msgspec.structs.replace(run.read_info(), name=name or run_folder.name, state="interrupted")
     run.write_info(info)
     engine = open_for_writing(store_url or run.store_url)

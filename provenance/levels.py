@@ -28,8 +28,6 @@ MIDDLE = (0.1, 0.75)
 """Shares of the calls between which their mean is taken."""
 LEAST_SHARE = 1 / 16
 """Windows with a smaller share of the calls are taken together with the next one."""
-LEAST_MOVED = 0.01
-"""Calls by which a bucket must have shrunk for its counts to have been moved: they are stored as float32."""
 SPREAD_OF_QUARTILES = 1.349
 LEAST_SPREAD = 0.03
 """Standard deviation of the logarithm inside a bucket: what is less cannot be seen."""
@@ -67,30 +65,23 @@ class Window:
     """By bucket, f8[BUCKETS]."""
 
 
-def windows_of(versions: Int64Array, calls: Float64Array, counts: Float64Array) -> list[Window]:
-    """What came between the versions of a model.
-
-    Where what was remembered before is still there, unmoved, the difference is what came. Elsewhere it has
-    been scaled to the level of the newest calls, or the oldest are forgotten: then what is remembered stands
-    for what came.
+def windows_of(versions: Int64Array, counts: Float64Array) -> list[Window]:
+    """What was counted between the versions of a model, and before the first.
 
     Parameters
     ----------
     versions
         i8[n].
-    calls
-        f8[n]: how many had been counted by then.
     counts
-        f8[n, BUCKETS]: what was remembered then.
+        f8[n, BUCKETS]: what had been counted by then.
     """
-    windows = []
-    for at, added in enumerate(np.diff(calls)):
-        if added > 0:
-            came = counts[at + 1] - counts[at]
-            if came.min() < -LEAST_MOVED:
-                came = counts[at + 1] * (added / counts[at + 1].sum())
-            windows.append(Window(int(versions[at]), int(versions[at + 1]), np.maximum(came, 0.0)))
-    return windows
+    begins = np.concatenate([[0], versions[:-1]])
+    came = np.diff(counts, axis=0, prepend=0.0)
+    return [
+        Window(int(begin), int(end), counted)
+        for begin, end, counted in zip(begins, versions, came, strict=True)
+        if counted.any()
+    ]
 
 
 def levels_of(functions: Sequence[Sequence[Window]]) -> list[Level | None]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.messages import FunctionStatistics
 from chimbuko.moments import Float64Array
 from chimbuko.provenance.levels import Level, Window, level_of_mean, levels_of, windows_of
 from chimbuko.provenance.queries import Provenance
-from chimbuko.tables import schema_of
+from chimbuko.tables import stored_schema_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def read_profile(provenance: Provenance) -> RunProfile:
     """
     info = provenance.run()
     programs = provenance.programs()
-    functions = _functions(provenance, programs, info.config.detector, info.config.is_frozen)
+    functions = _functions(provenance, programs, info.config.detector)
     span = provenance.time_range()
     return RunProfile(
         info.id,
@@ -95,11 +94,9 @@ def read_profile(provenance: Provenance) -> RunProfile:
     )
 
 
-def _functions(
-    provenance: Provenance, programs: dict[int, str], detector: str, is_frozen: bool
-) -> list[FunctionProfile]:
+def _functions(provenance: Provenance, programs: dict[int, str], detector: str) -> list[FunctionProfile]:
     known = {(found.program, found.name): found for found in provenance.function_statistics()}
-    windows = _windows(provenance, known, detector, is_frozen)
+    windows = _windows(provenance, detector)
     levels = levels_of([windows.get(key, []) for key in known])
     return [
         _function(programs.get(found.program, str(found.program)), found, windows.get(key, []), level)
@@ -107,30 +104,17 @@ def _functions(
     ]
 
 
-def _windows(
-    provenance: Provenance,
-    known: dict[tuple[int, str], FunctionStatistics],
-    detector: str,
-    is_frozen: bool,
-) -> dict[tuple[int, str], list[Window]]:
+def _windows(provenance: Provenance, detector: str) -> dict[tuple[int, str], list[Window]]:
     """Calls by bucket of each function, window by window, as far as that is stored."""
-    slices = schema_of(detector).slices
-    # What a frozen model knows is of another run.
-    if is_frozen or "buckets" not in slices:
+    schema = stored_schema_of(detector)
+    if "counted" not in schema.slices:
         return {}
     found = {}
     for key, kept in itertools.groupby(provenance.models(), lambda model: (model.program, model.name)):
-        if key not in known:
-            continue
-        models = list(kept)
-        rows = np.array([np.frombuffer(model.row) for model in models])
-        versions = np.array([model.version for model in models])
-        calls, counts = rows[:, slices["exclusive_us"].start], rows[:, slices["buckets"]]
-        # More than were counted in the run are of a model that it began with; so is the first version then.
-        if calls[-1] <= known[key].calls:
-            versions, calls = np.concatenate([[0], versions]), np.concatenate([[0.0], calls])
-            counts = np.vstack([np.zeros(BUCKETS), counts])
-        found[key] = windows_of(versions, calls, counts)
+        models = [model for model in kept if len(model.row) == 8 * schema.width]
+        if models:
+            counts = np.array([np.frombuffer(model.row)[schema.slices["counted"]] for model in models])
+            found[key] = windows_of(np.array([model.version for model in models]), counts)
     return found
 
 
@@ -171,7 +155,7 @@ def _paths(
                 levels.get((programs.get(path.program, str(path.program)), path.functions[-1])),
             ),
         )
-        for path in getattr(provenance, "path_statistics", list)()
+        for path in provenance.path_statistics()
     ]
 
 

@@ -10,7 +10,7 @@ import time
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import BindParameter, Connection, Engine, and_, bindparam, delete, exists, func, select
+from sqlalchemy import BindParameter, Connection, Engine, bindparam, delete, func, select, tuple_
 
 from chimbuko.provenance import summaries
 from chimbuko.provenance.store import store_errors
@@ -203,11 +203,12 @@ def _remove(engine: Engine, key: tuple[int, int, int], now_us: int, rule: PruneR
 def _tidy(engine: Engine, run: int) -> None:
     """Sum up the calls that are left, and remove states of nodes in steps that none is recorded of."""
     call, state = CALLS.c, NODE_STATES.c
-    of_step = and_(
-        call.run == state.run, call.program == state.program, call.rank == state.rank, call.step == state.step
-    )
+    recorded = select(call.program, call.rank, call.step).where(call.run == run)
+    # A difference of two lists: there is no index by which to look for the calls of one step.
+    unused = select(state.program, state.rank, state.step).where(state.run == run).except_(recorded)
+    of_unused = tuple_(state.program, state.rank, state.step).in_(unused)
     with engine.begin() as connection:
-        connection.execute(delete(NODE_STATES).where(state.run == run, ~exists().where(of_step)))
+        connection.execute(delete(NODE_STATES).where(state.run == run, of_unused))
         summaries.rebuild(connection, run)
 
 

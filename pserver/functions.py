@@ -126,6 +126,11 @@ class Functions:
             table[:, self._forgotten] = remembered
         return table
 
+    def counted(self, numbers: Int64Array) -> Float64Array:
+        """This run's calls by bucket, f8[n, BUCKETS]; of detectors without buckets f8[n, 0]."""
+        counted: Float64Array = self._table[numbers][:, self._forgotten or slice(0)]
+        return counted
+
     def base(self, numbers: Int64Array) -> Float64Array:
         """What earlier runs knew, f8[n, width]."""
         return self._base[numbers]

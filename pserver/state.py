@@ -378,9 +378,10 @@ class ServerState:
 
     def _models(self, numbers: Int64Array) -> list[FunctionModel]:
         names = [self._functions.names[number] for number in numbers.tolist()]
+        rows = np.hstack([self._judged_by(numbers), self._functions.counted(numbers)])
         return [
             FunctionModel(self._version, name.program, name.name, row.tobytes())
-            for name, row in zip(names, self._judged_by(numbers), strict=True)
+            for name, row in zip(names, rows, strict=True)
         ]
 
     def _name_of(self, number: int) -> str:

@@ -121,7 +121,9 @@ def _learn(
         told = learned.grown(numbers, MODEL_GROWTH, tick == TICKS - 1)
         models += [
             FunctionModel(tick + 1, 0, learned.names[number].name, row.tobytes())
-            for number, row in zip(told, learned.judged_by(told), strict=True)
+            for number, row in zip(
+                told, np.hstack([learned.judged_by(told), learned.counted(told)]), strict=True
+            )
         ]
     flagged = np.zeros(len(functions), FLAGGED)
     flagged["anomalies"] = [run.anomalies.get(function.name, 0) for function in functions]

@@ -276,7 +276,7 @@ def test_an_archive_can_go_into_postgresql(made: MadeRun, postgresql_url: str) -
     assert [listed["name"] for listed in done("list", "--store", postgresql_url)["runs"]] == ["heat"]
 
 
-def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun) -> None:
+def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun, postgresql_url: str) -> None:
     with open_run(made.directory) as provenance:
         export(provenance, "v2", Path("records"), ALL)
     imported = done("import", "records")
@@ -284,6 +284,11 @@ def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun) -> None:
     assert imported["anomalies"] == len(anomalies)
     with open_run(RunDirectory(RUNS_FOLDER / "records")) as provenance:
         assert {call.id for call in provenance.calls(ALL, limit=1000).calls} >= {r.id for r in anomalies}
+    words = ["import", "records", "--output", "elsewhere/records", "--store", postgresql_url]
+    assert done(*words)["anomalies"] == len(anomalies)
+    elsewhere = RunDirectory(Path("elsewhere/records"))
+    assert answers_of(elsewhere) == answers_of(RunDirectory(RUNS_FOLDER / "records"))
+    assert "hush" not in elsewhere.info_path.read_text()
     Path("nothing").mkdir()
     assert "neither a whole archive of a run nor" in refused("import", "nothing")
 

@@ -194,6 +194,7 @@ def test_health(client: FlaskClient, finished: MadeRun) -> None:
     assert body["streams"] == as_object(finished.health())
     assert body["dropped"] == [{"stream": "heat2d-1", "function": "MPI_Waitall()", "anomalies": 2}]
     assert body["status"]["loss"] == pytest.approx(4 / 300)
+    assert body["prunings"] == []
 
 
 @pytest.mark.parametrize(

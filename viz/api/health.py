@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.provenance.queries import Dropped
+from chimbuko.provenance.queries import Dropped, Pruning
 from chimbuko.records import StreamHealth
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.status import Status
@@ -14,9 +14,17 @@ class HealthAnswer(Answer, frozen=True, kw_only=True):
     status: Status
     streams: list[StreamHealth]
     dropped: list[Dropped]
+    """Anomalies that were found but not kept."""
+    prunings: list[Pruning]
+    """What was kept, and removed since."""
 
 
 @get("/health")
 def health(run: ServedRun) -> HealthAnswer:
-    """State of the analysis: what each stream read and lost, and what was found but not kept."""
-    return HealthAnswer(status=run.feed.status(), streams=run.feed.health(), dropped=run.provenance.dropped())
+    """State of the analysis: what each stream read and lost, and what is not kept."""
+    return HealthAnswer(
+        status=run.feed.status(),
+        streams=run.feed.health(),
+        dropped=run.provenance.dropped(),
+        prunings=run.provenance.prunings(),
+    )

@@ -1,0 +1,152 @@
+"""No password, token or address with one is seen by others, or kept, over a whole run."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import msgspec
+import sqlalchemy
+
+from chimbuko.broker import BROKER_VARIABLE
+from chimbuko.provenance.alerts import Alert
+from chimbuko.provenance.hooks import COMMAND_VARIABLE, URL_VARIABLE
+from chimbuko.provenance.service import STORE_VARIABLE
+from chimbuko.rundir import RunDirectory
+from tests.integration.conftest import Run, Start, command_line, descendants
+from tests.postgresql import PASSWORD, PostgresqlServer
+
+HOOK_TOKEN = "H00k-T0ken"
+LEAST_ALERTS = 3
+
+
+class Receiver(ThreadingHTTPServer):
+    """Takes alerts."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.alerts: list[Alert] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.alerts.append(msgspec.json.decode(body, type=Alert))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class CommandLines(threading.Thread):
+    """All command lines of a process and those below it that anybody could see meanwhile."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self._pid = pid
+        self._stop_asked = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._stop_asked.wait(0.05):
+            self.seen |= {command_line(pid) for pid in (self._pid, *descendants(self._pid))}
+
+    def stop(self) -> None:
+        self._stop_asked.set()
+        self.join()
+
+
+def files_of(run: Run) -> dict[str, bytes]:
+    """What the run has left, without the files for its owner alone."""
+    paths = (path for path in run.folder.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in paths if path != RunDirectory(run.folder).store_url_path}
+
+
+def dump_of(server: PostgresqlServer) -> str:
+    """Each row of the store as text."""
+    engine = sqlalchemy.create_engine(server.url)
+    with engine.connect() as connection:
+        names = sqlalchemy.inspect(engine).get_table_names()
+        rows = [connection.exec_driver_sql(f"SELECT t::text FROM {name} AS t").all() for name in names]
+    engine.dispose()
+    return str(rows)
+
+
+def test_secrets_are_nowhere_and_alerts_arrive(
+    start: Start, heat4: Path, postgresql: PostgresqlServer, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    script = tmp_path / "notify"
+    script.write_text(f"#!/bin/sh\ncat >> {told}\n")
+    script.chmod(0o700)
+    with receiving() as receiver:
+        environment = {
+            STORE_VARIABLE: postgresql.url,
+            URL_VARIABLE: f"http://127.0.0.1:{receiver.server_port}/{HOOK_TOKEN}",
+            COMMAND_VARIABLE: str(script),
+        }
+        run = start(
+            *("--trace", heat4 / "*.bp", "--dashboard", "--alert", "5ms", "--keep"), environment=environment
+        )
+        lines = CommandLines(run.process.pid)
+        stays = run.wait_for_line("dashboard stays at")
+        token = re.search(r"token=([\w-]+)", stays)
+        assert token
+        secrets_of_processes = [PASSWORD, HOOK_TOKEN, token[1], *broker_passwords(run)]
+        run.interrupt()
+        assert run.end() == 0, run.output
+        lines.stop()
+    assert any("chimbuko.provenance.service" in line for line in lines.seen)
+    for secret in secrets_of_processes:
+        assert not any(secret in line for line in lines.seen), "a process list has a secret"
+        for path, content in files_of(run).items():
+            assert secret.encode() not in content, f"{path} has a secret"
+        assert secret not in dump_of(postgresql)
+    # The address of the dashboard is for who started the run.
+    said = "\n".join(line for line in run.lines if "dashboard" not in line)
+    assert not any(secret in said for secret in secrets_of_processes)
+    secret_file = RunDirectory(run.folder).store_url_path
+    assert (secret_file.read_text(), secret_file.stat().st_mode & 0o077) == (postgresql.url, 0)
+    assert_alerts_arrived(run, receiver.alerts, told)
+
+
+def broker_passwords(run: Run) -> list[str]:
+    """Passwords that the environment of the run's processes holds for the broker."""
+    found = set()
+    for pid in run.processes("chimbuko"):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        found |= {v.decode() for v in variables if v.startswith(BROKER_VARIABLE.encode())}
+    passwords = [match[1] for url in found if (match := re.search(r":([^:@/]+)@", url))]
+    assert passwords
+    return passwords
+
+
+def assert_alerts_arrived(run: Run, alerts: list[Alert], told: Path) -> None:
+    assert len(alerts) >= LEAST_ALERTS
+    severe = {call.id: call for call in run.anomalies if call.severity_us >= 5000}
+    assert {alert.call for alert in alerts} <= severe.keys()
+    assert len({alert.call for alert in alerts}) == len(alerts)
+    for alert in alerts:
+        call = severe[alert.call]
+        assert (alert.function, alert.rank, alert.step) == (call.function, call.rank, call.step)
+        assert "token" not in alert.dashboard
+        assert f"/r/{run.info.id}/call/" in alert.dashboard
+    assert told.read_text().count('"call"') == len(alerts)
