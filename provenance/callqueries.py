@@ -12,7 +12,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.calls import SORTS, CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.details import Names
 from chimbuko.provenance.reading import CallReader, is_call, select_records, select_summaries
-from chimbuko.provenance.search import Resolved, Search, one_of, searches
+from chimbuko.provenance.search import Resolved, Search, one_of, searches, with_index
 from chimbuko.provenance.stepqueries import StepQueries
 from chimbuko.provenance.store import store_errors
 from chimbuko.provenance.tables import CALLS, FUNCTIONS
@@ -168,18 +168,25 @@ class CallQueries(StepQueries):
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
         is_this = is_call(record.id)
         assert is_this is not None
-        other_rank = case((CALLS.c.rank == record.rank, 0), else_=1)
-        rows = self._rows(
-            select_records()
+        call = CALLS.c
+        nearest = (
+            select(call.id)
             .where(
-                CALLS.c.run == self._run,
-                CALLS.c.function == self._number_of(record.program, record.function),
-                ~CALLS.c.is_anomaly,
+                call.run == self._run,
+                call.function == self._number_of(record.program, record.function),
+                call.is_anomaly.is_(False),
                 ~is_this,
             )
-            .order_by(other_rank, func.abs(CALLS.c.step - record.step), CALLS.c.rank, CALLS.c.id)
+            .order_by(
+                case((call.rank == record.rank, 0), else_=1),
+                func.abs(call.step - record.step),
+                call.rank,
+                call.id,
+            )
             .limit(1)
         )
+        wanted = with_index(nearest, "ix_calls_function").scalar_subquery()
+        rows = self._rows(select_records().where(call.id == wanted))
         return self._reader().record(rows[0]) if rows else None
 
     def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
