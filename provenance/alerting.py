@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -45,12 +44,19 @@ class Alerting:
         self._broker = broker
         self._least_us = least_us
         self._gate = AlertGate()
+        self._dashboard = ""
         self._couriers = [Courier(name, deliver, tell) for name, deliver in hooks.items()]
 
     def new(self, engine: Engine, batches: Sequence[RecordBatch]) -> list[SevereCall]:
-        """Severe calls that the store has not yet, or not as severe; before they are stored."""
+        """Severe calls that the store has not yet, or not as severe; before they are stored.
+
+        Raises ``redis.RedisError`` where the broker is away, and ``StoreError``.
+        """
         found = severe_calls(batches, self._least_us)
-        known = self._stored(engine, list(found)) if found else set()
+        if not found:
+            return []
+        self._dashboard = (cast("bytes | None", self._broker.get(DASHBOARD)) or b"").decode()
+        known = self._stored(engine, list(found))
         return [call for key, call in found.items() if key not in known]
 
     def send(self, calls: Sequence[SevereCall]) -> None:
@@ -85,11 +91,8 @@ class Alerting:
         )
 
     def _address(self, call: SevereCall) -> str:
-        dashboard: bytes | None = None
-        with suppress(redis.RedisError):
-            dashboard = cast("bytes | None", self._broker.get(DASHBOARD))
         program, _, rest = call.id.partition(":")
-        return f"{dashboard.decode()}r/{self._run_id}/call/{program}/{rest}" if dashboard else ""
+        return f"{self._dashboard}r/{self._run_id}/call/{program}/{rest}" if self._dashboard else ""
 
     def _stored(self, engine: Engine, keys: Sequence[CallKey]) -> set[CallKey]:
         """Those that the store has as severe already."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, inspect, select
 
-from chimbuko.provenance.store import store_errors
+from chimbuko.errors import StoreError
+from chimbuko.provenance.store import public_url, store_errors
 from chimbuko.provenance.tables import RUNS, STREAM_HEALTH
 from chimbuko.rundir import RunInfo
 
@@ -33,6 +34,11 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
         .group_by(RUNS.c.id)
     )
     with store_errors(engine), engine.connect() as connection:
+        tables, where = inspect(connection), public_url(engine.url)
+        if not tables.has_table(RUNS.name):
+            raise StoreError(f"{where}: holds no provenance of Chimbuko")
+        if "number" not in {column["name"] for column in tables.get_columns(RUNS.name)}:
+            raise StoreError(f"{where}: of Chimbuko 0.1; 'chimbuko query' brings it up to date")
         rows = connection.execute(statement).all()
     return {run_id: RunTotals(ranks, int(anomalies)) for run_id, ranks, anomalies in rows}
 

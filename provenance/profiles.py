@@ -9,7 +9,7 @@ import numpy as np
 
 from chimbuko.messages import FunctionStatistics
 from chimbuko.moments import Float64Array
-from chimbuko.provenance.levels import Level, Window, level_of_mean, levels_of, windows_of
+from chimbuko.provenance.levels import Level, level_of, level_of_mean
 from chimbuko.provenance.queries import Provenance
 from chimbuko.tables import stored_schema_of
 
@@ -95,37 +95,36 @@ def read_profile(provenance: Provenance) -> RunProfile:
 
 
 def _functions(provenance: Provenance, programs: dict[int, str], detector: str) -> list[FunctionProfile]:
-    known = {(found.program, found.name): found for found in provenance.function_statistics()}
-    windows = _windows(provenance, detector)
-    levels = levels_of([windows.get(key, []) for key in known])
+    known = provenance.function_statistics()
+    counted = _counted(provenance, detector)
     return [
-        _function(programs.get(found.program, str(found.program)), found, windows.get(key, []), level)
-        for (key, found), level in zip(known.items(), levels, strict=True)
+        _function(programs.get(one.program, str(one.program)), one, counted.get((one.program, one.name)))
+        for one in known
     ]
 
 
-def _windows(provenance: Provenance, detector: str) -> dict[tuple[int, str], list[Window]]:
-    """Calls by bucket of each function, window by window, as far as that is stored."""
+def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], tuple[Level, Float64Array]]:
+    """Level and calls by bucket of each function, as far as they are stored."""
     schema = stored_schema_of(detector)
     if "counted" not in schema.slices:
         return {}
     found = {}
     for key, kept in itertools.groupby(provenance.models(), lambda model: (model.program, model.name)):
-        models = [model for model in kept if len(model.row) == 8 * schema.width]
-        if models:
-            counts = np.array([np.frombuffer(model.row)[schema.slices["counted"]] for model in models])
-            found[key] = windows_of(np.array([model.version for model in models]), counts)
+        rows = [np.frombuffer(model.row) for model in kept if len(model.row) == 8 * schema.width]
+        counts = np.array([row[schema.slices["counted"]] for row in rows])
+        level = level_of(counts)
+        if level is not None:
+            found[key] = level, counts[-1]
     return found
 
 
 def _function(
-    program: str, found: FunctionStatistics, windows: list[Window], level: Level | None
+    program: str, found: FunctionStatistics, counted: tuple[Level, Float64Array] | None
 ) -> FunctionProfile:
-    if level is None:
-        # Without the excess of anomalies, of which one can be as long as a million calls.
-        ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
-        level = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
-    counts = np.sum([window.counts for window in windows], axis=0) if windows else None
+    # Without the excess of anomalies, of which one can be as long as a million calls.
+    ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
+    by_mean = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
+    level, counts = counted or (by_mean, None)
     return FunctionProfile(
         program,
         found.name,

@@ -54,6 +54,8 @@ STORE_VARIABLE = "CHIMBUKO_STORE"
 READ_COUNT = 256
 """Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BLOCK_MS = 100
+MOST_PUT_ASIDE = 3
+"""Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
 STATE_PERIOD_S = 2.0
 """How often health and statistics of functions are stored: only their latest values count."""
 
@@ -99,6 +101,8 @@ def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
             if not service.put_aside(error):
                 troubles.wait(error, is_stopping)
         except StoreBusy as error:
+            # What was said of it may have met a broker that was started again meanwhile.
+            service.read_again()
             troubles.wait(error, is_stopping)
         else:
             troubles.are_over()
@@ -125,6 +129,7 @@ class WriterService:
             self._alerting = Alerting(
                 destination.run_id, broker, destination.alert_us, destination.hooks, self.troubles.tell
             )
+        self._put_aside = 0
         self._engine: Engine | None = None
         self._records_to = b"0"
         self._frames_to = b"0"
@@ -146,14 +151,19 @@ class WriterService:
         return self._engine
 
     def put_aside(self, error: StoreDamaged) -> bool:
-        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own."""
+        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own, or
+        that does not help."""
         if self._engine is not None:
             # Somebody may put a whole file in its place.
             self._engine.dispose()
             self._engine = None
-        if self._destination.info is None:
+        if self._destination.info is None or self._put_aside == MOST_PUT_ASIDE:
             return False
-        aside = put_aside(self._destination.url)
+        try:
+            aside = put_aside(self._destination.url)
+        except OSError:
+            return False
+        self._put_aside += 1
         self.read_again()
         self.troubles.tell(
             f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"

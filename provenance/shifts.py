@@ -1,9 +1,11 @@
 """Which differences between the levels of two runs are more than chance. Pure.
 
 Of a million calls the smallest difference is "significant" if calls are drawn by chance; they are not. What
-the machine does meanwhile moves whole runs. So the error of a difference is made of how far each level
-wandered *within* its run (``chimbuko.provenance.levels``), of what the two runs differ by as a whole, which
-is taken off, and of how far functions differ from that beyond their own errors.
+the machine does meanwhile moves whole runs. So the error of a difference is made of
+
+- how far the difference wanders in the course of the runs: a program's phases are in both and drop out;
+- by how much everything takes longer, which is told apart, as the middle function does;
+- how far functions lie from that beyond their own errors, those aside that have clearly changed.
 
 Sources: moderated variances after Smyth 2004 (limma); the spread between runs as in a meta-analysis with
 random effects, by medians; several tests at once after Holm 1979.
@@ -18,14 +20,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.moments import Float64Array
-from chimbuko.provenance.levels import LEAST_FUNCTIONS, VOTE_ERROR, Level, weighted_median
+from chimbuko.provenance.levels import PARTS, Level
 
 LEAST_CALLS = 20
 """In both runs, for a function to be judged."""
+LEAST_FUNCTIONS = 3
+"""For what is common to all to be told from what one does."""
 MOST_ERROR = 0.3
 """Functions with a larger one say nothing of what is common."""
-USUAL_WANDER = 0.01
-"""Standard deviation of a level between the windows of a run on a machine that does nothing else."""
+VOTE_ERROR = 0.05
+"""Functions that are known better have about one vote each in what is common; others have less."""
+USUAL_WANDER = 0.015
+"""Standard deviation, in the course of two runs, of their difference on a machine that does nothing else."""
 USUAL_WANDER_DEGREES = 4.0
 """Testimony that is worth."""
 LEAST_DEGREES = 1.0
@@ -36,7 +42,9 @@ ALONE_SPREAD = 0.05
 """... where there are not enough functions to see what all have in common."""
 USUAL_SPREAD_FUNCTIONS = 4.0
 """How many functions' testimony that is worth."""
-
+CHANGED = 4.0
+"""Functions that lie so many standard deviations from what is common do not say how far others may lie."""
+ROUNDS = 3
 MEDIAN_OF_NORMAL = 0.6745
 """Half of normal deviates are smaller than so many standard deviations."""
 VARIANCE_OF_MEDIAN = 1.57
@@ -74,8 +82,9 @@ def shifts_between(before: Sequence[Level | None], after: Sequence[Level | None]
     }
     if not judged:
         return Shifts(0.0, net, half_width, p_value)
-    raw = np.array([b.ln_us - a.ln_us for a, b in judged.values()])
-    own = _errors([a for a, _ in judged.values()], [b for _, b in judged.values()])
+    pairs = list(judged.values())
+    raw = np.array([b.ln_us - a.ln_us for a, b in pairs])
+    own = _own_errors(pairs)
     common, between = _common(raw, own.variance, is_net)
     all_errors = own.plus(between)
     error = np.sqrt(all_errors.variance)
@@ -96,33 +105,43 @@ class _Errors:
     def plus(self, other: _Errors) -> _Errors:
         """Of both together (Welch, Satterthwaite)."""
         variance = self.variance + other.variance
-        return _Errors(
-            variance,
-            variance**2 / (self.variance**2 / self.degrees + other.variance**2 / other.degrees),
-        )
+        inverse = self.variance**2 / self.degrees + other.variance**2 / other.degrees
+        return _Errors(variance, variance**2 / inverse)
 
 
-def _errors(before: Sequence[Level], after: Sequence[Level]) -> _Errors:
-    """What is known from each function alone, by chance and by how far it wandered."""
-    sampling = np.array([a.sampling + b.sampling for a, b in zip(before, after, strict=True)])
-    by_chance = _Errors(sampling, np.full(len(sampling), math.inf))
-    return by_chance.plus(_moderated(before)).plus(_moderated(after))
+def _own_errors(pairs: Sequence[tuple[Level, Level]]) -> _Errors:
+    """What is known from each function alone: by chance, and by how far the difference wanders.
 
-
-def _moderated(levels: Sequence[Level]) -> _Errors:
-    """How far levels wandered; one that wandered little, by the few windows that there are, is not trusted.
-
-    It is the variance between windows, not divided by their number: windows that follow each other are alike.
-    What is usual is not taken from the other functions, for short ones wander ten times as far as long ones;
-    only of those with hardly a window to compare is it.
+    Its variance over the parts of the runs is not divided by their number: parts that follow each other are
+    alike. One that wanders little, by the few parts that there are, is not trusted. What is usual is taken
+    from the other functions only where nothing is known of the function itself, for short ones wander ten
+    times as far as long ones.
     """
-    wander = np.array([level.wander for level in levels])
-    degrees = np.array([level.degrees for level in levels])
+    sampling = np.array([a.sampling + b.sampling for a, b in pairs])
+    degrees = np.array([min(a.degrees, b.degrees) for a, b in pairs])
+    courses = np.array(
+        [np.zeros(PARTS) if a.course is None or b.course is None else b.course - a.course for a, b in pairs]
+    )
     is_known = degrees >= LEAST_DEGREES
+    deviations = courses - courses.mean(axis=1, keepdims=True)
+    if is_known.sum() >= LEAST_FUNCTIONS:
+        machine = _medians(deviations[is_known])
+        deviations = deviations - (machine - machine.mean())
+    by_chance = (degrees + 1.0) * sampling
+    wander = np.maximum(0.0, (deviations**2).sum(axis=1) / (PARTS - 1) - by_chance)
     of_others = float(np.median(wander[is_known])) if is_known.any() else 0.0
     usual = np.where(is_known, USUAL_WANDER**2, max(USUAL_WANDER**2, of_others))
     pooled = degrees + USUAL_WANDER_DEGREES
-    return _Errors((degrees * wander + USUAL_WANDER_DEGREES * usual) / pooled, pooled)
+    moderated = (
+        np.where(is_known, degrees * wander, degrees * usual) + USUAL_WANDER_DEGREES * usual
+    ) / pooled
+    return _Errors(sampling, np.full(len(pairs), math.inf)).plus(_Errors(moderated, pooled))
+
+
+def _medians(deviations: Float64Array) -> Float64Array:
+    """What the middle function does in each part, f8[PARTS]."""
+    weights = 1.0 / (deviations.var(axis=1) + VOTE_ERROR**2)
+    return np.array([weighted_median(part, weights) for part in deviations.T])
 
 
 def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, _Errors]:
@@ -133,11 +152,14 @@ def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, 
         alone = np.full(len(raw), ALONE_SPREAD**2)
         return 0.0, _Errors(alone, np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
     weights = np.where(tells, 1.0 / (own + VOTE_ERROR**2), 0.0)
-    common = weighted_median(raw, weights)
-    spread = _spread_between(raw - common, own, weights)
-    between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * USUAL_SPREAD**2) / (
-        witnesses + USUAL_SPREAD_FUNCTIONS
-    )
+    is_same = np.ones(len(raw), np.bool_)
+    for _ in range(ROUNDS):
+        common = weighted_median(raw, weights * is_same)
+        spread = _spread_between(raw - common, own, weights * is_same)
+        between = (witnesses * spread**2 + USUAL_SPREAD_FUNCTIONS * USUAL_SPREAD**2) / (
+            witnesses + USUAL_SPREAD_FUNCTIONS
+        )
+        is_same = np.abs(raw - common) < CHANGED * np.sqrt(own + between)
     of_common = VARIANCE_OF_MEDIAN * (between + float(np.median(own))) / witnesses
     degrees = witnesses / VARIANCE_OF_SPREAD + USUAL_SPREAD_FUNCTIONS
     return common, _Errors(np.full(len(raw), between + of_common), np.full(len(raw), degrees))
@@ -155,6 +177,17 @@ def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64
         else:
             high = middle
     return low
+
+
+def weighted_median(values: Float64Array, weights: Float64Array) -> float:
+    """The value with half of the weight on either side; between two, where they meet in the middle."""
+    order = np.argsort(values)
+    ordered, upto = values[order], np.cumsum(weights[order])
+    half = upto[-1] / 2
+    at = int(np.searchsorted(upto, half))
+    if math.isclose(upto[at], half) and at + 1 < len(ordered):
+        return float(ordered[at] + ordered[at + 1]) / 2
+    return float(ordered[at])
 
 
 def two_sided_p(t: Float64Array, degrees: Float64Array) -> Float64Array:

@@ -158,7 +158,11 @@ def store_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (exc.SQLAlchemyError, OverflowError) as error:
-        raise _kind(error)(f"{public_url(engine.url)}: {_reason(error)}") from error
+        kind = _kind(error)
+        if kind is StoreDamaged:
+            # Another file may be put in its place.
+            engine.dispose()
+        raise kind(f"{public_url(engine.url)}: {_reason(error)}") from error
 
 
 def public_url(url: URL | str) -> str:

@@ -84,6 +84,7 @@ def serving(
         server.shutdown()
         thread.join()
         server.server_close()
+        provenance.close()
 
 
 def _listen(port: int) -> socket.socket:

@@ -32,6 +32,7 @@ from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_reading
 from chimbuko.records import Label
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory, claim_name
+from tests.provenance.test_migrations import FIRST_LAYOUT
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
 
@@ -131,6 +132,28 @@ def test_a_store_that_cannot_be_read_hides_no_run(made: MadeRun) -> None:
     result = runs()
     assert "?" in result.stdout
     assert "not a usable database" in result.stderr
+
+
+def test_stores_of_earlier_versions_are_listed_as_they_are(made: MadeRun) -> None:
+    change_version(made.directory.store_path, "0002")
+    before = made.directory.store_path.read_bytes()
+    assert done()["runs"][0]["ranks"] == 5
+    assert made.directory.store_path.read_bytes() == before
+    made.directory.store_path.unlink()
+    with closing(sqlite3.connect(made.directory.store_path)) as connection:
+        connection.executescript(FIRST_LAYOUT.read_text())
+    listed = done()
+    assert listed["runs"][0]["ranks"] is None
+    assert "of Chimbuko 0.1; 'chimbuko query' brings it up to date" in listed["problems"][0]
+    made.directory.store_path.write_bytes(b"")
+    assert "holds no provenance" in done()["problems"][0]
+
+
+def change_version(path: Path, version: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def test_the_runs_of_a_store_are_listed_without_folders(made: MadeRun, postgresql_url: str) -> None:

@@ -39,10 +39,12 @@ from tests.provenance.whole_runs import answers, answers_of, limited_files, make
 from tests.sample_records import RUN_ID
 from tests.viz.made_run import MadeRun
 
+STEPS = 8
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    return make_whole_run(tmp_path_factory.mktemp("made") / "heat")
+    return make_whole_run(tmp_path_factory.mktemp("made") / "heat", STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def part_of(value: bytes | tarfile.TarInfo) -> Part:
 def test_what_is_unpacked_is_what_was_packed(
     is_postgresql: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    run = make_whole_run(tmp_path / "heat").directory
+    run = make_whole_run(tmp_path / "heat", STEPS).directory
     wanted = answers_of(run)
     if is_postgresql:
         move_to(run, request.getfixturevalue("postgresql_url"))
@@ -119,7 +121,7 @@ def test_what_is_unpacked_is_what_was_packed(
 
 
 def test_a_log_of_the_database_is_packed_too(tmp_path: Path) -> None:
-    run = make_whole_run(tmp_path / "heat").directory
+    run = make_whole_run(tmp_path / "heat", STEPS).directory
     writer = sqlite3.connect(run.store_path)
     writer.execute("UPDATE programs SET name = 'in the log'")
     writer.commit()
@@ -189,7 +191,7 @@ def test_a_folder_that_cannot_be_written_is_named(made: MadeRun, tmp_path: Path)
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
 )
 @given(data=st.data())
 def test_a_damaged_archive_is_refused_or_does_no_harm(

@@ -82,7 +82,7 @@ def test_normal_calls_that_others_are_compared_with_are_found(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    return make_whole_run(tmp_path_factory.mktemp("made") / "run", steps=25)
+    return make_whole_run(tmp_path_factory.mktemp("made") / "run", steps=15)
 
 
 @pytest.fixture(params=["store_url", "postgresql_url"])

@@ -174,6 +174,21 @@ def test_a_file_damaged_before_the_writer_starts_again_is_put_aside(bench: Bench
     assert (tmp_path / "provenance.sqlite.damaged-1").read_text() == "of another time"
 
 
+def test_a_damaged_file_that_cannot_be_put_aside_is_waited_for(bench: Bench, disk: Path) -> None:
+    path = disk / "provenance.sqlite"
+    destination = make_store(f"sqlite:///{path}", is_own=True)
+    path.write_bytes(os.urandom(20_000))
+    remount(disk, "ro")
+    with bench.writing(destination):
+        bench.send(ALL)
+        until(lambda: bool(bench.told))
+        assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
+        remount(disk, "rw")
+        until(lambda: bench.acknowledged == BATCHES)
+    assert stored_rows(destination.url) == rows_of(ALL)
+    assert "put aside" in bench.told[1]
+
+
 def test_a_damaged_file_of_somebody_else_is_left_alone_until_it_is_restored(
     bench: Bench, tmp_path: Path
 ) -> None:

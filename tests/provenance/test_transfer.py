@@ -33,7 +33,7 @@ SMALL = 7
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    return make_run(tmp_path_factory.mktemp("made") / "run", stored_steps=20)
+    return make_run(tmp_path_factory.mktemp("made") / "run", stored_steps=8)
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def source(made: MadeRun) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.fixture
-def target(any_store_url: str) -> Iterator[Engine]:
+@pytest.fixture(params=["store_url", "postgresql_url"])
+def target(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """A store, on each kind of database in turn, with another run in it."""
-    engine = open_for_writing(any_store_url)
+    engine = open_for_writing(request.getfixturevalue(request.param))
     writer = Writer(engine, "other")
     writer.write_run(make_info("other"))
     writer.write([make_batch(records=[make_record()])])
@@ -86,6 +86,7 @@ def test_a_copy_answers_every_question_alike(
     assert contents(target, "other") == other
 
 
+@pytest.mark.parametrize("target", ["postgresql_url"], indirect=True)
 def test_a_copy_can_be_copied_back(made: MadeRun, source: Engine, target: Engine, tmp_path: Path) -> None:
     run_id = made.directory.read_info().id
     copy_run(source, run_id, target)
@@ -96,6 +97,7 @@ def test_a_copy_can_be_copied_back(made: MadeRun, source: Engine, target: Engine
     back.dispose()
 
 
+@pytest.mark.parametrize("target", ["postgresql_url"], indirect=True)
 def test_a_run_is_copied_once(made: MadeRun, source: Engine, target: Engine) -> None:
     run_id = made.directory.read_info().id
     copy_run(source, run_id, target)
@@ -105,6 +107,7 @@ def test_a_run_is_copied_once(made: MadeRun, source: Engine, target: Engine) -> 
     assert rows(target) == before
 
 
+@pytest.mark.parametrize("target", ["store_url"], indirect=True)
 def test_what_cannot_be_copied_leaves_nothing(source: Engine, target: Engine) -> None:
     before = rows(target)
     with pytest.raises(StoreError, match="holds no run 'never'"):
@@ -124,6 +127,7 @@ def test_a_disk_that_takes_no_more_leaves_the_target_as_it_was(
     target.dispose()
 
 
+@pytest.mark.parametrize("target", ["store_url"], indirect=True)
 def test_a_renamed_run_is_the_same_otherwise(made: MadeRun, source: Engine, target: Engine) -> None:
     run_id = made.directory.read_info().id
     copy_run(source, run_id, target)

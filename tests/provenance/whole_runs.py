@@ -19,7 +19,7 @@ from tests.viz.made_run import MadeRun, make_run
 ALL = CallFilter(label=None)
 
 
-def make_whole_run(folder: Path, steps: int = 20) -> MadeRun:
+def make_whole_run(folder: Path, steps: int) -> MadeRun:
     """A run that has ended, with all the files that one leaves."""
     made = make_run(folder, stored_steps=steps)
     run = made.directory

@@ -150,9 +150,11 @@ class MadeRun:
         )
 
 
-def make_run(folder: Path, state: str = "finished", stored_steps: int = STEPS) -> MadeRun:
+def make_run(
+    folder: Path, state: str = "finished", stored_steps: int = STEPS, store_url: str | None = None
+) -> MadeRun:
     """Make a run's folder and store, with what happened before step ``stored_steps`` in it."""
-    directory = new_run(folder, ["mpirun", "-n", str(RANKS), "./heat2d"], AnalysisConfig(), None)
+    directory = new_run(folder, ["mpirun", "-n", str(RANKS), "./heat2d"], AnalysisConfig(), store_url)
     made = MadeRun(directory)
     _happen(made)
     info = msgspec.structs.replace(
@@ -162,7 +164,7 @@ def make_run(folder: Path, state: str = "finished", stored_steps: int = STEPS) -
         ended_us=0 if state == "running" else ZERO_US + STEPS * STEP_US,
     )
     directory.write_info(info)
-    engine = open_for_writing(info.store_url)
+    engine = open_for_writing(store_url or info.store_url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
     writer.write_program(0, "heat2d")

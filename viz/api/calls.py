@@ -20,6 +20,7 @@ from chimbuko.viz.api.parameters import (
     Limit,
     Number,
     ProgramWanted,
+    Step,
     Text,
     Whole,
     parse_rank,
@@ -61,8 +62,8 @@ class AnomalyParameters(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     thread: Annotated[Number | None, Meta(description="Number of a thread of the rank.")] = None
     node: Annotated[Text | None, Meta(description="Name of a node, or a pattern with `*` and `?`.")] = None
-    step_min: Annotated[Whole | None, Meta(description="First step in which calls ended.")] = None
-    step_max: Annotated[Whole | None, Meta(description="Last step in which calls ended.")] = None
+    step_min: Annotated[Step | None, Meta(description="First step in which calls ended.")] = None
+    step_max: Annotated[Step | None, Meta(description="Last step in which calls ended.")] = None
     time_min_us: Annotated[
         Whole | None, Meta(description="Calls under way at this time or later, µs since the epoch.")
     ] = None

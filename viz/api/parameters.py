@@ -22,6 +22,8 @@ MOST = 2**53 - 1
 MAX_LIMIT = 1000
 
 Whole = Annotated[int, Meta(ge=0, le=MOST)]
+# Stores keep steps in 32 bits, and some more than the last one are added.
+Step = Annotated[int, Meta(ge=0, le=2_000_000_000)]
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Of a program, rank or thread."""
 # PostgreSQL stores no text with a NUL, so none is looked for. Names of C++ kernels take thousands of bytes.

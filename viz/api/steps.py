@@ -14,7 +14,7 @@ from chimbuko.provenance.tables import NEVER_US
 from chimbuko.records import StepCount
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import Place, page_of
-from chimbuko.viz.api.parameters import Limit, RankText, Whole, parse_rank, rank_text
+from chimbuko.viz.api.parameters import Limit, RankText, Step, parse_rank, rank_text
 from chimbuko.viz.tally import RankKey
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
@@ -38,7 +38,7 @@ class StepsParameters(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     after: Annotated[
-        Whole | None, Meta(description="Only steps after this one: `next` of the answer before.")
+        Step | None, Meta(description="Only steps after this one: `next` of the answer before.")
     ] = None
 
 

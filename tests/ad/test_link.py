@@ -1,0 +1,69 @@
+"""An agent's connection to a real broker while nobody stores what it sends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from chimbuko.ad import link
+from chimbuko.ad.agentview import AgentView
+from chimbuko.ad.delivery import SpoolDelivery
+from chimbuko.ad.journal import Journal
+from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES, BrokerLink
+from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.statisticslink import StatisticsLink
+from chimbuko.broker import PrivateBroker, connect, read_stream
+from chimbuko.messages import RECORD_ACKS, RECORDS, RecordBatch
+from chimbuko.packed import pack
+from chimbuko.records import StreamHealth
+from chimbuko.tables import PROFILE
+from tests.sample_records import make_record
+
+HEALTH = StreamHealth(0, 1, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
+FRAME_RECORDS = 500
+FRAMES = 40
+
+batches = msgspec.msgpack.Decoder(RecordBatch)
+
+
+def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "ROUND_S", 0.0)
+    spool = SpoolWriter(tmp_path / "spool", "agent", 1 << 30)
+    for frame in range(FRAMES):
+        spool.append(
+            pack([make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]), [], [], HEALTH
+        )
+    waiting_bytes = sum(path.stat().st_size for path in (tmp_path / "spool").glob("*.spool"))
+    assert waiting_bytes > 2 * MOST_IN_FLIGHT_BYTES
+    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as broker:
+        statistics = AgentStatistics("agent", 1, PROFILE)
+        delivery = SpoolDelivery("agent", tmp_path / "spool")
+        sender = BrokerLink(
+            broker,
+            StatisticsLink(broker, statistics, [], Journal(tmp_path / "journal"), 1.0, False),
+            [],
+            delivery,
+            AgentView("node1", os.getpid(), statistics, []),
+            is_lockstep=False,
+        )
+        for _ in range(20):
+            sender.exchange_once()
+        assert delivery.in_flight_bytes < MOST_IN_FLIGHT_BYTES + 2 * waiting_bytes / FRAMES
+        assert cast(int, broker.memory_usage(RECORDS, samples=0)) < 1.5 * MOST_IN_FLIGHT_BYTES
+        # When it is stored again all of it comes.
+        for _ in range(FRAMES):
+            sequences = [
+                batches.decode(frame).sequence for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
+            ]
+            broker.hset(RECORD_ACKS, "agent", max(sequences, default=delivery.acknowledged))
+            broker.delete(RECORDS)
+            sender.exchange_once()
+        assert sender.is_delivered
+        assert delivery.acknowledged == FRAMES
