@@ -194,7 +194,7 @@ class CallQueries(StepQueries):
         return or_(false(), *(part.all_conditions() for part in self._searches(wanted)))
 
     def _reader(self) -> CallReader:
-        return CallReader(Names(self._names.functions, self._names.texts), self.run().config.detector)
+        return CallReader(Names(self._names.functions, self._names.texts), self._detector)
 
     def _number_of(self, program: int, function: str) -> int:
         """A function's number; -1 where it has none."""
@@ -205,7 +205,7 @@ class CallQueries(StepQueries):
 
     def _resolve(self, wanted: CallFilter) -> Resolved:
         resolved = self._names.resolve(wanted)
-        if wanted.detector in (None, self.run().config.detector):
+        if wanted.detector in (None, self._detector):
             return resolved
         return replace(resolved, is_nothing=True)
 

@@ -112,7 +112,10 @@ class RunNames:
         return [number for number, name in self.functions.items() if name in names]
 
     def _ranks_on(self, nodes: Collection[str]) -> list[RankKey]:
-        return [rank for rank, node in self.nodes_of_ranks().items() if node in nodes]
+        stream = STREAM_HEALTH.c
+        statement = select(stream.program, stream.rank).where(stream.run == self._run())
+        rows = self._rows(statement.where(stream.node.in_(sorted(nodes))))
+        return [(program, rank) for program, rank in rows]
 
     def _with_text(self, resolved: Resolved, text: str) -> Resolved:
         self.functions.refresh()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Self, TypeVar
 
 import msgspec
@@ -69,6 +70,11 @@ class Questions:
         if not rows:
             raise StoreError(f"{public_url(self._engine.url)}: holds no run yet")
         return str(rows[0][0])
+
+    @cached_property
+    def _detector(self) -> str:
+        """The run's; it stays the same."""
+        return self.run().config.detector
 
     @property
     def _run(self) -> int:

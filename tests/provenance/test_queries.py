@@ -14,7 +14,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.messages import RecordBatch
 from chimbuko.moments import Moments
-from chimbuko.provenance.calls import CallFilter, CallSummary, Sort
+from chimbuko.provenance.calls import CallFilter, CallSummary, Cursor, Sort
 from chimbuko.provenance.details import CallDetails
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.provenance.store import open_for_writing
@@ -253,6 +253,8 @@ def test_wrong_orders_limits_and_cursors_are_refused(
         provenance.calls(CallFilter(), cursor="nonsense")
     with pytest.raises(ConfigError, match="not one that"):
         provenance.calls(CallFilter(), cursor="σ")
+    with pytest.raises(ConfigError, match="not one that a list"):
+        provenance.calls(CallFilter(), cursor=Cursor("severity_us", True, 1.5, 1 << 63).encode())
     with pytest.raises(ConfigError, match="not one that"):
         provenance.calls(CallFilter(), cursor=cursor[:-2])
     with pytest.raises(ConfigError, match="sorted by severity_us, descending"):
