@@ -4,7 +4,7 @@ The *level* is the mean of the logarithm over the middle of the calls, between t
 rare long calls, which the detector is there for, have no part in it, and neither has what the operating
 system takes for itself in up to a quarter of the calls.
 
-Its *course* are the levels of eight parts of the calls, in order. A program does not do the same all the time,
+Its *course* is made of the levels of eight parts of the calls. A program does not do the same all the time,
 nor does a machine; how far two runs differ in some parts more than in others tells how well their difference
 is known.
 """

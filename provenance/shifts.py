@@ -149,8 +149,9 @@ def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, 
     tells = own < MOST_ERROR**2
     witnesses = int(tells.sum())
     if not is_net or witnesses < LEAST_FUNCTIONS:
-        alone = np.full(len(raw), ALONE_SPREAD**2)
-        return 0.0, _Errors(alone, np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
+        # Who wants nothing taken off says that the machine is the same.
+        usual = ALONE_SPREAD if is_net else USUAL_SPREAD
+        return 0.0, _Errors(np.full(len(raw), usual**2), np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
     weights = np.where(tells, 1.0 / (own + VOTE_ERROR**2), 0.0)
     is_same = np.ones(len(raw), np.bool_)
     for _ in range(ROUNDS):
