@@ -13,6 +13,7 @@ from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.launches import Launches
 from chimbuko.ad.opencalls import Reports
 from chimbuko.ad.paces import Paces
+from chimbuko.ad.paths import CallPaths
 from chimbuko.ad.report import ReportedCalls
 from chimbuko.ad.selection import Selection
 from chimbuko.ad.stacks import CallStacks
@@ -22,7 +23,7 @@ from chimbuko.ad.views import StreamViews
 from chimbuko.ad.windows import StepFacts, Windows
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.moments import Float64Array
-from chimbuko.packed import PackedRecords
+from chimbuko.packed import PackedRecords, Rows
 from chimbuko.records import CounterStatistics, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -66,6 +67,7 @@ class StreamAnalysis:
         self._windows = Windows(config)
         self._traffic = Traffic(identity.program, identity.rank)
         is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
+        self._paths = CallPaths()
         self._paces = Paces(identity.program, identity.rank, schema, is_exclusive, config.period_us)
         self._names = StreamNames()
         self._has_ended = False
@@ -84,6 +86,7 @@ class StreamAnalysis:
         self._names = names
         stacks.build(step, names)
         self._traffic.read(step, names)
+        self._paths.read(stacks)
         self._counters.read(step, names, stacks)
         completed, judged = self._detection.step(stacks, names)
         is_recorded = self._config.records_step(step.step)
@@ -154,6 +157,10 @@ class StreamAnalysis:
     def hand_out_views(self, generation: int) -> StreamViews:
         """What there is for the views; after ``hand_out``, and with the same generation."""
         return StreamViews(self._traffic.not_taken(generation), self._paces.hand_out())
+
+    def hand_out_paths(self) -> Rows:
+        """``PATH`` rows of the calls since the last time, by call path."""
+        return self._paths.hand_out()
 
     def take_model(self, model: Float64Array, generation: int, version: int) -> None:
         """Judge by a newer global model from now on; see ``StreamStatistics``."""

@@ -23,10 +23,12 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.ad.paths import PathOutbox
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.views import StreamViews, ViewOutbox
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
+from chimbuko.paths import Rows
 from chimbuko.records import StepCount
 from chimbuko.tables import FLAGS, TableSchema
 
@@ -76,6 +78,8 @@ class Outbox:
     steps: list[StepCount]
     """In which it was learned."""
     views: StreamViews
+    paths: Rows
+    """``PATH``; functions are the stream's timer ids."""
 
 
 class Phase(IntEnum):
@@ -110,7 +114,7 @@ class ExchangeBox:
         self._flags_at = [schema.slices[name].start for name in FLAGS]
         rows, width = MAX_TIMERS, schema.width
         size = 8 * _HEADER_CELLS + MOST_STEPS * _STEP.itemsize + rows + 2 * 8 * rows * width
-        size += ViewOutbox.SIZE_BYTES
+        size += ViewOutbox.SIZE_BYTES + PathOutbox.SIZE_BYTES
         is_new = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.ftruncate(self._file, size)
@@ -125,7 +129,8 @@ class ExchangeBox:
         at += 8 * rows * width
         self._inbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
         at += 8 * rows * width
-        self._views = ViewOutbox(self._memory, at)
+        self._paths = PathOutbox(self._memory, at)
+        self._views = ViewOutbox(self._memory, at + PathOutbox.SIZE_BYTES)
         self._seen_version = 0
         if is_new:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
@@ -159,6 +164,7 @@ class ExchangeBox:
             self._steps[number] = msgspec.structs.astuple(step)[2:]
         self[Cell.STEPS] += len(steps)
         self._views.put(analysis.hand_out_views(self[Cell.GENERATION]))
+        self._paths.put(analysis.hand_out_paths())
         self[Cell.IS_WRITING] = 0
         if self[Cell.MODEL_VERSION] != self._seen_version:
             self._seen_version = self[Cell.MODEL_VERSION]
@@ -176,13 +182,15 @@ class ExchangeBox:
         if self[Cell.IS_WRITING]:
             self._touched[timers] = 0
             self._views.clear()
+            self._paths.clear()
             self[Cell.STEPS] = self[Cell.IS_WRITING] = 0
             timers, steps = timers[:0], []
         learned = Learned(timers, self._outbox[timers])
-        return Outbox(self[Cell.GENERATION], learned, steps, self._views.look())
+        return Outbox(self[Cell.GENERATION], learned, steps, self._views.look(), self._paths.look())
 
-    def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_]) -> None:
-        """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views.
+    def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
+        """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views, and
+        perhaps the call paths.
 
         Doing it again, after a death in its middle, does no harm: the generation ends last.
         """
@@ -192,6 +200,8 @@ class ExchangeBox:
         self[Cell.TAKEN_STEPS] += self[Cell.STEPS]
         self[Cell.STEPS] = 0
         self._views.clear()
+        if has_paths:
+            self._paths.clear()
         self[Cell.GENERATION] = outbox.generation + 1
 
     def release(self) -> None:
@@ -202,7 +212,7 @@ class ExchangeBox:
         """For the agent: everything in the outbox, which is empty then; None if the lock was held."""
         outbox = self.look()
         if outbox is not None:
-            self.remove(outbox, np.ones(len(outbox.learned.timers), np.bool_))
+            self.remove(outbox, np.ones(len(outbox.learned.timers), np.bool_), has_paths=True)
             self.release()
         return outbox
 

@@ -17,6 +17,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
     generation: int
     timers: bytes
     """i8[n]"""
+    has_paths: bool
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):

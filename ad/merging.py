@@ -13,11 +13,17 @@ from chimbuko.ad.views import StreamViews
 from chimbuko.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Float64Array
+from chimbuko.paths import PATH, PathTable, ProgramPaths
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import FLAGS, Int64Array, TableSchema
+from chimbuko.trace.schema import unnamed_timer
 from chimbuko.views import FLAGGED, AgentFigures, Rows, StreamCounters, ViewDelta
 
 BoolArray = npt.NDArray[np.bool_]
+
+PATHS_SHARE = 0.1
+"""Call paths are told when a tenth of the run so far, or ``HELD_PERIODS``, has passed since they were: nobody
+judges by them."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Part:
     steps: Sequence[StepCount] = ()
     """The steps it was learned in, since the last delta."""
     views: StreamViews = field(default_factory=StreamViews.none)
+    paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
+    """``PATH``; functions are timers."""
     is_last: bool = False
     """Its process has ended: it cannot keep anything."""
 
@@ -42,6 +50,8 @@ class Outgoing:
     delta: Delta
     taken: list[BoolArray]
     """Of each part, bool[timers]. All steps and all flagged calls are taken."""
+    has_paths: bool
+    """Whether the call paths of all parts are taken; those of processes that have ended are always."""
 
 
 class AgentStatistics:
@@ -63,6 +73,7 @@ class AgentStatistics:
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._counters: list[StreamCounters] = []
         self._figures: AgentFigures | None = None
+        self._periods = self._paths_told_at = 0.0
         self._sequence = 0
         self._server = 0
         self._functions: list[tuple[int, str]] = []
@@ -127,7 +138,8 @@ class AgentStatistics:
         due = self._gather(parts, rows, has_all, periods)
         flagged = [self._flagged(part, of) for part, of in zip(parts, rows, strict=True)]
         steps = [step for part in parts for step in part.steps]
-        views = self._views(parts, flagged)
+        has_paths = self._are_paths_due(has_all, periods)
+        views = self._views(parts, flagged, has_paths)
         if not (len(due) or views != ViewDelta() or steps or self._health or closed_epochs):
             return None
         self._sequence = self.next_sequence
@@ -150,7 +162,7 @@ class AgentStatistics:
         self._health.clear()
         is_due = np.zeros(len(self._gathered), np.bool_)
         is_due[due] = True
-        return Outgoing(delta, [is_due[of] for of in rows])
+        return Outgoing(delta, [is_due[of] for of in rows], has_paths)
 
     def learn_functions(self, server: int, names: Sequence[FunctionName]) -> None:
         """Names that follow the known ones, from the server."""
@@ -227,7 +239,16 @@ class AgentStatistics:
         self._ages[due] = 0
         return due
 
-    def _views(self, parts: Sequence[Part], flagged: Sequence[Rows]) -> ViewDelta:
+    def _are_paths_due(self, has_all: bool, periods: float) -> bool:
+        """Whether a tenth of the calls so far was not told, or none for long."""
+        self._periods += periods
+        held = self._periods - self._paths_told_at
+        is_due = has_all or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
+        if is_due:
+            self._paths_told_at = self._periods
+        return is_due
+
+    def _views(self, parts: Sequence[Part], flagged: Sequence[Rows], has_paths: bool) -> ViewDelta:
         counters, self._counters = self._counters, []
         figures, self._figures = self._figures, None
         return ViewDelta(
@@ -236,7 +257,24 @@ class AgentStatistics:
             paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.views.paces)),
             counters=counters,
             figures=figures,
+            paths=self._paths([part for part in parts if has_paths or part.is_last]),
         )
+
+    def _paths(self, parts: Sequence[Part]) -> list[ProgramPaths]:
+        tables: dict[int, PathTable] = {}
+        for part in parts:
+            if part.paths["calls"].any():
+                tables.setdefault(part.program, PathTable()).add(self._own_paths(part))
+        return [ProgramPaths(program, table.rows.tobytes()) for program, table in tables.items()]
+
+    def _own_paths(self, part: Part) -> Rows:
+        """A part's paths with the agent's numbers of functions."""
+        paths = part.paths.copy()
+        timers, at = np.unique(paths["function"][1:], return_inverse=True)
+        names = [part.timers.get(timer) or unnamed_timer(timer) for timer in timers.tolist()]
+        numbers = np.array([self._number(part.program, name) for name in names], np.int32)
+        paths["function"][1:] = numbers[at]
+        return paths
 
     def _paces(self, part: Part) -> Rows:
         paces = part.views.paces.copy()

@@ -57,6 +57,7 @@ class Call(NamedTuple):
     step: int
     row: int
     doubts: int
+    path: int
 
 
 class CallStacks:

@@ -246,7 +246,7 @@ class StatisticsLink:
         found = [*((left, True) for left in stream.leftovers), *([(outbox, False)] if outbox else [])]
         rank, timers = stream.name.rank, stream.names.timers
         parts = [
-            Part(stream.program, rank, timers, one.learned, one.steps, one.views, is_last)
+            Part(stream.program, rank, timers, one.learned, one.steps, one.views, one.paths, is_last)
             for one, is_last in found
         ]
         return parts, outbox
@@ -261,13 +261,17 @@ class StatisticsLink:
             of_stream = [next(taken) for _ in range(parts)]
             if outbox is not None:
                 removals.append((stream, outbox, of_stream[-1]))
-        timers = {
-            stream.key: Taken(outbox.generation, outbox.learned.timers[is_taken].astype(np.int64).tobytes())
+        of_streams = {
+            stream.key: Taken(
+                outbox.generation,
+                outbox.learned.timers[is_taken].astype(np.int64).tobytes(),
+                outgoing.has_paths,
+            )
             for stream, outbox, is_taken in removals
         }
-        self._journal.write(Entry(outgoing.delta, timers))
+        self._journal.write(Entry(outgoing.delta, of_streams))
         for stream, outbox, is_taken in removals:
-            stream.box.remove(outbox, is_taken)
+            stream.box.remove(outbox, is_taken, outgoing.has_paths)
             stream.generations.append((outgoing.delta.sequence, outbox.generation))
         for stream in streams:
             stream.leftovers.clear()

@@ -161,7 +161,7 @@ class AgentStream:
             outbox = box.look()
             if outbox is not None and taken is not None and outbox.generation == taken.generation:
                 timers = np.frombuffer(taken.timers, np.int64)
-                box.remove(outbox, np.isin(outbox.learned.timers, timers))
+                box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
                 box.release()
                 outbox = box.look()
             if outbox is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,9 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
+from chimbuko.ad.paths import PathOutbox
 from chimbuko.config import DETECTORS, AnalysisConfig
+from chimbuko.paths import PathTable
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 GPU_THREAD = 1
@@ -26,6 +29,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
         counters={0: "TIME", 1: "CPU_TIME", 2: "Correlation ID"},
         metadata={(0, GPU_THREAD, "CUDA Stream"): "1"},
     )
+    paths, merged = PathOutbox(mmap.mmap(-1, PathOutbox.SIZE_BYTES), 0), PathTable()
     with TemporaryDirectory() as folder:
         open_calls = OpenCallsFile(Path(folder) / "open-calls")
         recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
@@ -36,6 +40,8 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
             open_calls.tell(analysis.stacks, result.count)
             learned = analysis.hand_out(number)
             analysis.take_model(learned.table, number, number)
+            paths.put(analysis.hand_out_paths())
+            merged.add(paths.look())
         read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
     analysis.finish()
     for name in DETECTORS:

@@ -23,6 +23,7 @@ typedef struct {
     uint64_t entry, exit, child_us;
     int32_t function, thread, parent, depth, children, messages, step, row;
     uint8_t doubts;
+    int32_t path; /* not followed here */
 } Call;
 
 typedef struct { int32_t next, call; } Point;

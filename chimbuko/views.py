@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.paths import ProgramPaths
 from chimbuko.records import CounterStatistics
 
 Rows = npt.NDArray[np.void]
@@ -94,6 +95,8 @@ class ViewDelta(msgspec.Struct, frozen=True, array_like=True):
     """``PACE`` rows."""
     counters: list[StreamCounters] = []
     figures: AgentFigures | None = None
+    paths: list[ProgramPaths] = []
+    """Calls by call path since they were last told."""
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):

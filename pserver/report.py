@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.errors import ServiceError
-from chimbuko.messages import Frame, RankStatistics
+from chimbuko.messages import Frame, PathStatistics, RankStatistics
 from chimbuko.moments import Float64Array, Moments
 from chimbuko.pserver.functions import Functions
 from chimbuko.tables import PROFILE
@@ -113,6 +113,17 @@ class RankTraffic(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class PathStats(msgspec.Struct, frozen=True):
+    """Calls on one call path over all ranks; times in µs."""
+
+    app: int
+    path: list[str]
+    """Functions, outermost first."""
+    calls: int
+    exclusive_runtime: dict[str, float]
+    inclusive_runtime: dict[str, float]
+
+
 class Analysis(msgspec.Struct, frozen=True):
     """The analysis itself."""
 
@@ -134,6 +145,7 @@ class Report(msgspec.Struct, frozen=True):
     func_stats: list[FunctionStats]
     anomaly_stats: list[RankAnomalies]
     anomaly_metrics: list[RankFunctionAnomalies]
+    path_stats: list[PathStats]
     counter_stats: list[CounterStats]
     messages: list[RankTraffic]
     slow_ranks: list[SlowRank]
@@ -152,6 +164,7 @@ def make_report(
         func_stats=_functions(functions),
         anomaly_stats=[_rank(rank) for rank in snapshot.ranks],
         anomaly_metrics=_flagged(np.frombuffer(views.flagged, FLAGGED).tolist(), functions),
+        path_stats=[_path(path) for path in snapshot.paths],
         counter_stats=[_counter(counter) for counter in views.counters],
         messages=[
             RankTraffic(app, source, None if to == OTHERS else to, count, size_bytes)
@@ -227,6 +240,15 @@ def _rank(rank: RankStatistics) -> RankAnomalies:
         *(rank.total, rank.minimum, rank.maximum, rank.mean, rank.stddev, rank.skewness, rank.kurtosis),
     )
     return RankAnomalies(f"{rank.program}:{rank.rank}", stats, rank.severity_us)
+
+
+def _path(path: PathStatistics) -> PathStats:
+    program, functions, calls, *runtimes = msgspec.structs.astuple(path)
+    exclusive, inclusive = (
+        dict(zip(("mean", "stddev", "minimum", "maximum"), part, strict=True))
+        for part in (runtimes[:4], runtimes[4:])
+    )
+    return PathStats(program, functions, calls, exclusive, inclusive)
 
 
 def _counter(counter: ProgramCounter) -> CounterStats:

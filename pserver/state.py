@@ -261,7 +261,8 @@ class ServerState:
         """What changed since the last frame, or None if nothing did; at the end all there is."""
         changes = self._changes
         views = self._views.changes(is_last)
-        if not (is_last or changes.steps or changes.health or changes.functions or views):
+        paths = self._views.paths.changes()
+        if not (is_last or changes.steps or changes.health or changes.functions or views or paths):
             return None
         self._tick += 1
         if is_last:
@@ -283,6 +284,7 @@ class ServerState:
             models=self._models(self._functions.grown(told, MODEL_GROWTH, False)),
             is_last=False,
             views=views,
+            paths=paths,
         )
 
     def snapshot(self) -> Frame:
@@ -295,6 +297,7 @@ class ServerState:
             health=list(self._health.values()),
             is_last=False,
             views=self._views.everything(),
+            paths=self._views.paths.everything(),
         )
 
     def report(self, model: str) -> Report:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from chimbuko.paths import ProgramPaths
 from chimbuko.pserver.counters import Counters, SavedCounter
 from chimbuko.pserver.keyed import RowIndex, grown
+from chimbuko.pserver.paths import Paths
 from chimbuko.pserver.slowranks import SavedProgram, SlowRanks
 from chimbuko.pserver.traffic import Traffic
 from chimbuko.tables import Int64Array
@@ -23,6 +25,7 @@ class SavedViews(msgspec.Struct, frozen=True, array_like=True):
     counters: list[SavedCounter] = []
     agents: dict[str, AgentFigures] = {}
     slow: list[SavedProgram] = []
+    paths: list[ProgramPaths] = []
 
 
 class Views:
@@ -45,6 +48,8 @@ class Views:
         self._agents: dict[str, AgentFigures] = {}
         self._changed_agents: set[str] = set()
         self._slow = SlowRanks()
+        self.paths = Paths(function_name)
+        """Told beside the other views."""
 
     def take(self, agent: str, delta: ViewDelta, numbers: Int64Array) -> None:
         """Take in one delta of an agent, each once.
@@ -60,6 +65,8 @@ class Views:
             self._traffic.take(delta.traffic)
         if delta.paces:
             self._slow.take(_renumbered(np.frombuffer(delta.paces, PACE), numbers))
+        for paths in delta.paths:
+            self.paths.take(paths, numbers)
         if delta.counters:
             self._counters.take(delta.counters)
         if delta.figures is not None:
@@ -99,6 +106,7 @@ class Views:
             self._counters.dump(),
             dict(self._agents),
             self._slow.dump(),
+            self.paths.dump(),
         )
 
     def restore(self, saved: SavedViews) -> None:
@@ -109,6 +117,7 @@ class Views:
         self._counters.restore(saved.counters)
         self._agents = dict(saved.agents)
         self._slow.restore(saved.slow)
+        self.paths.restore(saved.paths)
 
 
 class FlaggedCalls:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.kernels.paths import NONE
 from chimbuko.messages import Delta, FunctionName
+from chimbuko.paths import PATH, ProgramPaths
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import CounterStatistics, StepCount
 from chimbuko.tables import BUCKETED_PROFILE, PROFILE
@@ -31,8 +33,18 @@ def warm_kernels() -> None:
                 table=schema.pack(table),
                 steps=[StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)],
                 health=[],
-                views=ViewDelta(flagged=np.zeros(1, FLAGGED).tobytes(), counters=[counters]),
+                views=ViewDelta(
+                    flagged=np.zeros(1, FLAGGED).tobytes(), counters=[counters], paths=[_small_paths()]
+                ),
             )
         )
         state.publish(0.0)
         state.frame()
+
+
+def _small_paths() -> ProgramPaths:
+    """One call of one function."""
+    rows = np.zeros(2, PATH)
+    rows["parent"] = rows["function"][0] = NONE
+    rows["calls"][1] = 1
+    return ProgramPaths(0, rows.tobytes())

@@ -81,6 +81,7 @@ CALL = np.dtype(
         ("step", np.int32),  # step of its ENTRY
         ("row", np.int32),  # row of its ENTRY in the array of its step
         ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
+        ("path", np.int32),  # its call path in the stream's table of them; see ``ad.paths``
     ],
     align=True,
 )

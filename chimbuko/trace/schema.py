@@ -88,6 +88,11 @@ class EventType(IntEnum):
     RECV = 3
 
 
+def unnamed_timer(number: int) -> str:
+    """What stands for a timer whose name never came."""
+    return f"timer {number} (name not received)"
+
+
 @dataclass
 class StreamNames:
     """What the attributes of one stream have named so far. Ids are the stream's own, not global."""
@@ -101,7 +106,7 @@ class StreamNames:
 
     def timer_name(self, number: int) -> str:
         """Name of a timer, or what stands for one whose name never came."""
-        return self.timers.get(number) or f"timer {number} (name not received)"
+        return self.timers.get(number) or unnamed_timer(number)
 
     def event_type_id(self, kind: EventType) -> int:
         """Id that this stream uses for ``kind``; TAU's usual one until the stream has said."""

@@ -289,7 +289,7 @@ def test_what_is_held_back_stays_but_its_flagged_calls_and_steps_go(path: Path) 
         # Done twice, as by an agent that died in the middle and its successor.
         outbox = agent.look()
         assert outbox is not None
-        agent.remove(outbox, np.array([False]))
+        agent.remove(outbox, np.array([False]), has_paths=False)
         agent.release()
     left = agent.look()
     assert left is not None and left.steps == []

@@ -1,0 +1,76 @@
+"""The call paths of one stream, and their way from its process to its agent."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from chimbuko.ad.kernels.paths import follow_paths
+from chimbuko.ad.stacks import CallStacks
+from chimbuko.kernels.paths import merge_same
+from chimbuko.paths import MOST_PATHS, PATH, PathTable, Rows
+from chimbuko.tables import Int64Array
+
+MOST_DEPTH = 64
+"""Deeper calls are on no path of their own: a recursion would have one for each level."""
+
+
+class CallPaths:
+    """Adds up the calls of one stream by call path.
+
+    Parameters
+    ----------
+    most_paths, most_depth
+        Calls on further paths, or deeper ones, are added up together.
+    """
+
+    def __init__(self, most_paths: int = MOST_PATHS, most_depth: int = MOST_DEPTH) -> None:
+        self._table = PathTable(most_paths)
+        self._most_depth = most_depth
+
+    def read(self, stacks: CallStacks) -> None:
+        """Add the calls that ended in the step whose ``stacks`` were built."""
+        table = self._table
+        follow_paths(
+            stacks.calls,
+            stacks.carried,
+            stacks.count,
+            stacks.is_named,
+            self._most_depth,
+            table.all,
+            table.slots,
+            table.count,
+        )
+
+    def hand_out(self) -> Rows:
+        """``PATH`` rows of all paths, with the calls since the last time; functions are timer ids."""
+        rows = self._table.rows.copy()
+        self._table.forget_calls()
+        return rows
+
+
+class PathOutbox:
+    """Call paths of one stream in a file that its process and its agent map; they have a lock for it.
+
+    Calls are added up in it until they are taken.
+    """
+
+    SIZE_BYTES = 8 + MOST_PATHS * PATH.itemsize
+
+    def __init__(self, memory: mmap.mmap, at: int) -> None:
+        self._count: Int64Array = np.frombuffer(memory, np.int64, 1, at)
+        self._rows = np.frombuffer(memory, PATH, MOST_PATHS, at + 8).view(np.recarray)
+
+    def put(self, rows: Rows) -> None:
+        """Add calls of the paths that are there already, and of new ones behind them."""
+        merge_same(rows.view(np.recarray), self._rows)
+        self._count[0] = len(rows)
+
+    def look(self) -> Rows:
+        """A copy of what is there."""
+        return self._rows[: self._count[0]].copy()
+
+    def clear(self) -> None:
+        """The calls were taken; the paths keep their rows."""
+        self._rows["calls"][: self._count[0]] = 0

@@ -1,0 +1,110 @@
+"""Call paths by parent and function, compiled: open addressing, so that a look-up is one or two accesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+NONE = -1
+OTHERS = 0
+"""Row of the calls on paths that have no row of their own."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio: consecutive keys land far apart."""
+_SPREAD_BITS = np.uint64(32)
+_FUNCTION_BITS = np.uint64(31)
+_NUMBER_BITS = np.uint64(16)
+_NUMBER = np.uint64((1 << 16) - 1)
+_FREE = np.uint64(0)
+
+Table = Any
+"""A record array: numba knows its fields, mypy does not."""
+UInt64Array = npt.NDArray[np.uint64]
+Int64Array = npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, count: Int64Array) -> np.int64:
+    """Row of the path that goes on from that of ``parent``, or NONE, with ``function``; a new one gets one.
+
+    Parameters
+    ----------
+    rows
+        ``PATH[...]``: room for all that there may be; further paths are ``OTHERS``.
+    slots
+        u8[a power of two], at least twice as many as rows: parent, function and row of a path, in 17, 31 and
+        16 bits, so that no row is looked at; 0 where it is free.
+    count
+        i8[1]: rows in use.
+    """
+    mask = np.uint64(len(slots) - 1)
+    key = np.uint64(parent + 1) << _FUNCTION_BITS | np.uint64(function)
+    slot = (key * _SPREAD) >> _SPREAD_BITS & mask
+    while slots[slot] != _FREE:
+        if slots[slot] >> _NUMBER_BITS == key:
+            return np.int64(slots[slot] & _NUMBER)
+        slot = (slot + np.uint64(1)) & mask
+    number = count[0]
+    if number == len(rows):
+        return np.int64(OTHERS)
+    slots[slot] = key << _NUMBER_BITS | np.uint64(number)
+    rows[number].parent = parent
+    rows[number].function = function
+    count[0] = number + 1
+    return number
+
+
+@njit(cache=True, nogil=True)
+def begin_path(row: Any) -> None:
+    """Make a ``PATH`` row without calls one that calls can be added to."""
+    row.exclusive_us = row.exclusive_squares = row.inclusive_us = row.inclusive_squares = 0.0
+    row.exclusive_minimum_us = row.inclusive_minimum_us = np.inf
+    row.exclusive_maximum_us = row.inclusive_maximum_us = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def merge_path(into: Any, row: Any) -> None:
+    """Add the calls of one ``PATH`` row to another."""
+    if row.calls == 0:
+        return
+    if into.calls == 0:
+        begin_path(into)
+    into.calls += row.calls
+    into.exclusive_us += row.exclusive_us
+    into.exclusive_squares += row.exclusive_squares
+    into.exclusive_minimum_us = min(into.exclusive_minimum_us, row.exclusive_minimum_us)
+    into.exclusive_maximum_us = max(into.exclusive_maximum_us, row.exclusive_maximum_us)
+    into.inclusive_us += row.inclusive_us
+    into.inclusive_squares += row.inclusive_squares
+    into.inclusive_minimum_us = min(into.inclusive_minimum_us, row.inclusive_minimum_us)
+    into.inclusive_maximum_us = max(into.inclusive_maximum_us, row.inclusive_maximum_us)
+
+
+@njit(cache=True, nogil=True)
+def merge_paths(told: Table, rows: Table, slots: UInt64Array, count: Int64Array) -> None:
+    """Add the calls of ``told`` ``PATH[n]``, where each path stands behind its parent; see ``child_of``."""
+    is_needed = np.zeros(len(told), np.uint8)
+    for at in range(len(told) - 1, OTHERS, -1):
+        if told[at].calls != 0:
+            is_needed[at] = 1
+        if is_needed[at] != 0 and told[at].parent != NONE:
+            is_needed[told[at].parent] = 1
+    numbers = np.zeros(len(told), np.int64)
+    for at in range(len(told)):
+        if at != OTHERS and is_needed[at] != 0:
+            parent = told[at].parent
+            above = np.int64(NONE) if parent == NONE else numbers[parent]
+            if above != OTHERS:
+                numbers[at] = child_of(above, told[at].function, rows, slots, count)
+        merge_path(rows[numbers[at]], told[at])
+
+
+@njit(cache=True, nogil=True)
+def merge_same(told: Table, rows: Table) -> None:
+    """Add the calls of ``told`` ``PATH[n]`` to the first n ``rows``, which are of the same paths or new."""
+    for at in range(len(told)):
+        rows[at].parent = told[at].parent
+        rows[at].function = told[at].function
+        merge_path(rows[at], told[at])

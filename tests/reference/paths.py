@@ -1,0 +1,74 @@
+"""Slow, obvious twin of ``chimbuko.ad.paths``: a dictionary of lists of runtimes."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+
+from chimbuko.paths import Rows
+from chimbuko.trace.schema import StreamNames
+from tests.reference.stacks import SlowCall, SlowStacks
+
+Path = tuple[int, ...]
+"""Functions, outermost first; none for all that have no path of their own."""
+OTHERS: Path = ()
+
+
+class SlowPaths:
+    """Same meaning as ``CallPaths``, of all steps together."""
+
+    def __init__(self, most_paths: int, most_depth: int) -> None:
+        self.most_paths = most_paths
+        self.most_depth = most_depth
+        self.known: list[Path] = [OTHERS]
+        self.of_call: dict[SlowCall, Path] = {}
+        self.exclusive_us: dict[Path, list[int]] = defaultdict(list)
+        self.inclusive_us: dict[Path, list[int]] = defaultdict(list)
+
+    def read(self, stacks: SlowStacks, names: StreamNames) -> None:
+        for call in stacks.calls[stacks.carried :]:
+            self.of_call[call] = self._path(call)
+        for call in stacks.calls:
+            if call.exit and not call.flags and call.function in names.timers:
+                path = self.of_call[call]
+                self.inclusive_us[path].append(call.exit - call.entry)
+                self.exclusive_us[path].append(call.exit - call.entry - call.child_us)
+
+    def _path(self, call: SlowCall) -> Path:
+        above = () if call.parent is None else self.of_call[call.parent]
+        if call.depth >= self.most_depth or (call.parent is not None and above == OTHERS):
+            return OTHERS
+        path = (*above, call.function)
+        if path not in self.known:
+            if len(self.known) == self.most_paths:
+                return OTHERS
+            self.known.append(path)
+        return path
+
+
+def paths_of(rows: Rows) -> dict[Path, tuple[float, ...]]:
+    """What ``PATH`` rows say of the paths that have calls: functions to calls and the other columns."""
+    paths: list[Path] = []
+    for parent, function, *_ in rows.tolist():
+        paths.append((*(paths[parent] if parent >= 0 else ()), function) if function >= 0 else OTHERS)
+    return {
+        path: values
+        for path, (_, _, *values) in zip(paths, map(tuple, rows.tolist()), strict=True)
+        if values[0]
+        for values in [tuple(values)]
+    }
+
+
+def columns_of(exclusive_us: list[int], inclusive_us: list[int]) -> tuple[float, ...]:
+    """What a ``PATH`` row has of calls with these runtimes."""
+    of_both = [
+        (sum(runtimes), sum(runtime**2 for runtime in runtimes), min(runtimes), max(runtimes))
+        for runtimes in (exclusive_us, inclusive_us)
+    ]
+    return (len(exclusive_us), *of_both[0], *of_both[1])
+
+
+def moments_of(runtimes_us: list[int]) -> tuple[float, float, float, float]:
+    """Mean, standard deviation, minimum and maximum."""
+    stddev = statistics.stdev(runtimes_us) if len(runtimes_us) > 1 else 0.0
+    return statistics.fmean(runtimes_us), stddev, min(runtimes_us), max(runtimes_us)
