@@ -32,7 +32,8 @@ PATH = np.dtype(
 """One call path: calls, and of their runtimes sum, sum of squares (in µs²), minimum and maximum.
 
 Sums of whole numbers are exact up to 2^53, in whatever order they are added; beyond that spreads of less than
-1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions have numbers of whoever made the table.
+1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions
+have numbers of whoever made the table.
 """
 
 MOST_PATHS = 1 << 14

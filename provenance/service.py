@@ -29,6 +29,7 @@ from chimbuko.messages import (
     Frame,
     FunctionModel,
     FunctionStatistics,
+    PathStatistics,
     RecordBatch,
 )
 from chimbuko.processes import StopSignal, log, say_ready
@@ -218,9 +219,10 @@ class WriterService:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
     def _store_state(self) -> None:
-        """Store the latest health and statistics of functions that the frames give, and all models."""
+        """Store the latest health and statistics that the frames give, and all models."""
         health: dict[tuple[int, int], StreamHealth] = {}
         functions: dict[tuple[int, str], FunctionStatistics] = {}
+        paths: dict[tuple[int, tuple[str, ...]], PathStatistics] = {}
         models: list[FunctionModel] = []
         read_to = self._frames_to
         while entries := read_stream(self._broker, FRAMES, read_to, READ_COUNT, block_ms=1):
@@ -230,11 +232,13 @@ class WriterService:
                 functions.update(
                     {(function.program, function.name): function for function in frame.functions}
                 )
+                paths.update({(path.program, tuple(path.functions)): path for path in frame.paths})
                 models += frame.models
         for name, number in cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS)).items():
             self._writer.write_program(int(number), name.decode())
         self._writer.write_health(list(health.values()))
         self._writer.write_function_statistics(list(functions.values()))
+        self._writer.write_path_statistics(list(paths.values()))
         self._writer.write_models(models)
         self._frames_to = read_to
         self._state_at = time.monotonic()

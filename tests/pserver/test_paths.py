@@ -30,7 +30,7 @@ def by_path(statistics: list[PathStatistics]) -> dict[tuple[str, ...], PathStati
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5), min_size=1, max_size=5))
+@given(st.lists(st.lists(st.integers(0, 1 << 24), min_size=1, max_size=5), min_size=1, max_size=5))
 def test_runtimes_of_all_agents_have_their_mean_and_spread(agents: list[list[int]]) -> None:
     paths = new_paths()
     for runtimes_us in agents:
@@ -44,7 +44,7 @@ def test_runtimes_of_all_agents_have_their_mean_and_spread(agents: list[list[int
         found.exclusive_minimum_us,
         found.exclusive_maximum_us,
     )
-    assert exclusive == pytest.approx(moments_of(every), rel=1e-6, abs=1e-3)
+    assert exclusive == pytest.approx(moments_of(every), rel=1e-9)
     inclusive = (
         found.inclusive_mean_us,
         found.inclusive_stddev_us,
@@ -63,10 +63,8 @@ def test_only_what_has_grown_by_a_tenth_is_told() -> None:
     paths.take(told(path_rows([((0,), 10)])), NUMBERS)
     assert not paths.changes()
     paths.take(told(path_rows([((0,), 10)] * 10 + [((0, 1), 5)])), NUMBERS)
-    assert {key: one.calls for key, one in by_path(paths.changes()).items()} == {
-        ("f2",): 111,
-        ("f2", "f0"): 2,
-    }
+    calls = {key: one.calls for key, one in by_path(paths.changes()).items()}
+    assert calls == {("f2",): 111, ("f2", "f0"): 2}
     assert len(paths.everything()) == 2
 
 
