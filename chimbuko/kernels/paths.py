@@ -11,9 +11,11 @@ from numba import njit
 NONE = -1
 OTHERS = 0
 """Row of the calls on paths that have no row of their own."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio: consecutive keys land far apart."""
-_SPREAD_BITS = np.uint64(32)
+_SPREAD_FUNCTION = np.uint64(2654435761)
+"""2^32 divided by the golden ratio: consecutive numbers land far apart."""
+_SPREAD_PARENT = np.uint64(2246822519)
+"""Another odd number of as many bits; the products have no more than 63."""
+_MIDDLE_BITS = np.uint64(16)
 _FUNCTION_BITS = np.uint64(31)
 _NUMBER_BITS = np.uint64(16)
 _NUMBER = np.uint64((1 << 16) - 1)
@@ -40,8 +42,9 @@ def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, c
         i8[1]: rows in use.
     """
     mask = np.uint64(len(slots) - 1)
-    key = np.uint64(parent + 1) << _FUNCTION_BITS | np.uint64(function)
-    slot = (key * _SPREAD) >> _SPREAD_BITS & mask
+    above, innermost = np.uint64(parent + 1), np.uint64(function)
+    key = above << _FUNCTION_BITS | innermost
+    slot = (above * _SPREAD_PARENT ^ innermost * _SPREAD_FUNCTION) >> _MIDDLE_BITS & mask
     while slots[slot] != _FREE:
         if slots[slot] >> _NUMBER_BITS == key:
             return np.int64(slots[slot] & _NUMBER)

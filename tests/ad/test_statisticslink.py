@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
+import msgspec
 import numpy as np
 import pytest
 import redis
@@ -21,6 +22,7 @@ from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import FRAMES, PAYLOAD, Frame
 from chimbuko.processes import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName
@@ -100,6 +102,15 @@ class Node:
         """Of ``solve``, that the model has."""
         return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
 
+    def calls_by_path(self) -> int:
+        """Of the path of ``solve``, that the server has told last."""
+        told = 0
+        for _, fields in cast(list[Any], self.client.xrange(FRAMES)):
+            for path in msgspec.msgpack.decode(fields[PAYLOAD], type=Frame).paths:
+                assert path.functions == ["solve"]
+                told = path.calls
+        return told
+
 
 @pytest.fixture(autouse=True)
 def no_open_connections() -> Iterator[None]:
@@ -172,6 +183,8 @@ def test_the_last_delta_of_a_dead_agent_counts_once(
     Stream(successor.stream).step()
     successor.until(lambda: successor.calls() >= 3 * CALLS)
     assert successor.calls() == 3 * CALLS
+    successor.until(lambda: successor.calls_by_path() >= 3 * CALLS)
+    assert successor.calls_by_path() == 3 * CALLS
 
 
 def test_a_broker_that_was_restarted_empty_costs_nothing(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ChimbukoError
+from chimbuko.messages import PathStatistics
 from chimbuko.provenance.calls import CallSummary
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
@@ -124,6 +125,12 @@ class Outcome:
     def health(self) -> list[StreamHealth]:
         with open_run(RunDirectory(self.folder)) as provenance:
             return provenance.health()
+
+    @property
+    def paths(self) -> dict[tuple[int, tuple[str, ...]], PathStatistics]:
+        """By program and functions, outermost first."""
+        with open_run(RunDirectory(self.folder)) as provenance:
+            return {(one.program, tuple(one.functions)): one for one in provenance.path_statistics()}
 
     @property
     def health_so_far(self) -> list[StreamHealth]:

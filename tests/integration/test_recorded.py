@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.schema import EventType, TraceStep
 from examples.truth import InjectedDelay, match
 from tests.integration.conftest import Run, Start
+from tests.reference.paths import moments_of
 
 ROWS = 353_612
 CALLS = 141_202
@@ -19,6 +25,28 @@ CALLS = 141_202
 def f1(first: set[str], second: set[str]) -> float:
     """Agreement of two sets of flags."""
     return 2 * len(first & second) / (len(first) + len(second))
+
+
+def calls_of(stream: Path, rank: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """Call path, exclusive and inclusive runtime of each call but the first of a function on its thread."""
+    reader = StreamReader(stream, "BPFile", rank=rank)
+    stacks: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
+    child_us: dict[tuple[int, int], int] = defaultdict(int)
+    known: set[tuple[int, int]] = set()
+    while isinstance(step := reader.next_step(1.0), TraceStep):
+        for _, _, thread, kind, timer, time_us in step.events.tolist():
+            stack = stacks[thread]
+            if kind == reader.names.event_type_id(EventType.ENTRY):
+                stack.append((timer, time_us, (thread, timer) in known))
+                known.add((thread, timer))
+                continue
+            path = tuple(reader.names.timer_name(timer) for timer, _, _ in stack)
+            _, entry_us, counts = stack.pop()
+            inside_us = child_us.pop((thread, len(stack)), 0)
+            child_us[thread, len(stack) - 1] += time_us - entry_us
+            if counts:
+                yield path, time_us - entry_us - inside_us, time_us - entry_us
+    reader.close()
 
 
 def test_every_row_is_used_and_every_call_closed(heat4_run: Run) -> None:
@@ -44,10 +72,27 @@ def test_notes_what_the_run_was(heat4_run: Run) -> None:
     assert info.trace_bytes > 10 * info.stored_bytes > 0
 
 
+def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Run) -> None:
+    exclusive_us: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    inclusive_us: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for rank in range(4):
+        for path, exclusive, inclusive in calls_of(heat4 / f"tau-metrics-heat2d-{rank}.bp", rank):
+            exclusive_us[path].append(exclusive)
+            inclusive_us[path].append(inclusive)
+    told = {path: one for (_, path), one in heat4_run.paths.items()}
+    assert {path: one.calls for path, one in told.items()} == {
+        path: len(runtimes_us) for path, runtimes_us in exclusive_us.items()
+    }
+    for path, (_, _, _, *runtimes) in ((path, msgspec.structs.astuple(one)) for path, one in told.items()):
+        expected = (*moments_of(exclusive_us[path]), *moments_of(inclusive_us[path]))
+        assert tuple(runtimes) == pytest.approx(expected, rel=1e-9)
+
+
 def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Run, start: Start) -> None:
     run = start("--trace", heat4 / "*.bp", "--agents", "4")
     assert run.end() == 0, run.output
     assert run.ids == heat4_run.ids
+    assert run.paths == heat4_run.paths
     assert sum(stream.rows for stream in run.health) == ROWS
 
 
