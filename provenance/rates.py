@@ -32,8 +32,10 @@ class Rate(msgspec.Struct, frozen=True):
         share, z2 = anomalies / calls, _TWO_SIDED_95**2
         centre = (share + z2 / (2 * calls)) / (1 + z2 / calls)
         half = _TWO_SIDED_95 / (1 + z2 / calls) * math.sqrt(share * (1 - share) / calls + z2 / (4 * calls**2))
-        low = max(0.0, centre - half) if anomalies else 0.0
-        return cls(anomalies, calls, _MILLION * share, _MILLION * low, _MILLION * min(1.0, centre + half))
+        # At none, and at all, the bound is exact but for rounding.
+        low = min(share, max(0.0, centre - half))
+        high = max(share, min(1.0, centre + half))
+        return cls(anomalies, calls, _MILLION * share, _MILLION * low, _MILLION * high)
 
 
 def has_more(before: Rate, after: Rate) -> bool:

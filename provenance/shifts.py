@@ -192,7 +192,10 @@ def weighted_median(values: Float64Array, weights: Float64Array) -> float:
 
 
 def two_sided_p(t: Float64Array, degrees: Float64Array) -> Float64Array:
-    """That Student's t is as far from 0; Wallace's approximation (1959), to 0.02 of the normal deviate."""
+    """That Student's t is as far from 0; Wallace's approximation (1959).
+
+    To 0.04 of the normal deviate, from 4 degrees of freedom on.
+    """
     z = (8 * degrees + 1) / (8 * degrees + 3) * np.sqrt(degrees * np.log1p(t * t / degrees))
     return np.array([math.erfc(value / math.sqrt(2.0)) for value in z.tolist()])
 

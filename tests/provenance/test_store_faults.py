@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -145,10 +145,10 @@ def test_a_file_damaged_in_mid_run_is_put_aside_and_a_new_one_begun(bench: Bench
         bench.send(range(1, BATCHES // 2 + 1))
         until(lambda: bench.acknowledged == BATCHES // 2)
         whole = tmp_path / "whole.sqlite"
-        with sqlite3.connect(path) as source, sqlite3.connect(whole) as target:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(whole)) as target:
             source.backup(target)
         # What the log holds would hide the damage.
-        with sqlite3.connect(path, isolation_level=None) as other:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         overwrite(path)
         bench.send(SECOND_HALF)

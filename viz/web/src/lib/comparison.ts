@@ -47,7 +47,7 @@ export function placeOf(effect: number, reach: number): number {
 
 /** Shares that the axis is marked with, such as -20 %, 0 and 25 %. */
 export function ticksOf(reach: number): number[] {
-  const step = [0.05, 0.1, 0.25, 0.5, 1, 2].find((size) => Math.log1p(size) >= reach / 2.4) ?? 2;
+  const step = [0.05, 0.1, 0.25, 0.5, 1, 2].find((size) => Math.log1p(size) >= reach / 2.6) ?? 2;
   const above = [1, 2].map((times) => times * step).filter((size) => Math.log1p(size) <= reach);
   const below = [1, 2].map((times) => -times * step).filter((size) => size > -1 && -Math.log1p(size) <= reach);
   return [...below.reverse(), 0, ...above];

@@ -167,8 +167,8 @@ function Anomalies({ changes }: { changes: Comparison }) {
   return (
     <Listed
       name="rates"
-      title="Anomalies per million calls (95 %); ▲ more"
-      columns={[['function', false], ['before', true], ['after', true]]}
+      title="Anomalies per million; ▲ more"
+      columns={[['function', false], ['before (95 %)', true], ['after (95 %)', true]]}
       rows={cells}
       nothing="No call of either run was abnormal."
     />
@@ -188,8 +188,8 @@ function Ranks({ rows }: { rows: readonly RankChange[] }) {
   return (
     <Listed
       name="rank-changes"
-      title="Ranks; ▲ more anomalies"
-      columns={[['rank', false], ['anomalies before', true], ['after', true], ['lost before', true], ['after', true]]}
+      title="Anomalies by rank; ▲ more"
+      columns={[['rank', false], ['before', true], ['after', true], ['lost before', true], ['lost after', true]]}
       rows={cells}
       nothing="The runs have no rank in common."
     />

@@ -1,0 +1,185 @@
+"""How often a comparison of two runs names a function that is slower by 10 %, and how often another one.
+
+Run: python -m benchmarks.comparison [--runs N] [--recorded] [--live N]
+
+Simulated runs, by how much a machine disturbs them: each of N runs is compared with each other one, and with
+each of N runs in which one function is slower. --recorded does so with the recorded trace of the demo: as it
+is, and with one function lengthened. --live lets the demo's program run N times in both variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measuring import table
+from chimbuko.provenance.comparison import Comparison, compare
+from chimbuko.provenance.profiles import RunProfile, read_profile
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import RunDirectory
+from tests.lengthened import lengthen
+from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
+
+ROOT = Path(__file__).parent.parent
+SHARE = 0.1
+NOISES = {
+    "none": Noise(),
+    "quiet machine": Noise(run=0.02, walk=0.01, function=0.005, function_walk=0.005, preempted=0.001),
+    "shared machine": Noise(run=0.1, walk=0.05, function=0.01, function_walk=0.01, preempted=0.02),
+    "busy machine": Noise(run=0.2, walk=0.1, function=0.015, function_walk=0.03, preempted=0.1),
+}
+FUNCTIONS = (
+    SimulatedFunction("relax", log_normal(800.0, 0.1)),
+    SimulatedFunction("apply", log_normal(18.0, 0.3)),
+    SimulatedFunction("send", log_normal(25.0, 0.6), 200),
+    SimulatedFunction("step", log_normal(2.2, 0.2)),
+    SimulatedFunction("receive", log_normal(300.0, 1.2), 200),
+    SimulatedFunction("residual", log_normal(11_000.0, 0.2), 10),
+    SimulatedFunction("pack", log_normal(4.7, 0.2), 400),
+    SimulatedFunction("sweep", two_modes(200.0, 0.1)),
+)
+SLOWED = ("relax", "step", "send", "sweep")
+RECORDED_SLOWED = ("relax_block", "jacobi_sweep", "pack_row")
+HEAT = (
+    "--traced",
+    "--seed",
+    "1",
+    "--ranks",
+    "1",
+    "--rows",
+    "256",
+    "--columns",
+    "256",
+    "--iterations",
+    "40000",
+)
+
+
+@dataclass
+class Tally:
+    """Of comparisons of one kind."""
+
+    comparisons: int = 0
+    hits: int = 0
+    """The slower function is named first."""
+    false_names: int = 0
+    """Another one is named."""
+
+    def add(self, found: Comparison, slowed: str | None) -> None:
+        """Count one."""
+        named = [shift.name for shift in found.functions if shift.verdict in ("slower", "faster")]
+        self.comparisons += 1
+        self.hits += slowed is not None and bool(named) and slowed in named[0]
+        self.false_names += any(slowed is None or slowed not in name for name in named)
+
+    def row(self, name: str, slowed: str) -> tuple[str, ...]:
+        """For the table."""
+        hits = "" if slowed == "none" else f"{self.hits / self.comparisons:.0%}"
+        return name, slowed, str(self.comparisons), hits, f"{self.false_names / self.comparisons:.1%}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=10, help="simulated, of each kind")
+    parser.add_argument("--recorded", action="store_true")
+    parser.add_argument(
+        "--live", type=int, default=0, metavar="N", help="runs of the demo's program, of each kind"
+    )
+    options = parser.parse_args()
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, noise in NOISES.items():
+            rows += simulated(Path(folder), name, noise, options.runs)
+        if options.recorded:
+            rows += recorded(Path(folder))
+        if options.live:
+            rows += live(Path(folder), options.live)
+    print(table(("runs", "slower by 10 %", "comparisons", "named first", "others named"), rows))
+
+
+def simulated(folder: Path, name: str, noise: Noise, runs: int) -> list[tuple[str, ...]]:
+    """By the law of each function and the noise of a machine."""
+    seeds = itertools.count()
+
+    def made(slowed: str | None) -> list[RunProfile]:
+        slower = {slowed: 1 + SHARE} if slowed else {}
+        numbers = [next(seeds) for _ in range(runs)]
+        return [
+            profile(make_run(folder / f"{name}-{seed}", FUNCTIONS, SimulatedRun(seed, noise, slower)))
+            for seed in numbers
+        ]
+
+    before = made(None)
+    rows = [compared(before, before, None).row(name, "none")]
+    return rows + [compared(before, made(slowed), slowed).row(name, slowed) for slowed in SLOWED]
+
+
+def recorded(folder: Path) -> list[tuple[str, ...]]:
+    """The recorded trace of the demo, and the same with longer calls."""
+    with tarfile.open(ROOT / "tests" / "data" / "heat4.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    before = [analysed(folder / "heat4", folder / "recorded")]
+    rows = []
+    for slowed in RECORDED_SLOWED:
+        longer = folder / f"heat4-{slowed}"
+        longer.mkdir()
+        for stream in sorted((folder / "heat4").glob("*.bp")):
+            lengthen(stream, longer / stream.name, slowed, SHARE)
+        after = [analysed(longer, folder / f"recorded-{slowed}")]
+        rows.append(compared(before, after, slowed).row("recorded, one lengthened", slowed))
+    return rows
+
+
+def live(folder: Path, runs: int) -> list[tuple[str, ...]]:
+    """The demo's program, traced as it runs; both variants in turn, for the machine is never the same."""
+    before, after = [], []
+    for number in range(runs):
+        for found, extra in ((before, ()), (after, ("--slower", f"relax={100 * SHARE:g}"))):
+            output = folder / f"live-{number}-{len(extra)}"
+            program = [sys.executable, str(ROOT / "examples" / "heat.py"), *HEAT, *extra]
+            found.append(run(output, "--", *program))
+    return [
+        compared(before, before, None).row("demo's program, live", "none"),
+        compared(before, after, "relax").row("demo's program, live", "relax"),
+    ]
+
+
+def compared(before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None) -> Tally:
+    """Each with each, but none with itself."""
+    tally = Tally()
+    for a, b in itertools.product(before, after):
+        if a is not b:
+            tally.add(compare(a, b), slowed)
+    return tally
+
+
+def analysed(traces: Path, output: Path) -> RunProfile:
+    """A recorded trace."""
+    return run(output, "--trace", str(traces / "*.bp"))
+
+
+def run(output: Path, *arguments: str) -> RunProfile:
+    """``chimbuko run``."""
+    command = [sys.executable, "-m", "chimbuko", "run", "--output", str(output), *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return profile(RunDirectory(output))
+
+
+def profile(directory: RunDirectory) -> RunProfile:
+    """What a stored run is compared by."""
+    with open_run(directory) as provenance:
+        return read_profile(provenance)
+
+
+if __name__ == "__main__":
+    main()
