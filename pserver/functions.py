@@ -163,10 +163,17 @@ class Functions:
         self._published_at_s[numbers] = now_s
 
     def grown(self, numbers: Int64Array, growth: float, has_all: bool) -> Int64Array:
-        """Those whose calls have grown so much since this was last said of them; at the end all that ran."""
+        """Those whose calls have passed a power of ``growth`` since this was last said; at the end all that ran.
+
+        Powers are the same in each run, so that runs can be compared part by part.
+        """
         numbers = self.called() if has_all else numbers
         calls = self._calls(numbers)
-        is_grown = calls >= growth * np.maximum(self._told_calls[numbers], 1.0)
+        passed, told_before = (
+            np.floor(np.log(np.maximum(known, 0.5)) / np.log(growth))
+            for known in (calls, self._told_calls[numbers])
+        )
+        is_grown = passed > told_before
         told: Int64Array = numbers[is_grown | has_all]
         self._told_calls[told] = self._calls(told)
         return told
