@@ -10,9 +10,9 @@ CHROMIUM := $(shell command -v chromium)
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests.
+test: install chromium ## All tests, two files at a time.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration

@@ -48,7 +48,12 @@ def compiled_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
                 yield f"{path.relative_to(ROOT)}:{node.name}", node
 
 
-@pytest.mark.parametrize(("place", "function"), list(compiled_functions()), ids=lambda value: str(value)[:60])
+def name_of(value: str | ast.FunctionDef) -> str:
+    """The same in each process, so that tests can be shared among several."""
+    return value if isinstance(value, str) else value.name
+
+
+@pytest.mark.parametrize(("place", "function"), list(compiled_functions()), ids=name_of)
 def test_kernels_are_cached_free_of_the_lock_and_exact(place: str, function: ast.FunctionDef) -> None:
     """``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel."""
     (decorator,) = function.decorator_list

@@ -6,7 +6,7 @@ import './style/panels.css';
 import './style/compare.css';
 import { start } from './state/session';
 import { App } from './views/app';
-import { listenToKeys } from './views/keys';
+import { listenToKeys } from './views/frame/keys';
 
 render(<App />, document.getElementById('app') as HTMLElement);
 listenToKeys();

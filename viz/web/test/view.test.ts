@@ -9,8 +9,9 @@ const split = (text: string): View => {
 describe('address', () => {
   const full: View = {
     run: 'heat run/1',
+    page: 'call',
     call: '0:1:30:1547',
-    compare: null,
+    compare: '',
     selected: ['0:3', null, '1:12'],
     statistic: 'stddev',
     n: 12,
@@ -32,7 +33,7 @@ describe('address', () => {
 
   test('the address is short and readable', () => {
     expect(formatView({ ...FIRST_VIEW, run: 'heat' })).toBe('r/heat');
-    expect(formatView({ ...FIRST_VIEW, run: 'heat', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe(
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'call', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe(
       'r/heat/call/0/1:30:1547?sel=0:1,0:3',
     );
   });
@@ -42,7 +43,22 @@ describe('address', () => {
     (query) => expect({ ...split(`r/heat?${query}`), n: 5 }).toEqual({ ...FIRST_VIEW, run: 'heat' }),
   );
 
-  test('a path that is none of ours names no run', () => expect(split('elsewhere').run).toBe(''));
+  test.each(['elsewhere', 'r/heat/elsewhere', 'r/heat/call/1', 'r/heat/calls/more', 'r/heat/call/0/1:2:3/4'])(
+    'a path that is none of ours names no run: %s',
+    (path) => expect(split(path).run).toBe(''),
+  );
+
+  test.each([
+    ['r/heat/calls?call=0:1:2:3', { page: 'calls', call: '0:1:2:3' }],
+    ['r/heat/timeline', { page: 'timeline' }],
+    ['r/heat/fn?function=MPI_Recv()', { page: 'function', function: 'MPI_Recv()' }],
+    ['r/heat/health', { page: 'health' }],
+    ['r/heat/compare', { page: 'compare', compare: '' }],
+    ['r/heat/compare/a%2Fb', { page: 'compare', compare: 'a/b' }],
+  ] as const)('%s', (address, expected) => {
+    expect(split(address)).toEqual({ ...FIRST_VIEW, run: 'heat', ...expected });
+    expect(split(formatView(split(address)))).toEqual(split(address));
+  });
 });
 
 describe('slots', () => {

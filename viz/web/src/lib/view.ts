@@ -7,12 +7,16 @@ export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclu
 export type Sort = (typeof SORTS)[number];
 export type Range = readonly [first: number, last: number];
 
+/** What a page is about; each has its own part of the address's path. */
+export type PageName = 'overview' | 'calls' | 'timeline' | 'call' | 'function' | 'health' | 'compare';
+
 export interface View {
   run: string;
-  /** Id of the call whose page is open; null shows the overview. */
+  page: PageName;
+  /** Id of a call: the one whose page is open, or the one chosen on another page. */
   call: string | null;
-  /** Folder of the run to compare with; '' where one is to be chosen, null shows this run alone. */
-  compare: string | null;
+  /** Folder of the run to compare with; '' where one is to be chosen. */
+  compare: string;
   /** Selected ranks by colour slot; null is a free slot. */
   selected: readonly (RankKey | null)[];
   statistic: Statistic;
@@ -33,8 +37,9 @@ export interface View {
 
 export const FIRST_VIEW: View = {
   run: '',
+  page: 'overview',
   call: null,
-  compare: null,
+  compare: '',
   selected: [],
   statistic: 'mean',
   n: 5,
@@ -50,22 +55,18 @@ export const FIRST_VIEW: View = {
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
-const CALL_PATH = /^r\/([^/]+)\/call\/(\d+)\/(\d+:\d+:\d+)\/?$/;
-const COMPARE_PATH = /^r\/([^/]+)\/compare(?:\/([^/]*))?\/?$/;
-const RUN_PATH = /^r\/([^/]+)\/?$/;
+const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
+const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
+/** Pages whose address ends in their name. */
+const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', fn: 'function', health: 'health' };
 export const MOST_RANKS = 100;
 
 /** Read a path (relative to the server's root) and query; what makes no sense is left out. */
 export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
-  const call = CALL_PATH.exec(path);
-  const compare = COMPARE_PATH.exec(path);
-  const run = call ?? compare ?? RUN_PATH.exec(path);
   const rank = given.get('rank') ?? '';
   return {
-    run: run ? decoded(run[1] as string) : '',
-    call: call ? `${call[2]}:${call[3]}` : null,
-    compare: compare ? decoded(compare[2] ?? '') : null,
+    ...parsePath(path, given.get('call') ?? ''),
     selected: parseSelected(given.get('sel') ?? ''),
     statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
@@ -87,6 +88,7 @@ export function formatView(view: View): string {
   const add = (name: string, value: string, first = ''): void => {
     if (value !== first) query.push([name, value]);
   };
+  if (view.page !== 'call') add('call', view.call ?? '');
   add('sel', trimmed(view.selected).map((rank) => rank ?? '').join(','));
   add('statistic', view.statistic, FIRST_VIEW.statistic);
   add('n', String(view.n), String(FIRST_VIEW.n));
@@ -100,15 +102,32 @@ export function formatView(view: View): string {
   add('cursor', view.cursor ?? '');
   add('table', view.tables.join(','));
   const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');
-  return path(view) + (text === '' ? '' : `?${text}`);
+  return formatPath(view) + (text === '' ? '' : `?${text}`);
 }
 
-function path(view: View): string {
+type Place = Pick<View, 'run' | 'page' | 'call' | 'compare'>;
+
+/** What the path names; a path that is none of ours names no run. */
+function parsePath(path: string, chosen: string): Place {
+  const place: Place = { run: '', page: 'overview', call: CALL.test(chosen) ? chosen : null, compare: '' };
+  const match = PATH.exec(path);
+  if (match === null) return place;
+  const [, run = '', page, rest = ''] = match;
+  const named = { ...place, run: decoded(run) };
+  if (page === undefined) return named;
+  if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
+  const id = rest.replace('/', ':');
+  if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
+  const plain = rest === '' ? PLAIN[page] : undefined;
+  return plain === undefined ? place : { ...named, page: plain };
+}
+
+function formatPath(view: View): string {
   const run = `r/${encodeURIComponent(view.run)}`;
-  if (view.compare !== null) return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
-  if (view.call === null) return run;
-  const [program, ...rest] = view.call.split(':');
-  return `${run}/call/${program}/${rest.join(':')}`;
+  if (view.page === 'overview') return run;
+  if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
+  if (view.page === 'call') return `${run}/call/${(view.call ?? '').replace(':', '/')}`;
+  return `${run}/${view.page === 'function' ? 'fn' : view.page}`;
 }
 
 /** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */

@@ -1,60 +1,44 @@
+import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { overviewAnswer } from '../lib/answer';
+import type { PageName, View } from '../lib/view';
 import { view } from '../state/address';
 import { hideTip } from '../state/page';
-import { paused, run } from '../state/session';
-import { Calls } from './calls';
-import { Compare } from './compare';
-import { Crumbs } from './crumbs';
-import { Detail } from './detail';
-import { Functions } from './functions';
-import { Help } from './help';
-import { Empty } from './panel';
-import { Ranks } from './ranks';
-import { StatusBar } from './statusbar';
-import { Steps } from './steps';
-import { TipLayer } from './tip';
+import { paused } from '../state/session';
+import { Detail } from './call/detail';
+import { Compare } from './compare/compare';
+import { Crumbs } from './frame/crumbs';
+import { Help } from './frame/help';
+import { StatusBar } from './frame/statusbar';
+import { TipLayer } from './frame/tip';
+import { Overview } from './overview/overview';
+
+const PAGES: Partial<Record<PageName, ComponentType>> = {
+  overview: Overview,
+  call: Detail,
+  compare: Compare,
+};
 
 export function App() {
-  const { call, compare, run: name } = view.value;
+  const { page, call, compare } = view.value;
+  const title = titleOf(view.value);
   useEffect(() => {
     hideTip();
-    const what = call ?? (compare === null ? null : `${compare || '?'} → ${name}`);
-    document.title = what === null ? `${name} · Chimbuko` : compare === null ? `${what} · ${name} · Chimbuko` : `${what} · Chimbuko`;
-    if (what !== null) scrollTo(0, 0);
-  }, [call, compare, name]);
-  const isOverview = call === null && compare === null;
+    document.title = `${title} · Chimbuko`;
+  }, [title]);
+  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : null, compare]);
+  const Page = PAGES[page] ?? Overview;
   return (
-    <div class={isOverview ? 'page fitted' : 'page'} data-paused={paused.value}>
+    <div class={page === 'overview' ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
       <StatusBar />
       <Crumbs />
-      {compare !== null ? <Compare /> : call === null ? <Overview /> : <Detail />}
+      <Page />
       <TipLayer />
       <Help />
     </div>
   );
 }
 
-function Overview() {
-  const known = run.value.value;
-  const sentence = known === null ? (run.error.value ?? ' ') : overviewAnswer(known);
-  return (
-    <main class="overview">
-      <h1 class="answer" data-answer>
-        {sentence}
-      </h1>
-      {known === null && run.error.value !== null ? (
-        <Empty>Nothing can be shown until the server answers.</Empty>
-      ) : (
-        <>
-          <div class="row">
-            <Ranks />
-            <Steps />
-            <Functions />
-          </div>
-          <Calls />
-        </>
-      )}
-    </main>
-  );
+function titleOf({ run, page, call, compare }: View): string {
+  if (page === 'call') return `${call} · ${run}`;
+  return page === 'compare' ? `${compare || '?'} → ${run}` : run;
 }

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { say } from '../state/page';
+import { say } from '../../state/page';
 
 interface FieldProps {
   label: string;

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { notice, spoken, tip } from '../state/page';
+import { notice, spoken, tip } from '../../state/page';
 
 const OFFSET = 12;
 

@@ -1,9 +1,9 @@
-import { gaps, type History } from '../lib/history';
-import type { Series } from '../lib/scatter';
-import type { StepRow } from '../lib/types';
-import { columnUnit, exact, inUnit, sinceStart } from '../lib/units';
-import { formatRange, type Range } from '../lib/view';
-import { zero_us } from '../state/session';
+import { gaps, type History } from '../../lib/history';
+import type { Series } from '../../lib/scatter';
+import type { StepRow } from '../../lib/types';
+import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
+import { formatRange, type Range } from '../../lib/view';
+import { zero_us } from '../../state/session';
 
 /** Rows of the table are limited: a browser takes thousands of lines badly. The newest are shown. */
 const MOST_ROWS = 500;

@@ -1,14 +1,14 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { prepare } from '../draw/canvas';
-import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from '../draw/timeline';
-import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from '../lib/timeline';
-import type { CallRecord } from '../lib/types';
-import { columnUnit, duration, inUnit } from '../lib/units';
-import { hideTip, showTip, spoken } from '../state/page';
-import { theme } from '../state/theme';
-import { wrapped } from './functions';
-import { Panel } from './panel';
-import { useSize } from './size';
+import { prepare } from '../../draw/canvas';
+import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from '../../draw/timeline';
+import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from '../../lib/timeline';
+import type { CallRecord } from '../../lib/types';
+import { columnUnit, duration, inUnit } from '../../lib/units';
+import { hideTip, showTip, spoken } from '../../state/page';
+import { theme } from '../../state/theme';
+import { wrapped } from '../overview/functions';
+import { Panel } from '../parts/panel';
+import { useSize } from '../parts/size';
 
 interface Props {
   record: CallRecord;

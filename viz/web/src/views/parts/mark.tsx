@@ -1,4 +1,4 @@
-import { shapeOf, TRIANGLE } from '../lib/tokens';
+import { shapeOf, TRIANGLE } from '../../lib/tokens';
 
 /** The mark of a colour slot, as on the chart. */
 export function Mark({ slot }: { slot: number }) {

@@ -1,11 +1,11 @@
 import { useMemo } from 'preact/hooks';
-import { shortenAll, type ShortName } from '../lib/names';
-import type { FunctionRow } from '../lib/types';
-import { columnUnit, duration, exact, inUnit } from '../lib/units';
-import { go, view } from '../state/address';
-import { hideTip, showTip } from '../state/page';
-import { functions } from '../state/session';
-import { Empty, Panel, Reading, useHeld } from './panel';
+import { shortenAll, type ShortName } from '../../lib/names';
+import type { FunctionRow } from '../../lib/types';
+import { columnUnit, duration, exact, inUnit } from '../../lib/units';
+import { go, view } from '../../state/address';
+import { hideTip, showTip } from '../../state/page';
+import { functions } from '../../state/overview';
+import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 
 const orderOf = (rows: readonly FunctionRow[] | null): string => rows?.map((row) => `${row.program} ${row.name}`).join('\n') ?? '';
 

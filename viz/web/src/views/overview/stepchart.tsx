@@ -1,15 +1,15 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { prepare } from '../draw/canvas';
-import { paintScatter } from '../draw/scatter';
-import { ranked } from '../lib/answer';
-import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../lib/scatter';
-import { duration, exact, plural, wallClock } from '../lib/units';
-import { formatRange, type Range } from '../lib/view';
-import { go, view } from '../state/address';
-import { hideTip, hoveredRank, showTip, spoken } from '../state/page';
-import { programs } from '../state/session';
-import { theme } from '../state/theme';
-import { useSize } from './size';
+import { prepare } from '../../draw/canvas';
+import { paintScatter } from '../../draw/scatter';
+import { ranked } from '../../lib/answer';
+import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../../lib/scatter';
+import { duration, exact, plural, wallClock } from '../../lib/units';
+import { formatRange, type Range } from '../../lib/view';
+import { go, view } from '../../state/address';
+import { hideTip, hoveredRank, showTip, spoken } from '../../state/page';
+import { programs } from '../../state/session';
+import { theme } from '../../state/theme';
+import { useSize } from '../parts/size';
 import { analysed } from './steptable';
 
 /** A drag shorter than this is a click. */

@@ -1,11 +1,11 @@
-import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from '../lib/comparison';
-import type { ShortName } from '../lib/names';
-import type { Shift } from '../lib/types';
-import { duration, exact } from '../lib/units';
-import { go, view } from '../state/address';
-import { hideTip, showTip } from '../state/page';
-import { wrapped } from './functions';
-import { Empty, Panel } from './panel';
+import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from '../../lib/comparison';
+import type { ShortName } from '../../lib/names';
+import type { Shift } from '../../lib/types';
+import { duration, exact } from '../../lib/units';
+import { go, view } from '../../state/address';
+import { hideTip, showTip } from '../../state/page';
+import { wrapped } from '../overview/functions';
+import { Empty, Panel } from '../parts/panel';
 
 interface Props {
   shifts: readonly Shift[];

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { helpOpen } from '../state/page';
+import { helpOpen } from '../../state/page';
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'search functions'],

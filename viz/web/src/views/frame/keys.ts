@@ -1,10 +1,12 @@
 /** Keys that work anywhere but in text fields. */
 
-import { go, view } from '../state/address';
-import { helpOpen, hideTip } from '../state/page';
-import { calls, comparison, togglePause } from '../state/session';
+import { go, view } from '../../state/address';
+import { helpOpen, hideTip } from '../../state/page';
+import { calls } from '../../state/calls';
+import { comparison } from '../../state/comparison';
+import { togglePause } from '../../state/session';
 import { copyCommand, copyLink } from './crumbs';
-import { toggleTables } from './panel';
+import { toggleTables } from '../parts/panel';
 
 const ACTIONS: Record<string, () => void> = {
   '/': focusSearch,
@@ -14,8 +16,8 @@ const ACTIONS: Record<string, () => void> = {
   l: () => go({ zoom: null }),
   '[': () => neighbour(-1),
   ']': () => neighbour(1),
-  u: () => go({ call: null, compare: null }),
-  v: () => go({ compare: '' }),
+  u: () => go({ page: 'overview', call: null }),
+  v: () => go({ page: 'compare', compare: '' }),
   c: copyLink,
   C: copyCommand,
   t: twins,
@@ -38,7 +40,7 @@ export function listenToKeys(): void {
 }
 
 function focusSearch(): void {
-  if (view.value.call !== null) go({ call: null });
+  if (view.value.page !== 'calls') go({ page: 'calls', call: null });
   requestAnimationFrame(() => document.querySelector<HTMLInputElement>('[data-search]')?.select());
 }
 
@@ -49,11 +51,11 @@ function clear(): void {
 
 /** The call before or after this one in the table; where runs are compared, the function. */
 function neighbour(way: number): void {
-  if (view.value.compare !== null) return nextFunction(way);
+  if (view.value.page === 'compare') return nextFunction(way);
   const rows = calls.value.value?.calls ?? [];
   const at = rows.findIndex((row) => row.id === view.value.call);
   const next = rows[at < 0 ? 0 : at + way];
-  if (next) go({ call: next.id });
+  if (next) go({ page: 'call', call: next.id });
 }
 
 function nextFunction(way: number): void {

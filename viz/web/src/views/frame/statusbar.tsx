@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals';
-import { clock, count, duration, exact, percent, sinceStart } from '../lib/units';
-import { addressOf, go } from '../state/address';
-import { helpOpen } from '../state/page';
-import { arrivedWhilePaused, lostAt, paused, run, status, togglePause } from '../state/session';
-import { theme, toggleTheme } from '../state/theme';
+import { clock, count, duration, exact, percent, sinceStart } from '../../lib/units';
+import { addressOf, go } from '../../state/address';
+import { helpOpen } from '../../state/page';
+import { arrivedWhilePaused, lostAt, paused, run, status, togglePause } from '../../state/session';
+import { theme, toggleTheme } from '../../state/theme';
 
 /** Ticks once a second, for ages that grow while nothing arrives. */
 const now = signal(Date.now());
@@ -20,6 +20,8 @@ const WORDS = {
 } as const;
 
 type Word = keyof typeof WORDS;
+
+const HOME = { page: 'overview', call: null } as const;
 
 function state(): Word {
   if (lostAt.value !== null) return 'lost';
@@ -46,7 +48,7 @@ export function StatusBar() {
   return (
     <header>
       <div class="bar">
-        <a class="run" href={addressOf({ call: null, compare: null })} onClick={(event) => follow(event, { call: null, compare: null })}>
+        <a class="run" href={addressOf(HOME)} onClick={(event) => follow(event, HOME)}>
           {run.value.value?.name ?? '…'}
         </a>
         <span class={`state ${word}`} data-state={word} role="status">

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { shortenAll } from '../lib/names';
-import type { CallRecord, CounterValue } from '../lib/types';
-import { bytes, columnUnit, duration, exact, inUnit } from '../lib/units';
-import { Empty, Panel } from './panel';
+import { shortenAll } from '../../lib/names';
+import type { CallRecord, CounterValue } from '../../lib/types';
+import { bytes, columnUnit, duration, exact, inUnit } from '../../lib/units';
+import { Empty, Panel } from '../parts/panel';
 
 /** Call stack, the call itself first. */
 export function Stack({ record }: { record: CallRecord }) {

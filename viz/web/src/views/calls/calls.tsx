@@ -1,16 +1,17 @@
 import { useMemo } from 'preact/hooks';
-import { shortenAll, type ShortName } from '../lib/names';
-import type { CallSummary } from '../lib/types';
-import { columnUnit, digits, duration, exact, inUnit, ratio, sinceStart, wallClock, type DurationUnit } from '../lib/units';
-import { FIRST_VIEW, type Sort, type View } from '../lib/view';
-import { addressOf, go, view } from '../state/address';
-import { hideTip, showTip } from '../state/page';
-import { calls, programs, run, zero_us } from '../state/session';
+import { shortenAll, type ShortName } from '../../lib/names';
+import type { CallSummary } from '../../lib/types';
+import { columnUnit, digits, duration, exact, inUnit, ratio, sinceStart, wallClock, type DurationUnit } from '../../lib/units';
+import { FIRST_VIEW, type Sort, type View } from '../../lib/view';
+import { addressOf, go, view } from '../../state/address';
+import { hideTip, showTip } from '../../state/page';
+import { calls } from '../../state/calls';
+import { programs, run, zero_us } from '../../state/session';
 import { Filters } from './filters';
-import { wrapped } from './functions';
-import { Triangle } from './mark';
-import { Empty, Panel, Reading, useHeld } from './panel';
-import { follow } from './statusbar';
+import { wrapped } from '../overview/functions';
+import { Triangle } from '../parts/mark';
+import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import { follow } from '../frame/statusbar';
 
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 
@@ -123,7 +124,7 @@ function Heading({ column }: { column: Column }) {
 }
 
 function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; columns: readonly Column[] }) {
-  const target = { call: row.id };
+  const target = { page: 'call', call: row.id } as const;
   const show = (element: HTMLElement, delay?: number): void => {
     const box = element.getBoundingClientRect();
     showTip({ x: box.left + 180, y: box.bottom - 8, lines: callTip(row) }, delay);

@@ -1,15 +1,15 @@
 import { useMemo } from 'preact/hooks';
-import { rate } from '../lib/comparison';
-import { shortenAll } from '../lib/names';
-import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../lib/types';
-import { count, duration, exact, wallClock } from '../lib/units';
-import { addressOf, view } from '../state/address';
-import { comparison, runs } from '../state/session';
-import { Listed } from './evidence';
-import { Empty, Reading } from './panel';
+import { rate } from '../../lib/comparison';
+import { shortenAll } from '../../lib/names';
+import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../../lib/types';
+import { count, duration, exact, wallClock } from '../../lib/units';
+import { addressOf, view } from '../../state/address';
+import { comparison, runs } from '../../state/comparison';
+import { Listed } from '../call/evidence';
+import { Empty, Reading } from '../parts/panel';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
-import { follow } from './statusbar';
+import { follow } from '../frame/statusbar';
 
 /** What changed from another run to this one; or which other run that shall be. */
 export function Compare() {
@@ -39,7 +39,7 @@ function Choice() {
               {others.map((run) => (
                 <tr key={run.folder}>
                   <td>
-                    <a href={addressOf({ compare: run.folder })} onClick={(event) => follow(event, { compare: run.folder })}>
+                    <a href={addressOf({ page: 'compare', compare: run.folder })} onClick={(event) => follow(event, { page: 'compare', compare: run.folder })}>
                       {run.folder}
                     </a>
                     {run.name !== run.folder && ` (${run.name})`}
@@ -60,7 +60,7 @@ function Changes() {
   const found = comparison.value.value;
   if (found !== null) return <Page found={found} />;
   if (comparison.error.value === null) return <Reading what={`run ${view.value.compare}`} />;
-  const up = { compare: '' };
+  const up = { page: 'compare', compare: '' } as const;
   return (
     <Empty>
       {comparison.error.value}{' '}

@@ -1,13 +1,15 @@
-import { ranked } from '../lib/answer';
-import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../lib/types';
-import { digits, duration, exact, plural } from '../lib/units';
-import { MOST_RANKS, toggleRank } from '../lib/view';
-import { go, view } from '../state/address';
-import { hideTip, hoveredRank, say, showTip } from '../state/page';
-import { hasSelection, programs, ranking, slots } from '../state/session';
-import { Field } from './field';
-import { Mark } from './mark';
-import { Empty, Panel, Reading, useHeld } from './panel';
+import { ranked } from '../../lib/answer';
+import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../../lib/types';
+import { digits, duration, exact, plural } from '../../lib/units';
+import { MOST_RANKS, toggleRank } from '../../lib/view';
+import { go, view } from '../../state/address';
+import { hideTip, hoveredRank, say, showTip } from '../../state/page';
+import { hasSelection, slots } from '../../state/histories';
+import { ranking } from '../../state/overview';
+import { programs } from '../../state/session';
+import { Field } from '../parts/field';
+import { Mark } from '../parts/mark';
+import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 
 const NAMES: Record<Statistic, string> = {
   mean: 'average',

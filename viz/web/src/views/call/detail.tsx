@@ -1,20 +1,21 @@
-import { callAnswer, ranked } from '../lib/answer';
-import type { CallDetail, CallRecord } from '../lib/types';
-import { count, duration, exact, score, sinceStart, wallClock } from '../lib/units';
-import { addressOf, view } from '../state/address';
-import { detail, programs, run, zero_us } from '../state/session';
+import { callAnswer, ranked } from '../../lib/answer';
+import type { CallDetail, CallRecord } from '../../lib/types';
+import { count, duration, exact, score, sinceStart, wallClock } from '../../lib/units';
+import { addressOf, view } from '../../state/address';
+import { detail } from '../../state/calls';
+import { programs, run, zero_us } from '../../state/session';
 import { CallTimeline } from './calltimeline';
 import { Counters, Messages, NodeState, Stack } from './evidence';
-import { wrapped } from './functions';
-import { Triangle } from './mark';
-import { Empty, Reading } from './panel';
-import { follow } from './statusbar';
+import { wrapped } from '../overview/functions';
+import { Triangle } from '../parts/mark';
+import { Empty, Reading } from '../parts/panel';
+import { follow } from '../frame/statusbar';
 
 /** Everything kept about one call: what, how much, in what company, and a normal call beside it. */
 export function Detail() {
   const found = detail.value.value;
   if (detail.error.value !== null) {
-    const up = { call: null };
+    const up = { page: 'overview', call: null } as const;
     return (
       <main class="detail">
         <Empty>

@@ -1,9 +1,9 @@
-import { duration, exact, parseDuration } from '../lib/units';
-import { parseRank } from '../lib/view';
-import { PAGE_SIZE } from '../net/http';
-import { go, view } from '../state/address';
-import { calls } from '../state/session';
-import { Field } from './field';
+import { duration, exact, parseDuration } from '../../lib/units';
+import { parseRank } from '../../lib/view';
+import { PAGE_SIZE } from '../../net/api';
+import { go, view } from '../../state/address';
+import { calls } from '../../state/calls';
+import { Field } from '../parts/field';
 
 /** Filters and pages of the table of calls. */
 export function Filters({ waits, update }: { waits: boolean; update: () => void }) {

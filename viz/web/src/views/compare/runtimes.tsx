@@ -1,8 +1,8 @@
-import { barsOf, change, shiftSummary, type Bar } from '../lib/comparison';
-import type { Shift } from '../lib/types';
-import { duration } from '../lib/units';
-import { Empty, Panel } from './panel';
-import { useSize } from './size';
+import { barsOf, change, shiftSummary, type Bar } from '../../lib/comparison';
+import type { Shift } from '../../lib/types';
+import { duration } from '../../lib/units';
+import { Empty, Panel } from '../parts/panel';
+import { useSize } from '../parts/size';
 
 const AXIS = 20;
 const MARGIN = 8;

@@ -1,6 +1,6 @@
 import type { ComponentChildren, HTMLAttributes } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { go, view } from '../state/address';
+import { go, view } from '../../state/address';
 
 interface PanelProps {
   name: string;

@@ -1,24 +1,24 @@
-import { compareCommand, queryCommand, quoted, showCommand } from '../lib/commands';
-import { ranked } from '../lib/answer';
-import { duration } from '../lib/units';
-import { formatRange, type View } from '../lib/view';
-import { addressOf, go, view } from '../state/address';
-import { copy, say } from '../state/page';
-import { programs, run } from '../state/session';
+import { compareCommand, queryCommand, quoted, showCommand } from '../../lib/commands';
+import { ranked } from '../../lib/answer';
+import { duration } from '../../lib/units';
+import { formatRange, type View } from '../../lib/view';
+import { addressOf, go, view } from '../../state/address';
+import { copy, say } from '../../state/page';
+import { programs, run } from '../../state/session';
 import { follow } from './statusbar';
 
 /** Where we are, what limits the table, and how to take it elsewhere. */
 export function Crumbs() {
-  const { call, compare, rank, steps, function: name, severity_us } = view.value;
-  const up = { call: null, compare: null };
-  const toCompare = { compare: '' };
+  const { page, call, compare, rank, steps, function: name, severity_us } = view.value;
+  const up = { page: 'overview', call: null } as const;
+  const toCompare = { page: 'compare', compare: '' } as const;
   return (
     <nav class="crumbs" aria-label="Where">
       <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
         {view.value.run}
       </a>
-      {call !== null && <CallCrumbs id={call} />}
-      {compare !== null && (
+      {page === 'call' && call !== null && <CallCrumbs id={call} />}
+      {page === 'compare' && (
         <>
           <span aria-hidden="true">›</span>
           <span aria-current="page">compared with {compare || '…'}</span>
@@ -50,7 +50,7 @@ export function Crumbs() {
 function CallCrumbs({ id }: { id: string }) {
   const [program, rank, step, row] = id.split(':') as [string, string, string, string];
   const key = `${program}:${rank}`;
-  const toRank: Partial<View> = { call: null, rank: key, steps: null, cursor: null };
+  const toRank: Partial<View> = { page: 'calls', call: null, rank: key, steps: null, cursor: null };
   const toStep: Partial<View> = { ...toRank, steps: [Number(step), Number(step)] };
   return (
     <>
@@ -85,9 +85,9 @@ export const copyLink = (): void => void copy(location.href);
 export function copyCommand(): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) return say(NOT_KNOWN_YET);
-  const { call, compare } = view.value;
-  if (compare) return void copy(compareCommand(directory, compare));
-  void copy(call === null ? queryCommand(directory, view.value) : showCommand(directory, call));
+  const { page, call, compare } = view.value;
+  if (page === 'compare' && compare !== '') return void copy(compareCommand(directory, compare));
+  void copy(page === 'call' && call !== null ? showCommand(directory, call) : queryCommand(directory, view.value));
 }
 
 function copyView(): void {

@@ -1,0 +1,64 @@
+/** Which ranks are charted, and their steps: as read, with what has come since. */
+
+import { computed, effect, signal, untracked } from '@preact/signals';
+import { merge, type History } from '../lib/history';
+import type { RankKey } from '../lib/types';
+import { keepSlots, type View } from '../lib/view';
+import * as api from '../net/api';
+import { view } from './address';
+import { ranking } from './overview';
+import { Resource } from './resource';
+import * as session from './session';
+
+const kept = new Map<RankKey, History>();
+const automatic = signal<View['selected']>([]);
+
+export const steps = new Resource<Map<RankKey, History>>();
+/** Histories that are shown, by rank. */
+export const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
+export const hasSelection = computed(() => view.value.selected.some((rank) => rank !== null));
+/** Ranks by colour slot: the selected ones, else those that lead the ranking. */
+export const slots = computed(() => (hasSelection.value ? view.value.selected : automatic.value));
+const shownRanks = computed(() => slots.value.filter((rank) => rank !== null));
+const shownKey = computed(() => shownRanks.value.join(','));
+
+effect(() => {
+  const top = ranking.value.value?.top ?? [];
+  const ranks = top.map((row) => `${row.program}:${row.rank}`);
+  automatic.value = untracked(() => keepSlots(automatic.value, ranks));
+});
+effect(() => {
+  void shownKey.value;
+  untracked(() => void read());
+});
+effect(() => {
+  if (!session.paused.value) untracked(show);
+});
+session.follow({
+  onFrame(frame) {
+    for (const [rank, rows] of Object.entries(frame.steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    if (!session.paused.value && Object.keys(frame.steps).length > 0) show();
+    if (frame.resync) void read();
+  },
+  onLinked: () => void read(),
+});
+
+function show(): void {
+  histories.value = new Map(kept);
+}
+
+/** Watch the ranks that are shown, then read their history: nothing can fall between. */
+async function read(): Promise<void> {
+  const ranks = shownRanks.value;
+  await session.watch(ranks).catch(() => undefined);
+  if (ranks.length === 0) return;
+  await steps.load(async (signal) => {
+    const found = await api.getSteps(ranks, signal);
+    for (const [rank, rows] of found) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    for (const rank of [...kept.keys()]) if (!shownRanks.value.includes(rank)) kept.delete(rank);
+    // A rank that was selected while paused is shown as of now: the picture has no older one of it.
+    const shown = histories.value;
+    if (!session.paused.value || ranks.some((rank) => !shown.has(rank))) show();
+    return found;
+  });
+}
