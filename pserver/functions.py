@@ -163,7 +163,7 @@ class Functions:
         self._published_at_s[numbers] = now_s
 
     def grown(self, numbers: Int64Array, growth: float, has_all: bool) -> Int64Array:
-        """Those whose calls have passed a power of ``growth`` since this was last said; at the end all that ran.
+        """Those whose calls passed a power of ``growth`` since this was last said; at the end all that ran.
 
         Powers are the same in each run, so that runs can be compared part by part.
         """
