@@ -24,6 +24,16 @@ export const COLOURS = {
 
 export type ColourName = keyof typeof COLOURS;
 
+/** Colours of the heat map's bins; zero is the surface. */
+export const HEAT_RAMP: readonly Pair[] = [
+  ['#D67D13', '#B33F50'],
+  ['#CB5A00', '#D25246'],
+  ['#BD3500', '#EC6E38'],
+  ['#9E2418', '#F89431'],
+  ['#77211D', '#FCBD44'],
+  ['#4B1D1B', '#F8E786'],
+];
+
 /** Colours of selected ranks; a slot's shape is `SHAPES[slot % 6]`, hollow from slot 6 on. */
 export const SLOT_COLOURS: readonly Pair[] = [
   ['#2B3A88', '#92A8FC'],
@@ -50,6 +60,18 @@ export type Group = keyof typeof GROUP_FILLS;
 
 export function pick(pair: Pair, theme: Theme): string {
   return theme === 'light' ? pair[0] : pair[1];
+}
+
+/** Red, green and blue of `#RRGGBB`, from 0 to 255. */
+export function rgbOf(colour: string): readonly [red: number, green: number, blue: number] {
+  const at = (start: number): number => parseInt(colour.slice(start, start + 2), 16);
+  return [at(1), at(3), at(5)];
+}
+
+/** An opaque `#RRGGBB` as one pixel of an image's bytes, read as little-endian 32-bit numbers. */
+export function pixelOf(colour: string): number {
+  const [red, green, blue] = rgbOf(colour);
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
 /** Outlines in a box from -1 to 1, as SVG path data: used by the page and on canvases alike. */
