@@ -140,7 +140,7 @@ def _seal(response: Response) -> Response:
 
 
 class _Events:
-    """Sends updates to pages: the same status to all, and to each the steps of the ranks that it watches."""
+    """Sends updates to pages: the same frame to all, and to each the steps of the ranks that it watches."""
 
     def __init__(self, sockets: SocketIO) -> None:
         self._sockets = sockets
@@ -151,8 +151,9 @@ class _Events:
         sockets.on_event("watch", self._watch, namespace=EVENTS)
 
     def send(self, update: Update) -> None:
-        """One event to each page."""
-        status = as_object(update.status)
+        """One frame to all pages, and new steps to those that watch their ranks."""
+        frame = {"status": as_object(update.status), "resync": update.resync, "grid": None}
+        self._sockets.emit("frame", frame, namespace=EVENTS)
         with self._lock:
             watched = dict(self._watched)
         # Of 10,000 ranks a page watches at most a few: only those are worth converting.
@@ -164,12 +165,8 @@ class _Events:
             if texts[key] in wanted
         }
         for page, ranks in watched.items():
-            frame = {
-                "status": status,
-                "steps": {rank: steps[rank] for rank in ranks if rank in steps},
-                "resync": update.resync,
-            }
-            self._sockets.emit("frame", frame, namespace=EVENTS, to=page)
+            if mine := {rank: steps[rank] for rank in ranks if rank in steps}:
+                self._sockets.emit("steps", mine, namespace=EVENTS, to=page)
 
     def _connect(self, _auth: Any = None) -> None:
         with self._lock:

@@ -16,7 +16,7 @@ from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.records import SILENT, StepCount, StreamHealth
 
 RankKey = tuple[int, int]
-Statistic = Literal["mean", "stddev", "maximum", "minimum", "total"]
+Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 RECENT_STEPS = 50_000

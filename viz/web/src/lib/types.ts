@@ -1,5 +1,7 @@
 /** What the server says, as it says it. Times are µs since the Unix epoch; durations are µs. */
 
+import type { GridUpdate } from './grid';
+
 export type RankKey = string; // 'program:rank'
 
 export interface Status {
@@ -70,7 +72,31 @@ export interface Ranking {
   bottom: RankRow[];
 }
 
-export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total'] as const;
+/** A function's abnormal calls per analysed step of a rank; `steps` is the number of these, over all ranks of its program. */
+export interface FunctionRankRow {
+  program: number;
+  name: string;
+  steps: number;
+  total: number;
+  mean: number;
+  stddev: number;
+  minimum: number;
+  maximum: number;
+  skewness: number;
+  kurtosis: number;
+  severity_us: number;
+}
+
+export interface FunctionRanking {
+  statistic: Statistic;
+  n: number;
+  /** How many there are to choose from. */
+  functions: number;
+  top: FunctionRankRow[];
+  bottom: FunctionRankRow[];
+}
+
+export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total', 'skewness', 'kurtosis', 'steps'] as const;
 export type Statistic = (typeof STATISTICS)[number];
 
 export interface FunctionRow {
@@ -167,12 +193,17 @@ export interface CallDetail {
   normal: CallRecord | null;
 }
 
+/** What all pages are told, up to four times a second. */
 export interface LiveFrame {
   status: Status;
-  steps: Record<RankKey, StepRow[]>;
-  /** Steps may have been missed: read the history again. */
+  /** Something may have been missed: read histories and grid again. */
   resync: boolean;
+  /** What is new in the grid of all ranks; null where nothing is. */
+  grid: GridUpdate | null;
 }
+
+/** New steps of the ranks that a page watches. */
+export type LiveSteps = Record<RankKey, StepRow[]>;
 
 /** Anomalies per million calls, and the bounds of the true rate. */
 export interface Rate {

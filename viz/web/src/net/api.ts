@@ -1,7 +1,8 @@
 /** What the server can be asked. */
 
-import type { CallDetail, CallPage, ComparisonAnswer, FunctionRow, ListedRun, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
-import type { View } from '../lib/view';
+import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionRow, ListedRun, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
+import { decoded, type Grid, type GridAnswer } from '../lib/grid';
+import type { Range, View } from '../lib/view';
 import { get, type Query } from './http';
 
 export const PAGE_SIZE = 50;
@@ -10,6 +11,28 @@ export const getRun = (signal: AbortSignal): Promise<Run> => get('run', [], sign
 
 export const getRanks = (statistic: Statistic, n: number, signal: AbortSignal): Promise<Ranking> =>
   get('ranks', [['statistic', statistic], ['n', String(n)]], signal);
+
+export const getFunctionRanking = (statistic: Statistic, n: number, signal: AbortSignal): Promise<FunctionRanking> =>
+  get('function-ranking', [['statistic', statistic], ['n', String(n)]], signal);
+
+/** A piece of the grid of all ranks: by place of the ranks and by step, both to the last one named. */
+export interface GridPiece {
+  ranks?: Range;
+  steps?: Range;
+  rows?: number;
+  columns?: number;
+}
+
+/** The grid of all ranks, or a piece of it in more detail. */
+export async function getGrid(signal: AbortSignal, { ranks, steps, rows, columns }: GridPiece = {}): Promise<Grid> {
+  const query: [string, string][] = [];
+  if (ranks !== undefined) query.push(['ranks', ranks.join('..')]);
+  if (steps !== undefined) query.push(['steps', steps.join('..')]);
+  if (rows !== undefined) query.push(['rows', String(rows)]);
+  if (columns !== undefined) query.push(['columns', String(columns)]);
+  const answer = await get<GridAnswer>('grid', query, signal);
+  return decoded(answer, Uint8Array.from(atob(answer.cells), (byte) => byte.charCodeAt(0)));
+}
 
 export const getFunctions = (signal: AbortSignal): Promise<{ functions: FunctionRow[]; total: number }> =>
   get('functions', [['limit', '50']], signal);

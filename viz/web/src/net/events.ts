@@ -1,11 +1,12 @@
 /** The socket over which the server says what is new. It comes back by itself when the link was lost. */
 
 import { io } from 'socket.io-client';
-import type { LiveFrame, RankKey } from '../lib/types';
+import type { LiveFrame, LiveSteps, RankKey } from '../lib/types';
 
 export interface Listener {
   onLink(connected: boolean): void;
   onFrame(frame: LiveFrame): void;
+  onSteps(steps: LiveSteps): void;
 }
 
 export interface Events {
@@ -25,6 +26,7 @@ export function connect(listener: Listener): Events {
   socket.on('disconnect', () => listener.onLink(false));
   socket.on('connect_error', () => listener.onLink(false));
   socket.on('frame', (frame: LiveFrame) => listener.onFrame(frame));
+  socket.on('steps', (steps: LiveSteps) => listener.onSteps(steps));
   return {
     async watch(ranks) {
       if (socket.connected) await socket.timeout(5000).emitWithAck('watch', ranks);

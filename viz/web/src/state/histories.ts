@@ -36,9 +36,11 @@ effect(() => {
 });
 session.follow({
   onFrame(frame) {
-    for (const [rank, rows] of Object.entries(frame.steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
-    if (!session.paused.value && Object.keys(frame.steps).length > 0) show();
     if (frame.resync) void read();
+  },
+  onSteps(steps) {
+    for (const [rank, rows] of Object.entries(steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    if (!session.paused.value) show();
   },
   onLinked: () => void read(),
 });

@@ -1,7 +1,7 @@
 /** The link to the server: the run, its state as last heard, and as shown (the two differ while paused). */
 
 import { batch, computed, signal } from '@preact/signals';
-import type { LiveFrame, Status } from '../lib/types';
+import type { LiveFrame, LiveSteps, Status } from '../lib/types';
 import * as api from '../net/api';
 import { connect, type Events } from '../net/events';
 import { askAgain, question } from './question';
@@ -28,6 +28,7 @@ export const programs = computed(() => Object.keys(run.value.value?.programs ?? 
 /** What wants to hear of frames, and of a link that stands (again). */
 export interface Follower {
   onFrame(frame: LiveFrame): void;
+  onSteps?(steps: LiveSteps): void;
   onLinked(): void;
 }
 
@@ -43,7 +44,7 @@ export const watch: Events['watch'] = (ranks) => events.watch(ranks);
 
 /** Begin to follow the run. */
 export function start(): void {
-  events = connect({ onLink, onFrame });
+  events = connect({ onLink, onFrame, onSteps });
   setInterval(refresh, REFRESH_MS);
 }
 
@@ -78,6 +79,12 @@ function onFrame(frame: LiveFrame): void {
   batch(() => {
     latest.value = frame.status;
     for (const follower of followers) follower.onFrame(frame);
+  });
+}
+
+function onSteps(steps: LiveSteps): void {
+  batch(() => {
+    for (const follower of followers) follower.onSteps?.(steps);
   });
 }
 

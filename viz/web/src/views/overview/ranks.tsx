@@ -17,6 +17,9 @@ const NAMES: Record<Statistic, string> = {
   maximum: 'maximum',
   minimum: 'minimum',
   total: 'total',
+  skewness: 'skewness',
+  kurtosis: 'kurtosis',
+  steps: 'number of steps',
 };
 
 export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
