@@ -1,0 +1,1 @@
+"""Long questions: asked by a page, answered by a worker process, with progress and an end before the end."""
