@@ -19,8 +19,11 @@ from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, Function
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.views import SlowRank
+from chimbuko.viz.agents import Agents, AgentState
 from chimbuko.viz.status import Status, status
 from chimbuko.viz.tally import Ranking, RankKey, Statistic, Tally
+from chimbuko.viz.vitals import Vital, Vitals
 
 TICK_S = 0.25
 """Four pictures a second are as many as are worth drawing."""
@@ -67,6 +70,8 @@ class Feed:
         self._provenance = provenance
         self._broker = None if broker_url is None else _connect(broker_url)
         self._tally = Tally()
+        self._agents = Agents()
+        self._vitals = Vitals()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
@@ -80,6 +85,8 @@ class Feed:
         self._read_info_s = 0.0
         self.on_update: Callable[[Update], None] | None = None
         self._read_store()
+        if self._info.state != "running":
+            self._agents.read_report(run)
 
     def start(self) -> None:
         """Begin to follow the run."""
@@ -107,7 +114,9 @@ class Feed:
         now_s = time.monotonic()
         lost_s = now_s - self._reached_s if self._broker is not None else None
         with self._lock:
-            return status(self._tally, self._info, time.time_ns() // 1000, now_s - self._heard_s, lost_s)
+            silent = self._agents.silent(now_s)
+            now_us = time.time_ns() // 1000
+            return status(self._tally, self._info, now_us, now_s - self._heard_s, lost_s, silent)
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
         """Ranks with the largest and smallest ``statistic`` of anomalies per step."""
@@ -123,6 +132,21 @@ class Feed:
         """Running totals of each stream, by program and rank."""
         with self._lock:
             return [self._tally.health[key] for key in sorted(self._tally.health)]
+
+    def agents(self) -> list[AgentState]:
+        """What each agent takes, as it last said; by name."""
+        with self._lock:
+            return self._agents.states(time.monotonic() if self._info.state == "running" else None)
+
+    def slow_ranks(self) -> list[SlowRank]:
+        """Ranks that are slower than the others all the time, the most time lost first."""
+        with self._lock:
+            return self._agents.slow_ranks
+
+    def vitals(self) -> list[Vital]:
+        """How the analysis has fared since this dashboard follows the run."""
+        with self._lock:
+            return list(self._vitals.samples)
 
     def ranks_with_anomalies(self) -> int:
         """How many ranks have at least one."""
@@ -144,6 +168,7 @@ class Feed:
             if version != self._tally.version or now_s - emitted_s >= HEARTBEAT_S:
                 version, emitted_s = self._tally.version, now_s
                 self._emit()
+                self._note_vitals()
             self._stopping.wait(TICK_S - (now_s - started_s))
 
     def _learn(self) -> None:
@@ -185,7 +210,9 @@ class Feed:
             if answer is not None:
                 self._awaits_snapshot = False
                 with self._lock:
-                    self._tally.add_snapshot(_frames.decode(answer))
+                    snapshot = _frames.decode(answer)
+                    self._tally.add_snapshot(snapshot)
+                    self._agents.take(snapshot.views, time.monotonic())
                     self._resync = True
 
     def _take(self, payload: bytes) -> None:
@@ -195,6 +222,7 @@ class Feed:
             self._tally.missed = True
             return
         self._tally.add_frame(frame)
+        self._agents.take(frame.views, time.monotonic())
         for step in frame.steps:
             self._fresh[step.program, step.rank].append(step)
 
@@ -235,6 +263,24 @@ class Feed:
             resync, self._resync = self._resync, False
         if self.on_update is not None:
             self.on_update(Update(self.status(), fresh, resync))
+
+    def _note_vitals(self) -> None:
+        now_us = time.time_ns() // 1000
+        if self._info.state != "running" or not self._vitals.is_due(now_us):
+            return
+        lag_us, agents = self.status().lag_us, self.agents()
+        with self._lock:
+            streams = list(self._tally.health.values())
+            self._vitals.add(
+                Vital(
+                    time_us=now_us,
+                    rows=sum(stream.rows for stream in streams),
+                    gap_steps=sum(stream.gap_steps for stream in streams),
+                    lag_us=lag_us,
+                    spool_bytes=sum(agent.spool_bytes for agent in agents),
+                    pss_bytes=sum(agent.pss_bytes for agent in agents),
+                )
+            )
 
 
 def _connect(url: str) -> redis.Redis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -36,7 +37,14 @@ class Status(msgspec.Struct, frozen=True):
     losses: dict[str, int]
 
 
-def status(tally: Tally, run: RunInfo, now_us: int, silence_s: float, broker_lost_s: float | None) -> Status:
+def status(
+    tally: Tally,
+    run: RunInfo,
+    now_us: int,
+    silence_s: float,
+    broker_lost_s: float | None,
+    silent_agents: Sequence[str] = (),
+) -> Status:
     """Status of a run.
 
     Parameters
@@ -47,13 +55,15 @@ def status(tally: Tally, run: RunInfo, now_us: int, silence_s: float, broker_los
         Seconds since anything new was heard of the run.
     broker_lost_s
         Seconds since the broker was last reached; None while it answers, or where there is none.
+    silent_agents
+        Nodes of agents that have not spoken for long.
     """
     zero_us = run.started_us if tally.zero_us is None else tally.zero_us
     newest_us = zero_us if tally.newest_us is None else tally.newest_us
     ended = tally.is_last or run.state != "running"
     is_live_trace = newest_us >= run.started_us
     lag_us = max(0, now_us - newest_us) if is_live_trace and not ended and tally.recent else None
-    state, sentence = _judge(tally, run, ended, lag_us, silence_s, broker_lost_s)
+    state, sentence = _judge(tally, run, ended, lag_us, silence_s, broker_lost_s, silent_agents)
     reporting = sum(stream.state in ("reading", "ended") for stream in tally.health.values())
     known = tally.health.keys() | tally.ranks.keys()
     return Status(
@@ -79,6 +89,7 @@ def _judge(
     lag_us: int | None,
     silence_s: float,
     broker_lost_s: float | None,
+    silent_agents: Sequence[str],
 ) -> tuple[State, str]:
     if ended:
         return "ended", _end(run)
@@ -91,11 +102,22 @@ def _judge(
     if silence_s > max(STALE_AFTER_S, STALE_AFTER_PERIODS * run.config.period_us / 1e6):
         last = max((row.last_step for row in tally.ranks.values()), default=None)
         said = "No step yet" if last is None else f"No step for {silence_s:.0f} s (last: {last:,})"
-        why = silent or "The application ended, hangs, or its agents are silent: see the run's logs."
+        why = _silent_agents(silent_agents) or silent or "The application ended, hangs, or agents are silent."
         return "stale", f"{said}. {why}"
+    if silent_agents:
+        return "live", _silent_agents(silent_agents)
     if lag_us is not None and lag_us > BEHIND_AFTER_S * 1e6:
         return "behind", f"Analysis {lag_us / 1e6:.0f} s behind the application."
     return "live", silent
+
+
+def _silent_agents(nodes: Sequence[str]) -> str:
+    """Whose agents do not speak; empty where all do."""
+    if not nodes:
+        return ""
+    which = f"The agent of {nodes[0]} is" if len(nodes) == 1 else f"{len(nodes)} agents are"
+    also = "" if len(nodes) == 1 else f", that of {nodes[0]} among them"
+    return f"{which} silent{also}: stopped or killed? See the logs of the run."
 
 
 def _silent(tally: Tally) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -18,6 +20,7 @@ def judged(
     age_s: float = 0.5,
     silence_s: float = 0.5,
     broker_lost_s: float | None = None,
+    silent_agents: Sequence[str] = (),
     **changes: object,
 ) -> Status:
     """Status of the made run, as if it went on and had analysed ``steps`` steps."""
@@ -27,7 +30,7 @@ def judged(
     for step in range(steps):
         tally.add_frame(made.frame(step, step))
     now_us = ZERO_US + steps * STEP_US + round(age_s * 1e6)
-    return status(tally, run, now_us, silence_s, broker_lost_s)
+    return status(tally, run, now_us, silence_s, broker_lost_s, silent_agents)
 
 
 def test_live_needs_no_words(finished: MadeRun) -> None:
@@ -50,6 +53,18 @@ def test_stale_when_nothing_comes(finished: MadeRun) -> None:
     assert shown.state == "stale"
     assert shown.sentence.startswith("No step for 14 s (last: 9).")
     assert judged(finished, steps=0, silence_s=14).sentence.startswith("No step yet.")
+
+
+def test_silent_agents_are_told_from_a_silent_application(finished: MadeRun) -> None:
+    stale = judged(finished, age_s=30, silence_s=30)
+    assert stale.sentence.endswith("The application ended, hangs, or agents are silent.")
+    one = judged(finished, age_s=30, silence_s=30, silent_agents=["c042"])
+    assert one.state == "stale" and one.sentence.endswith(
+        "The agent of c042 is silent: stopped or killed? See the logs of the run."
+    )
+    some = judged(finished, silent_agents=["c042", "c043"])
+    assert some.state == "live", "other ranks still give steps"
+    assert some.sentence.startswith("2 agents are silent, that of c042 among them")
 
 
 def test_long_periods_are_waited_for(finished: MadeRun) -> None:

@@ -9,15 +9,19 @@ from chimbuko.viz.api import (
     functions,
     health,
     paths,
+    points,
     ranks,
     run,
     steps,
     totals,
+    vitals,
 )
 
 ENDPOINTS = (
     run.run,
     health.health,
+    vitals.vitals,
+    vitals.streams,
     ranks.ranks,
     functions.functions,
     functions.function,
@@ -31,6 +35,7 @@ ENDPOINTS = (
     calls.all_calls,
     calls.call,
     calls.records,
+    points.points,
     totals.totals,
     attributes.metadata,
     attributes.counters,
