@@ -1,6 +1,6 @@
 /** Marks as masks of pixels, and images of many marks on a canvas. */
 
-import type { Mask, Raster } from '../lib/stamps';
+import { rasterOf, type Mask, type Raster } from '../lib/stamps';
 
 const masks = new Map<string, Mask>();
 
@@ -29,7 +29,7 @@ function drawn(path: string, hollow: boolean, size: number): Mask {
 export function rasterFor(context: CanvasRenderingContext2D): Raster & { image: ImageData } {
   const { width, height } = context.canvas;
   const image = context.createImageData(width, height);
-  return { width, height, bytes: image.data, image };
+  return { ...rasterOf(width, height, image.data), image };
 }
 
 /** Lay an image over what is drawn. */
