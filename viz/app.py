@@ -33,7 +33,7 @@ MOST_WATCHED = 64
 MOST_BODY_BYTES = 65_536
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
 )
 

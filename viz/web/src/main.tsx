@@ -3,6 +3,7 @@ import './state/theme';
 import './style/base.css';
 import './style/chrome.css';
 import './style/panels.css';
+import './style/menu.css';
 import './style/compare.css';
 import { start } from './state/session';
 import { App } from './views/app';

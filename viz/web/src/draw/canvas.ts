@@ -4,9 +4,9 @@ import { COLOURS, pick, shapeOf, SLOT_COLOURS, TRIANGLE, type ColourName, type T
 
 export const FONT = 'system-ui, sans-serif';
 
-/** A cleared context in CSS pixels, sharp on any screen. */
+/** A cleared context in CSS pixels, sharp on any screen, and in pictures that are saved. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
-  const scale = window.devicePixelRatio || 1;
+  const scale = Math.max(window.devicePixelRatio || 1, canvas.closest('[data-fine]') ? 2 : 1);
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   const context = canvas.getContext('2d') as CanvasRenderingContext2D;

@@ -25,6 +25,11 @@ export function compareCommand(directory: string, before: string): string {
   return `chimbuko compare ${quoted(directory.replace(/[^/]*$/, before))} ${quoted(directory)}`;
 }
 
+/** Command that asks the run's database. */
+export function sqlCommand(directory: string, sql: string): string {
+  return `chimbuko sql ${quoted(directory)} ${quoted(sql)}`;
+}
+
 /** A word as a POSIX shell takes it. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

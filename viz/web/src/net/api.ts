@@ -3,7 +3,7 @@
 import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionRow, ListedRun, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
 import { decoded, type Grid, type GridAnswer } from '../lib/grid';
 import type { Range, View } from '../lib/view';
-import { get, type Query } from './http';
+import { get, type Query, type Request } from './http';
 
 export const PAGE_SIZE = 50;
 
@@ -46,7 +46,9 @@ export const getComparison = (before: string, signal: AbortSignal): Promise<Comp
   get('comparison', [['with', before]], signal);
 
 export const getCalls = (view: View, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
-  get('calls', [...callQuery(view), ['limit', String(limit)]], signal);
+  get(...callsRequest(view, limit), signal);
+
+export const callsRequest = (view: View, limit = PAGE_SIZE): Request => ['calls', [...callQuery(view), ['limit', String(limit)]]];
 
 /** The filters and order of a view as the API names them. */
 function callQuery(view: View): Query {

@@ -3,6 +3,8 @@
 const LONGEST_MS = 30_000;
 
 export type Query = readonly (readonly [name: string, value: string])[];
+/** What can be asked for: a path below the API's root, and its arguments. */
+export type Request = readonly [path: string, query: Query];
 
 /** The server said no, in words that can be shown. */
 export class Refused extends Error {
@@ -14,11 +16,15 @@ export class Refused extends Error {
   }
 }
 
-/** Ask for an object. */
-export async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+export function addressOfApi(path: string, query: Query): URL {
   const url = new URL(`api/v1/${path}`, document.baseURI);
   for (const [name, value] of query) url.searchParams.append(name, value);
-  const answer = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]) });
+  return url;
+}
+
+/** Ask for an object. */
+export async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+  const answer = await fetch(addressOfApi(path, query), { signal: AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]) });
   const body = (await answer.json()) as { ok: boolean; error?: string };
   if (!answer.ok || !body.ok) throw new Refused(answer.status, body.error ?? answer.statusText);
   return body as T;

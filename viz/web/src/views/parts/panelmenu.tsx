@@ -1,0 +1,87 @@
+import { render, type ComponentChildren } from 'preact';
+import { sqlCommand } from '../../lib/commands';
+import { csvOf, fileName, svgFile } from '../../lib/export';
+import { sinceStart, wallClock } from '../../lib/units';
+import { formatRange } from '../../lib/view';
+import { addressOfApi, type Request } from '../../net/http';
+import { view } from '../../state/address';
+import { copy, say } from '../../state/page';
+import { run, status } from '../../state/session';
+import { Menu, type MenuItem } from './menu';
+import { drawingOf, pngOf, save } from './picture';
+
+/** What a panel shows, as other tools can be asked for it. */
+export interface Asks {
+  /** The question to the API, as `net/api` puts it. */
+  json?: Request;
+  /** One SELECT, by `lib/sql`. */
+  sql?: string;
+  /** The same question in the terminal, by `lib/commands`; gets the run's folder. */
+  command?: (directory: string) => string;
+}
+
+interface Props {
+  name: string;
+  title: string;
+  asks: Asks | undefined;
+  /** The panel's picture, as fine as a PNG shall be. */
+  picture: (use: (body: HTMLElement) => Promise<void>) => void;
+  table: (() => ComponentChildren) | undefined;
+}
+
+const PNG_SCALE = 2;
+
+/** The menu ⋯ of a panel: the same elsewhere, and as a file. */
+export function PanelMenu({ name, title, asks, picture, table }: Props) {
+  const file = (ending: string): string => fileName([view.value.run, name], ending);
+  const items = (): MenuItem[] => {
+    const directory = run.value.value?.directory;
+    const { json, sql, command } = asks ?? {};
+    const found: (MenuItem | false)[] = [
+      { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
+      json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
+      sql !== undefined && directory !== undefined && { text: 'Copy SQL', title: 'For the terminal: the same from the database', act: () => void copy(sqlCommand(directory, sql)) },
+      command !== undefined && directory !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => void copy(command(directory)) },
+      { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => picture(async (body) => save(await pngOf(svgOf(title, body), PNG_SCALE), file('png'))) },
+      { text: 'Save SVG', title: 'Picture that can be edited', act: () => picture(async (body) => save(new Blob([svgOf(title, body)], { type: 'image/svg+xml' }), file('svg'))) },
+      { text: 'Save CSV', title: 'The table behind the picture', act: () => saveTable(name, table, file('csv')) },
+    ];
+    return found.filter((item) => item !== false);
+  };
+  return <Menu label={`${title}: copy and save`} text="⋯" items={items} />;
+}
+
+function svgOf(title: string, body: HTMLElement): string {
+  const style = getComputedStyle(document.documentElement);
+  const colours = { ground: style.getPropertyValue('--surface'), text: style.getPropertyValue('--text') };
+  return svgFile(title, [placeAndFilters(), time()], drawingOf(body), colours);
+}
+
+/** Which run, and what limits what is shown. */
+function placeAndFilters(): string {
+  const { run: name, page, call, rank, steps, function: functions, severity_us } = view.value;
+  const filters = [
+    page === 'call' && call !== null && `call ${call}`,
+    rank !== null && `rank ${rank}`,
+    steps !== null && `step ${formatRange(steps)}`,
+    functions !== '' && `function ${functions.slice(0, 120)}`,
+    severity_us > 0 && `severity ≥ ${severity_us} µs`,
+  ];
+  return [`run ${name}`, ...filters.filter((filter) => filter !== false)].join(' · ');
+}
+
+function time(): string {
+  const shown = status.value;
+  return `${shown === null ? '' : `as of ${sinceStart(shown.clock_us)} · `}${wallClock(Date.now() * 1000)}`;
+}
+
+/** The panel's table twin as a file; of a panel that is a table, that. */
+function saveTable(name: string, table: Props['table'], file: string): void {
+  const apart = document.createElement('div');
+  if (table !== undefined) render(<>{table()}</>, apart);
+  const found = (table === undefined ? document.querySelector(`[data-panel="${name}"]`) : apart)?.querySelector('table');
+  const rows = [...(found?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.textContent.replace(/\s+/g, ' ').trim()));
+  render(null, apart);
+  if (rows.length < 2) return say('There is nothing in this table yet.');
+  save(new Blob([csvOf(rows)], { type: 'text/csv' }), file);
+}
