@@ -24,6 +24,11 @@ DEPTH = 10
 NORMAL_SHARE = 0.1
 GPU_SHARE = 0.01
 BATCHES_AT_ONCE = 64
+CALLS_PER_STEP = 1_000
+LOST_US = 5e3
+"""By each abnormal call, as steps count it."""
+
+Counts = npt.NDArray[np.int64]
 
 
 class MadeStore(msgspec.Struct, frozen=True):
@@ -42,8 +47,8 @@ class MadeStore(msgspec.Struct, frozen=True):
         )
         writer.write_run(run)
         batches: list[RecordBatch] = []
-        for batch in self._batches(template):
-            batches.append(batch)
+        for rank, records, anomalies in self.records(template):
+            batches.append(self._batch(rank, records, anomalies))
             if len(batches) == BATCHES_AT_ONCE:
                 writer.write(batches)
                 batches = []
@@ -53,8 +58,8 @@ class MadeStore(msgspec.Struct, frozen=True):
         """Name of a function."""
         return f"void Solver::stage_{number}(double *, int) [{{solver.cpp}} {{{number},1}}]"
 
-    def _batches(self, template: CallRecord) -> Iterator[RecordBatch]:
-        """One for each rank."""
+    def records(self, template: CallRecord) -> Iterator[tuple[int, PackedRecords, Counts]]:
+        """Each rank, the records of its calls, and the anomalies of each of its steps, i8[steps]."""
         random = np.random.default_rng(1)
         # Few functions have most anomalies, as in a real run.
         weights = 1 / np.arange(1, self.functions + 1)
@@ -65,16 +70,20 @@ class MadeStore(msgspec.Struct, frozen=True):
             count = self.anomalies // self.ranks
             records = round(count * (1 + NORMAL_SHARE))
             chosen = random.choice(PATHS, records, p=path_weights)
-            yield self._batch(rank, packed, paths[chosen], np.arange(records) < count, random)
+            yield rank, *self._records(packed, paths[chosen], np.arange(records) < count, random)
 
-    def _batch(
+    def health(self, rank: int, anomalies: int) -> StreamHealth:
+        """Totals of a rank's stream at its end."""
+        node = f"node{rank // self.ranks_per_node:04d}"
+        return StreamHealth(0, rank, node, "ended", self.steps, 1, 48, 1, anomalies, 0, {})
+
+    def _records(
         self,
-        rank: int,
         template: PackedRecords,
         paths: npt.NDArray[np.int32],
         is_anomaly: npt.NDArray[np.bool_],
         random: np.random.Generator,
-    ) -> RecordBatch:
+    ) -> tuple[PackedRecords, Counts]:
         count = len(paths)
         heads = np.repeat(np.frombuffer(template.heads, HEAD), count)
         steps = np.sort(random.integers(0, self.steps, count))
@@ -105,12 +114,13 @@ class MadeStore(msgspec.Struct, frozen=True):
             counter_names=template.counter_names,
             **repeated,
         )
-        counts = np.bincount(steps[is_anomaly], minlength=self.steps)
+        return records, np.bincount(steps[is_anomaly], minlength=self.steps)
+
+    def _batch(self, rank: int, records: PackedRecords, anomalies: Counts) -> RecordBatch:
         made_steps = [
-            StepCount(0, rank, step, start_us, start_us + PERIOD_US, 1_000, n, 5e3 * n)
-            for step, n in enumerate(counts.tolist())
+            StepCount(0, rank, step, start_us, start_us + PERIOD_US, CALLS_PER_STEP, n, LOST_US * n)
+            for step, n in enumerate(anomalies.tolist())
             for start_us in [START_US + step * PERIOD_US]
         ]
-        node = f"node{rank // self.ranks_per_node:04d}"
-        health = StreamHealth(0, rank, node, "ended", self.steps, 1, 48, 1, count, 0, {})
+        health = self.health(rank, int(anomalies.sum()))
         return RecordBatch(f"0:{rank}", 1, records, made_steps, [], health, {})

@@ -1,0 +1,176 @@
+"""The history of a large run: a step of each rank in each second, written in bulk, and its abnormal calls.
+
+Through the store's writer 36 million steps would take half an hour; here they take a minute. Coarser levels
+and histograms are made beside them; a test compares them with the writer's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Engine
+
+from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US, MadeStore
+from benchmarks.store import record
+from chimbuko.config import AnalysisConfig
+from chimbuko.messages import FunctionStatistics, RecordBatch
+from chimbuko.packed import HEAD, PackedRecords
+from chimbuko.provenance.packing import warm_kernels
+from chimbuko.provenance.stepwriter import LEVELS
+from chimbuko.provenance.store import close, open_for_writing
+from chimbuko.provenance.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
+from chimbuko.provenance.upsert import insert
+from chimbuko.provenance.writer import Writer
+from chimbuko.rundir import RunDirectory, RunInfo, new_run
+
+PROGRAM = 0
+RUN_NUMBER = 1
+RANKS_AT_ONCE = 100
+BYTES_PER_STEP = 50
+"""In the store, with its share of the coarser levels."""
+BYTES_PER_CALL = 500
+RUNTIMES_US = 900.0, 60.0, 500.0, 9e4, 1e3, 1e5
+"""Of each function: of exclusive ones mean, standard deviation, minimum and maximum, of inclusive ones mean
+and maximum."""
+
+Counts = npt.NDArray[np.int64]
+Row = tuple[Any, ...]
+
+
+class MadeHistory(msgspec.Struct, frozen=True):
+    """How large it is."""
+
+    ranks: int = 10_000
+    steps: int = 3_600
+    anomalies: int = 100_000
+
+    @property
+    def size_bytes(self) -> int:
+        """About what its store takes."""
+        return BYTES_PER_STEP * self.ranks * self.steps + BYTES_PER_CALL * self.anomalies
+
+    def make(self, folder: Path, is_running: bool = False) -> RunDirectory:
+        """Make the run's folder with its store.
+
+        Raises
+        ------
+        SystemExit
+            There is no room for it.
+        """
+        free_bytes = shutil.disk_usage(folder.parent).free
+        needed_gb, free_gb = 2 * self.size_bytes / 1e9, free_bytes / 1e9
+        if free_gb < needed_gb:
+            raise SystemExit(f"{folder.parent}: {needed_gb:.1f} GB are needed, {free_gb:.1f} are free")
+        directory = new_run(folder, ["srun", "-n", str(self.ranks), "./made-up"], AnalysisConfig(), None)
+        info = self._info(directory, is_running)
+        directory.write_info(info)
+        engine = open_for_writing(info.store_url)
+        try:
+            warm_kernels()
+            writer = Writer(engine, info.id)
+            writer.write_run(info)
+            writer.write_program(PROGRAM, "made-up")
+            counts = self._write_calls(writer)
+            write_steps(engine, counts)
+        finally:
+            close(engine)
+        return directory
+
+    def _info(self, directory: RunDirectory, is_running: bool) -> RunInfo:
+        state = {"state": "running"} if is_running else {"state": "finished", "exit_code": 0}
+        ended_us = 0 if is_running else START_US + self.steps * PERIOD_US
+        return msgspec.structs.replace(directory.read_info(), started_us=START_US, ended_us=ended_us, **state)
+
+    def _write_calls(self, writer: Writer) -> Counts:
+        """Abnormal calls, totals of streams and functions; returns the anomalies, i8[ranks, steps]."""
+        made = MadeStore(self.anomalies, self.ranks, steps=self.steps)
+        counts = np.zeros((self.ranks, self.steps), np.int64)
+        by_function = np.zeros(made.functions, np.int64)
+        batches: list[RecordBatch] = []
+        for rank, records, anomalies in made.records(record(0)):
+            counts[rank] = anomalies
+            by_function += _anomalies_by_function(records, made.functions)
+            health = made.health(rank, int(anomalies.sum()))
+            batches.append(RecordBatch(f"{PROGRAM}:{rank}", 1, records, [], [], health, {}))
+            if len(batches) == RANKS_AT_ONCE:
+                writer.write(batches)
+                batches = []
+        writer.write(batches)
+        calls = CALLS_PER_STEP * self.ranks * self.steps // made.functions
+        names = map(made.function_name, range(made.functions))
+        writer.write_function_statistics(
+            [
+                FunctionStatistics(PROGRAM, name, calls, n, LOST_US * n, *RUNTIMES_US)
+                for name, n in zip(names, by_function.tolist(), strict=True)
+            ]
+        )
+        return counts
+
+
+def write_steps(engine: Engine, counts: Counts) -> None:
+    """Write steps with so many anomalies, i8[ranks, steps], and what is made of them, into an empty store."""
+    for table, rows in (
+        (STEPS, _steps(counts)),
+        (STEP_LEVELS, _levels(counts)),
+        (STEP_HISTOGRAMS, _histograms(counts)),
+    ):
+        columns = table.columns.keys()
+        while some := list(itertools.islice(rows, RANKS_AT_ONCE)):
+            with engine.begin() as connection:
+                for of_rank in some:
+                    insert(connection, table, columns, of_rank)
+
+
+def _steps(counts: Counts) -> Iterator[list[Row]]:
+    """Of each rank, in the order in which the table keeps them."""
+    steps = range(counts.shape[1])
+    starts_us = [START_US + step * PERIOD_US for step in steps]
+    ends_us = [start_us + PERIOD_US for start_us in starts_us]
+    same = [itertools.repeat(value) for value in (RUN_NUMBER, PROGRAM, CALLS_PER_STEP, 0.0)]
+    run, program, calls, score = same
+    for rank, anomalies in enumerate(counts):
+        lost_us = (LOST_US * anomalies).tolist()
+        columns = (run, program, itertools.repeat(rank), steps, starts_us, ends_us)
+        yield list(zip(*columns, calls, anomalies.tolist(), lost_us, score, strict=False))
+
+
+def _levels(counts: Counts) -> Iterator[list[Row]]:
+    """Sums over all ranks, then over 8, 64... steps of each rank, without the bucket that is not full."""
+    ranks, steps = counts.shape
+    for level in (0, *LEVELS):
+        yield _buckets(level, ALL_RANKS, counts.sum(axis=0), ranks, -(-steps // 8**level))
+        for rank in range(ranks) if level else ():
+            yield _buckets(level, rank, counts[rank], 1, (steps - 1) // 8**level)
+
+
+def _buckets(level: int, rank: int, anomalies: Counts, ranks: int, buckets: int) -> list[Row]:
+    length = 8**level
+    rows = []
+    for bucket, total in enumerate(np.add.reduceat(anomalies, np.arange(0, len(anomalies), length)).tolist()):
+        first, end = bucket * length, min((bucket + 1) * length, len(anomalies))
+        steps = ranks * (end - first)
+        times_us = START_US + first * PERIOD_US, START_US + end * PERIOD_US
+        key = RUN_NUMBER, level, PROGRAM, rank, bucket
+        rows.append((*key, steps, *times_us, CALLS_PER_STEP * steps, total, LOST_US * total, 0.0))
+    return rows[:buckets]
+
+
+def _histograms(counts: Counts) -> Iterator[list[Row]]:
+    for rank, anomalies in enumerate(counts):
+        from_last = anomalies[::-1]
+        values, first, steps = np.unique(from_last, return_index=True, return_counts=True)
+        last_steps = len(anomalies) - 1 - first
+        cells = zip(values.tolist(), steps.tolist(), last_steps.tolist(), strict=True)
+        yield [(RUN_NUMBER, PROGRAM, rank, n, of_n, LOST_US * n * of_n, last) for n, of_n, last in cells]
+
+
+def _anomalies_by_function(records: PackedRecords, functions: int) -> Counts:
+    heads = np.frombuffer(records.heads, HEAD)
+    return np.bincount(heads["function"][heads["is_anomaly"].astype(bool)], minlength=functions)
