@@ -201,6 +201,18 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
     inclusive_maximum_us: float
     drift: float = 1.0
     """How many times as long its calls take now as at first; slow changes add up to it."""
+    flagged_steps: int = 0
+    """Steps of a rank in which any of its calls was abnormal, over all ranks; 0, though there are anomalies,
+    where it is not known."""
+    flagged_squares: float = 0.0
+    """Over these steps: sum of the squares of the number of abnormal calls, of the cubes, and of the fourth
+    powers. Steps without any add nothing, so with the number of all steps all moments follow; exact up to
+    2 ** 53."""
+    flagged_cubes: float = 0.0
+    flagged_fourths: float = 0.0
+    fewest_flagged: int = 0
+    """Of these steps."""
+    most_flagged: int = 0
 
 
 class PathStatistics(msgspec.Struct, frozen=True, array_like=True):

@@ -138,6 +138,8 @@ _HERE = {
     "step_levels": {
         "level": "Sums are over 8 to this power of steps",
         "rank": "MPI rank; -1 for all ranks of the program",
+        "most_anomalies": "Most anomalies that one rank had in one step",
+        "peaks": "A byte for each eighth, the first lowest: 0, or the most anomalies of a step of it and 1",
     },
     "step_histograms": {
         "anomalies": "How many anomalies the steps have",
@@ -177,6 +179,12 @@ _HERE = {
     "function_statistics": _RUNTIMES
     | {
         "drift": "How many times as long its calls take now as at first",
+        "flagged_steps": "Steps of a rank that had abnormal calls of it; 0 where it is not known",
+        "flagged_squares": "Sum of the squares of the numbers of abnormal calls in such steps",
+        "flagged_cubes": "Sum of the cubes",
+        "flagged_fourths": "Sum of the fourth powers",
+        "fewest_flagged": "Fewest abnormal calls in such a step",
+        "most_flagged": "Most abnormal calls in such a step",
     },
 }
 

@@ -30,6 +30,8 @@ class StepSum(msgspec.Struct, frozen=True, array_like=True):
     anomalies: int
     severity_us: float
     highest_score: float
+    most_anomalies: int
+    """That one rank had in one step."""
 
 
 def summed(steps: Iterable[StepCount], length: int) -> list[StepSum]:
@@ -51,4 +53,5 @@ def _sum(program: int, rank: int, first: int, length: int, steps: list[StepCount
         sum(step.anomalies for step in steps),
         sum(step.severity_us for step in steps),
         max(step.highest_score for step in steps),
+        max(step.anomalies for step in steps),
     )

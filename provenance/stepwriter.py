@@ -19,11 +19,15 @@ from chimbuko.records import StepCount
 
 LEVELS = range(1, 5)
 """Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""
+MOST_SHOWN = 254
+"""A byte of ``peaks`` tells no larger numbers of anomalies apart."""
 
 _KEY = ("program", "rank", "step")
 _COLUMNS = StepCount.__struct_fields__
 _WRITE_STEPS = Upsert.of_all(STEPS)
-_ADD_LEVELS = Accumulate(STEP_LEVELS, highest=("end_us", "highest_score"), lowest=("start_us",))
+_ADD_LEVELS = Accumulate(
+    STEP_LEVELS, highest=("end_us", "highest_score", "most_anomalies"), lowest=("start_us",)
+)
 _ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
 
 RankKey = tuple[int, int]
@@ -98,20 +102,10 @@ def _newest_steps(connection: Connection, run: int) -> dict[RankKey, int]:
 def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tuple[int, int, int]]) -> None:
     """Sum up the level below in these buckets, (program, rank, number) each."""
     sign = placeholder(connection)
-    finer = level - 1
-    steps, number, table = ("COUNT(*)", "step", "steps")
-    of_level = ""
-    if finer:
-        steps, number, table = ("SUM(steps)", "bucket", "step_levels")
-        of_level = f"level = {finer} AND "
-    start = f"COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US})"
-    sums = f"{steps}, {start}, MAX(end_us), SUM(calls), SUM(anomalies), SUM(severity_us), MAX(highest_score)"
-    names = STEP_LEVELS.columns.keys()
-    changed = ", ".join(f'"{name}" = excluded."{name}"' for name in names[5:])
+    number = "bucket" if level > 1 else "step"
+    changed = ", ".join(f'"{name}" = excluded."{name}"' for name in STEP_LEVELS.columns.keys()[5:])
     statement = (
-        f"INSERT INTO step_levels ({', '.join(names)}) "
-        f"SELECT run, {level}, program, rank, {number} / 8, {sums} FROM {table} "
-        f"WHERE run = {sign} AND {of_level}program = {sign} AND rank = {sign} "
+        f"{_of_level_below(level)} AND run = {sign} AND program = {sign} AND rank = {sign} "
         f"AND {number} >= {sign} AND {number} < {sign} GROUP BY run, program, rank, {number} / 8 "
         f"ON CONFLICT (run, level, program, rank, bucket) DO UPDATE SET {changed}"
     )
@@ -120,34 +114,49 @@ def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tupl
         connection.exec_driver_sql(statement, rows)
 
 
+def _of_level_below(level: int) -> str:
+    """Statement that sums up steps, or the level below, of single ranks; a condition and groups follow."""
+    if level > 1:
+        table, number, steps, most = "step_levels", "bucket", "SUM(steps)", "most_anomalies"
+        below = f"level = {level - 1} AND rank <> {ALL_RANKS}"
+    else:
+        table, number, steps, most, below = "steps", "step", "COUNT(*)", "anomalies", "rank >= 0"
+    shown = f"CASE WHEN {most} < {MOST_SHOWN} THEN {most} ELSE {MOST_SHOWN} END + 1"
+    sums = (
+        f"{steps}, COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US}), MAX(end_us), SUM(calls), SUM(anomalies), "
+        f"SUM(severity_us), MAX(highest_score), MAX({most}), "
+        # Each eighth is there once at most, so the sum only puts bytes side by side.
+        f"CAST(SUM(({shown}) << (8 * ({number} & 7))) AS BIGINT)"
+    )
+    return (
+        f"INSERT INTO step_levels ({', '.join(STEP_LEVELS.columns.keys())}) "
+        f"SELECT run, {level}, program, rank, {number} / 8, {sums} FROM {table} WHERE {below}"
+    )
+
+
 def rebuild(connection: Connection, run: int) -> None:
     """Make coarser levels and histograms of a run anew from its steps."""
     for table in (STEP_LEVELS, STEP_HISTOGRAMS):
         connection.execute(delete(table).where(table.c.run == run))
     step = STEPS.c
     of_run = step.run == run
-    newest = (
-        select(step.program, step.rank, func.max(step.step).label("step"))
-        .where(of_run)
-        .group_by(step.program, step.rank)
-        .subquery()
-    )
     for level in (0, *LEVELS):
         bucket = step.step // _literal(8**level)
-        is_complete = bucket < newest.c.step // _literal(8**level)
         over_all = (
             select(step.run, _literal(level), step.program, _literal(ALL_RANKS), bucket, *_SUMS)
             .where(of_run)
             .group_by(step.run, step.program, bucket)
         )
-        of_ranks = (
-            select(step.run, _literal(level), step.program, step.rank, bucket, *_SUMS)
-            .join(newest, (newest.c.program == step.program) & (newest.c.rank == step.rank))
-            .where(of_run, is_complete)
-            .group_by(step.run, step.program, step.rank, bucket)
-        )
-        for statement in (over_all, of_ranks) if level else (over_all,):
-            connection.execute(insert(STEP_LEVELS).from_select(STEP_LEVELS.columns.keys(), statement))
+        connection.execute(insert(STEP_LEVELS).from_select(STEP_LEVELS.columns.keys(), over_all))
+    last_steps = select(step.program, step.rank, func.max(step.step)).where(of_run)
+    newest = connection.execute(last_steps.group_by(step.program, step.rank)).all()
+    for level in LEVELS:
+        completed = [
+            (program, rank, number)
+            for program, rank, last in newest
+            for number in range(_bucket(level, last))
+        ]
+        _sum_up(connection, run, level, completed)
     keys = (step.run, step.program, step.rank, step.anomalies)
     histograms = select(*keys, func.count(), func.sum(step.severity_us), func.max(step.step)).where(of_run)
     names = STEP_HISTOGRAMS.columns.keys()
@@ -163,6 +172,8 @@ _SUMS = (
     func.sum(STEPS.c.anomalies),
     func.sum(STEPS.c.severity_us),
     func.max(STEPS.c.highest_score),
+    func.max(STEPS.c.anomalies),
+    literal(0, literal_execute=True),
 )
 
 
@@ -180,7 +191,7 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
     for step in steps:
         for level in (0, *LEVELS):
             key = (level, step.program, _bucket(level, step.step))
-            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0])
+            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0])
             total[0] += 1
             total[1] = min(total[1], step.start_us or NEVER_US)
             total[2] = max(total[2], step.end_us)
@@ -188,6 +199,7 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
             total[4] += step.anomalies
             total[5] += step.severity_us
             total[6] = max(total[6], step.highest_score)
+            total[7] = max(total[7], step.anomalies)
     return [
         (run, level, program, ALL_RANKS, bucket, *total) for (level, program, bucket), total in sums.items()
     ]

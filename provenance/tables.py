@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
@@ -207,9 +207,14 @@ STEP_LEVELS = _keyed(
     _integer("anomalies"),
     _real("severity_us"),
     _real("highest_score"),
+    _integer("most_anomalies"),
+    _integer("peaks"),
 )
 """Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
-begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``)."""
+begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``). ``most_anomalies`` is the
+largest number that one rank had in one step. ``peaks`` has a byte for each eighth of a rank's bucket, the
+first one lowest: 0 where no step of it was analysed, else one more than the most anomalies that one of its
+steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps."""
 
 STEP_HISTOGRAMS = _keyed(
     "step_histograms",
@@ -327,5 +332,9 @@ FUNCTION_STATISTICS = _keyed(
     _real("inclusive_mean_us"),
     _real("inclusive_maximum_us"),
     _real("drift"),
+    _integer("flagged_steps"),
+    *(_real(f"flagged_{power}") for power in ("squares", "cubes", "fourths")),
+    _integer("fewest_flagged"),
+    _integer("most_flagged"),
 )
 """``FunctionStatistics``, the latest of each function."""

@@ -159,7 +159,7 @@ def test_a_store_of_a_newer_chimbuko_is_refused(
 ) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match="layout 9999, this Chimbuko knows 0003"):
+    with pytest.raises(StoreError, match=f"layout 9999, this Chimbuko knows {SCHEMA_VERSION}"):
         open_store(store_url)
 
 

@@ -132,6 +132,7 @@ def test_coarser_levels_and_histograms_are_those_of_the_steps(any_store_url: str
                         of.anomalies,
                         of.severity_us,
                         of.highest_score,
+                        of.most_anomalies,
                     )
                     for of in found
                 } == step_sums(steps, 8**level, over_ranks)

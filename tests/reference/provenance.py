@@ -64,7 +64,8 @@ def totals(key: Callable[[CallRecord], Any], calls: Iterable[CallRecord]) -> dic
 def step_sums(
     steps: Iterable[StepCount], length: int, over_ranks: bool
 ) -> dict[tuple[int, int, int], tuple[Any, ...]]:
-    """By program, rank (-1 for all) and first step: steps, calls, anomalies, severity, highest score."""
+    """By program, rank (-1 for all) and first step: steps, calls, anomalies, severity, highest score,
+    most anomalies of a step."""
     groups: dict[tuple[int, int, int], list[StepCount]] = defaultdict(list)
     for step in steps:
         rank = -1 if over_ranks else step.rank
@@ -76,6 +77,7 @@ def step_sums(
             sum(step.anomalies for step in some),
             sum(step.severity_us for step in some),
             max(step.highest_score for step in some),
+            max(step.anomalies for step in some),
         )
         for key, some in groups.items()
     }
