@@ -58,10 +58,11 @@ class FunctionLimits:
     def name(self, timer: int, name: str) -> None:
         """Note the name of a function: it decides on its threshold."""
         self.is_judged[timer] = not any(matches(name) for matches in self._ignored)
-        for matches, threshold in self._special:
-            if matches(name):
-                self._thresholds[timer] = threshold
-                return
+        self._thresholds[timer] = self.threshold_of(name)
+
+    def threshold_of(self, name: str) -> float:
+        """The threshold of a function, in the detector's own measure."""
+        return next((threshold for matches, threshold in self._special if matches(name)), self._usual)
 
     def due(
         self, timers: npt.NDArray[np.int64], seen: Float64Array, extremes: Float64Array

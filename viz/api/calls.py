@@ -189,5 +189,5 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     return CallAnswer(
         record=record,
         normal=run.provenance.normal_like(record),
-        distribution=distribution(model, record.detector) if model else None,
+        distribution=distribution(model, run.feed.info().config) if model else None,
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
+from chimbuko.ad.ordinary import ordinary_spans, threshold_of
+from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.messages import FunctionModel
-from chimbuko.moments import Moments
-from chimbuko.tables import schema_of
+from chimbuko.moments import Float64Array, Moments
+from chimbuko.tables import schema_of, stored_schema_of
 
 
 class Runtimes(msgspec.Struct, frozen=True):
@@ -34,6 +38,13 @@ class Bucket(msgspec.Struct, frozen=True):
     calls: float
 
 
+class Span(msgspec.Struct, frozen=True):
+    """Runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such limit."""
+
+    lower_us: float | None
+    upper_us: float | None
+
+
 class Distribution(msgspec.Struct, frozen=True):
     """What the detector knew of a function in one version of the global model."""
 
@@ -45,32 +56,46 @@ class Distribution(msgspec.Struct, frozen=True):
     buckets: list[Bucket] | None
     """Of the runtime that is judged, from the first that is not empty to the last; null where the
     detector has none."""
+    counted: list[Bucket] | None
+    """... over the whole run, in which no call counts less than another; null in older stores."""
+    ordinary: list[Span]
+    """Runtimes that this model does not flag; one span without limits where it flags none, because
+    too little is known or the function is ignored."""
+    threshold: float
+    """Of the function, in the detector's own measure."""
 
 
-def distribution(model: FunctionModel, detector: str) -> Distribution:
-    """Of the model of a function that this detector made."""
-    slices = schema_of(detector).slices
+def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
+    """Of the model of a function that a run with these settings made."""
+    schema, stored = schema_of(config.detector), stored_schema_of(config.detector)
     row = np.frombuffer(model.row)
-    buckets = None
-    if "buckets" in slices:
-        counts = row[slices["buckets"]]
-        used = np.flatnonzero(counts)
-        buckets = (
-            [
-                Bucket(float(EDGES_US[n]), float(EDGES_US[n + 1]), float(counts[n]))
-                for n in range(used[0], used[-1] + 1)
-            ]
-            if len(used)
-            else []
-        )
+    is_counted = "counted" in stored.slices and len(row) == stored.width
+    spans_us = ordinary_spans(model.name, row[: schema.width], config)
     return Distribution(
         program=model.program,
         function=model.name,
         version=model.version,
-        exclusive=_runtimes(Moments.from_row(row[slices["exclusive_us"]])),
-        inclusive=_runtimes(Moments.from_row(row[slices["inclusive_us"]])),
-        buckets=buckets,
+        exclusive=_runtimes(Moments.from_row(row[schema.slices["exclusive_us"]])),
+        inclusive=_runtimes(Moments.from_row(row[schema.slices["inclusive_us"]])),
+        buckets=_buckets(row[schema.slices["buckets"]]) if "buckets" in schema.slices else None,
+        counted=_buckets(row[stored.slices["counted"]]) if is_counted else None,
+        ordinary=[Span(_finite(lower_us), _finite(upper_us)) for lower_us, upper_us in spans_us],
+        threshold=threshold_of(model.name, config),
     )
+
+
+def _buckets(counts: Float64Array) -> list[Bucket]:
+    used = np.flatnonzero(counts)
+    if not len(used):
+        return []
+    return [
+        Bucket(float(EDGES_US[n]), float(EDGES_US[n + 1]), float(counts[n]))
+        for n in range(used[0], used[-1] + 1)
+    ]
+
+
+def _finite(us: float) -> float | None:
+    return us if math.isfinite(us) else None
 
 
 def _runtimes(moments: Moments) -> Runtimes:

@@ -58,13 +58,13 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
     if mine is None:
         raise Missing(f"function {wanted.name[:200]!r}: not one of program {wanted.program} in this run")
     model = run.provenance.model_of(wanted.program, wanted.name, MOST)
-    detector = run.feed.info().config.detector
-    return FunctionAnswer(statistics=mine, distribution=distribution(model, detector) if model else None)
+    config = run.feed.info().config
+    return FunctionAnswer(statistics=mine, distribution=distribution(model, config) if model else None)
 
 
 @get("/models.ndjson")
 def models(run: ServedRun) -> Iterator[Distribution]:
     """Distributions of the runtimes of all functions, one a line, by the newest models that were kept."""
-    detector = run.feed.info().config.detector
+    config = run.feed.info().config
     for model in run.provenance.last_models():
-        yield distribution(model, detector)
+        yield distribution(model, config)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from chimbuko.messages import PathStatistics
 from chimbuko.provenance.totals import Total
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.api.parameters import ProgramWanted, Text
+
+
+class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which call paths."""
+
+    function: Annotated[
+        Text | None,
+        Meta(description="Only paths that end in this function, by its whole name, and their callers."),
+    ] = None
+    program: ProgramWanted = None
 
 
 class PathRuntimes(msgspec.Struct, frozen=True):
@@ -37,7 +51,7 @@ class PathNode(msgspec.Struct, kw_only=True):
 
 
 class PathsAnswer(Answer, frozen=True, kw_only=True):
-    """All call paths."""
+    """Call paths."""
 
     paths: list[PathNode]
     """Callers before those they call."""
@@ -78,14 +92,21 @@ class PathTree:
 
 
 @get("/paths")
-def paths(run: ServedRun) -> PathsAnswer:
+def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
     """The tree of call paths over all ranks, with the runtimes and the abnormal calls of each."""
     tree = PathTree()
     for statistics in run.provenance.path_statistics():
-        tree.add_statistics(statistics)
+        if _is_wanted(wanted, statistics.program, statistics.functions):
+            tree.add_statistics(statistics)
     for total in run.provenance.totals("path"):
-        tree.add_total(total)
+        if _is_wanted(wanted, total.program, total.functions):
+            tree.add_total(total)
     return PathsAnswer(paths=tree.nodes)
+
+
+def _is_wanted(wanted: PathsParameters, program: int | None, functions: list[str] | None) -> bool:
+    last = functions[-1] if functions else None
+    return wanted.function in (None, last) and wanted.program in (None, program)
 
 
 def _runtimes(statistics: PathStatistics, metric: str) -> PathRuntimes:

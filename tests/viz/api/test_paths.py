@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +50,17 @@ def test_abnormal_calls_stand_with_their_paths(api: Api, finished: MadeRun) -> N
         assert nodes[caller["parent"]]["function"].startswith("main")
         assert nodes[caller["parent"]]["parent"] is None
         assert api.ask(f"calls?path={node['path']}").json["total"] == node["anomalies"]
+
+
+def test_paths_of_one_function_come_with_their_callers_only(api: Api) -> None:
+    nodes = api.ask("paths").json["paths"]
+    name = next(node["function"] for node in nodes if node["anomalies"])
+    found = api.ask(f"paths?function={quote(name)}&program=0").json["paths"]
+    assert [node["function"] for node in found if node["anomalies"]] == [name]
+    assert sum(node["anomalies"] for node in found) == api.ask(f"calls?function={quote(name)}").json["total"]
+    assert {node["function"].split(" ")[0] for node in found if not node["anomalies"]} == {
+        "main",
+        "time_step",
+    }
+    assert api.ask(f"paths?function={quote(name)}&program=1").json["paths"] == []
+    assert api.ask("paths?function=nothing").json["paths"] == []
