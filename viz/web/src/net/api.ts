@@ -1,9 +1,10 @@
 /** What the server can be asked. */
 
-import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionRow, ListedRun, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
+import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionRow, ListedRun, Points, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
 import { decoded, type Grid, type GridAnswer } from '../lib/grid';
+import { filterQuery } from '../lib/filters';
 import type { Range, View } from '../lib/view';
-import { get, type Query, type Request } from './http';
+import { get, type Request } from './http';
 
 export const PAGE_SIZE = 50;
 
@@ -37,6 +38,10 @@ export async function getGrid(signal: AbortSignal, { ranks, steps, rows, columns
 export const getFunctions = (signal: AbortSignal): Promise<{ functions: FunctionRow[]; total: number }> =>
   get('functions', [['limit', '50']], signal);
 
+/** All that have a name, as many as one answer holds, for a search. */
+export const getAllFunctions = (signal: AbortSignal): Promise<{ functions: FunctionRow[]; total: number }> =>
+  get('functions', [['limit', '1000']], signal);
+
 export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> =>
   get(`calls/${encodeURIComponent(id)}`, [], signal);
 
@@ -45,37 +50,36 @@ export const getRuns = (signal: AbortSignal): Promise<{ runs: ListedRun[] }> => 
 export const getComparison = (before: string, signal: AbortSignal): Promise<ComparisonAnswer> =>
   get('comparison', [['with', before]], signal);
 
-export const getCalls = (view: View, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
-  get(...callsRequest(view, limit), signal);
+export const getCalls = (view: View, zero_us: number, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
+  get(...callsRequest(view, zero_us, limit), signal);
 
-export const callsRequest = (view: View, limit = PAGE_SIZE): Request => ['calls', [...callQuery(view), ['limit', String(limit)]]];
-
-/** The filters and order of a view as the API names them. */
-function callQuery(view: View): Query {
-  const query: [string, string][] = [['sort', view.sort], ['descending', String(view.descending)]];
-  if (view.function !== '') query.push(['function', view.function]);
-  if (view.rank !== null) query.push(['rank', view.rank]);
-  if (view.severity_us > 0) query.push(['min_severity_us', String(view.severity_us)]);
-  if (view.steps !== null) query.push(['step_min', String(view.steps[0])], ['step_max', String(view.steps[1])]);
+/** A page of the calls of a view. */
+export const callsRequest = (view: View, zero_us: number, limit = PAGE_SIZE): Request => {
+  const query: [string, string][] = [['sort', view.sort], ['descending', String(view.descending)], ['limit', String(limit)]];
   if (view.cursor !== null) query.push(['cursor', view.cursor]);
-  return query;
-}
+  return ['calls', [...filterQuery(view, zero_us), ...query]];
+};
+
+export const getPoints = (view: View, zero_us: number, signal: AbortSignal): Promise<Points> =>
+  get(...pointsRequest(view, zero_us), signal);
+
+export const pointsRequest = (view: View, zero_us: number): Request => ['points', filterQuery(view, zero_us)];
 
 interface StepsAnswer {
   series: { rank: RankKey; steps: StepRow[] }[];
   next: number | null;
 }
 
-/** The whole history of some ranks, in as many answers as it takes. */
-export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal): Promise<Map<RankKey, StepRow[]>> {
+/** The history of some ranks from a step to another, in as many answers as it takes. */
+export async function getSteps(ranks: readonly RankKey[], [first, last]: Range, signal: AbortSignal): Promise<Map<RankKey, StepRow[]>> {
   const found = new Map<RankKey, StepRow[]>(ranks.map((rank) => [rank, []]));
-  let after: number | null = null;
+  let after: number | null = first > 0 ? first - 1 : null;
   do {
     const query: [string, string][] = ranks.map((rank) => ['rank', rank]);
     if (after !== null) query.push(['after', String(after)]);
     const answer: StepsAnswer = await get<StepsAnswer>('steps', query, signal);
-    for (const { rank, steps } of answer.series) found.get(rank)?.push(...steps);
+    for (const { rank, steps } of answer.series) found.get(rank)?.push(...steps.filter(([step]) => step <= last));
     after = answer.next;
-  } while (after !== null);
+  } while (after !== null && after < last);
   return found;
 }

@@ -6,6 +6,7 @@ import { hideTip } from '../state/page';
 import { paused } from '../state/session';
 import { Detail } from './call/detail';
 import { Compare } from './compare/compare';
+import { Announcer } from './frame/announcer';
 import { Crumbs } from './frame/crumbs';
 import { Help } from './frame/help';
 import { StatusBar } from './frame/statusbar';
@@ -33,6 +34,7 @@ export function App() {
       <Crumbs />
       <Page />
       <TipLayer />
+      <Announcer />
       <Help />
     </div>
   );

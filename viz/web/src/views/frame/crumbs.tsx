@@ -1,70 +1,77 @@
 import { compareCommand, queryCommand, quoted, showCommand } from '../../lib/commands';
-import { ranked } from '../../lib/answer';
-import { duration } from '../../lib/units';
-import { formatRange, type View } from '../../lib/view';
+import { filtersOf } from '../../lib/filters';
+import { shorten } from '../../lib/names';
+import { PAGES, toPage, trail, type Crumb } from '../../lib/trail';
+import type { View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
+import { detail } from '../../state/calls';
 import { copy, say } from '../../state/page';
 import { programs, run } from '../../state/session';
+import { Menu } from '../parts/menu';
+import { siblingsOf } from './siblings';
 import { follow } from './statusbar';
 
-/** Where we are, what limits the table, and how to take it elsewhere. */
+/** Where we are, what limits what is shown, the other pages, and how to take it elsewhere. */
 export function Crumbs() {
-  const { page, call, compare, rank, steps, function: name, severity_us } = view.value;
-  const up = { page: 'overview', call: null } as const;
-  const toCompare = { page: 'compare', compare: '' } as const;
   return (
     <nav class="crumbs" aria-label="Where">
-      <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
-        {view.value.run}
-      </a>
-      {page === 'call' && call !== null && <CallCrumbs id={call} />}
-      {page === 'compare' && (
-        <>
-          <span aria-hidden="true">›</span>
-          <span aria-current="page">compared with {compare || '…'}</span>
-        </>
-      )}
+      <ol class="trail">
+        {here().map((crumb, at, all) => (
+          <Step key={at} crumb={crumb} isLast={at === all.length - 1} />
+        ))}
+      </ol>
       <span class="chips">
-        {rank !== null && <Chip text={ranked(rank, programs.value)} drop={{ rank: null }} />}
-        {steps !== null && <Chip text={`step ${formatRange(steps)}`} drop={{ steps: null }} />}
-        {name !== '' && <Chip text={`function ${name}`} drop={{ function: '' }} />}
-        {severity_us > 0 && <Chip text={`severity ≥ ${duration(severity_us)}`} drop={{ severity_us: 0 }} />}
+        {filtersOf(view.value).map((filter) => (
+          <Chip key={filter.text(view.value, programs.value)} text={filter.text(view.value, programs.value)} drop={filter.dropped} />
+        ))}
       </span>
       <span class="space" />
-      <a href={addressOf(toCompare)} onClick={(event) => follow(event, toCompare)} title="What changed since another run (V)">
-        Compare
-      </a>
-      <button class="quiet" onClick={copyLink} title="Copy the address of this picture (C)">
-        Copy link
-      </button>
-      <button class="quiet" onClick={copyCommand} title="The same question in the terminal (Shift+C)">
-        Copy command
-      </button>
-      <button class="quiet" onClick={copyView} title="Command that opens this picture elsewhere">
-        Copy view
-      </button>
+      <ul class="pages">
+        {PAGES.map(([page, name, question]) => (
+          <li key={page}>
+            <a
+              href={addressOf(toPage(page))}
+              onClick={(event) => follow(event, toPage(page))}
+              aria-current={view.value.page === page ? 'page' : undefined}
+              title={question}
+            >
+              {name}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <Menu
+        label="Copy link, command or view"
+        text="Copy ▾"
+        items={() => [
+          { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
+          { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
+          { text: 'Command that opens this view', title: 'For who has the run, but another tunnel', act: copyView },
+        ]}
+      />
     </nav>
   );
 }
 
-function CallCrumbs({ id }: { id: string }) {
-  const [program, rank, step, row] = id.split(':') as [string, string, string, string];
-  const key = `${program}:${rank}`;
-  const toRank: Partial<View> = { page: 'calls', call: null, rank: key, steps: null, cursor: null };
-  const toStep: Partial<View> = { ...toRank, steps: [Number(step), Number(step)] };
+/** The trail of what is shown now. */
+export function here(): Crumb[] {
+  const name = detail.value.value?.record.id === view.value.call ? detail.value.value?.record.function : undefined;
+  return trail(view.value, run.value.value?.programs ?? {}, name === undefined ? '' : shorten(name, 24).text);
+}
+
+function Step({ crumb, isLast }: { crumb: Crumb; isLast: boolean }) {
+  const siblings = crumb.kind === 'page' ? null : <Menu label={`Beside ${crumb.text}`} text="▾" items={() => siblingsOf(crumb.kind)} />;
   return (
-    <>
-      <span aria-hidden="true">›</span>
-      <a href={addressOf(toRank)} onClick={(event) => follow(event, toRank)}>
-        {ranked(key, programs.value)}
-      </a>
-      <span aria-hidden="true">›</span>
-      <a href={addressOf(toStep)} onClick={(event) => follow(event, toStep)}>
-        step {step}
-      </a>
-      <span aria-hidden="true">›</span>
-      <span aria-current="page">call #{row}</span>
-    </>
+    <li>
+      {isLast ? (
+        <span aria-current="location">{crumb.text}</span>
+      ) : (
+        <a href={addressOf(crumb.change)} onClick={(event) => follow(event, crumb.change)}>
+          {crumb.text}
+        </a>
+      )}
+      {siblings}
+    </li>
   );
 }
 

@@ -1,33 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks';
+import { KEYS, MARKS } from '../../lib/keys';
 import { helpOpen } from '../../state/page';
+import { lettersAct, setLetters } from '../../state/settings';
 
-const KEYS: readonly (readonly [string, string])[] = [
-  ['/', 'search functions'],
-  ['?', 'this help'],
-  ['Esc', 'close, clear the choice of steps'],
-  ['Space', 'pause, resume'],
-  ['L', 'all steps, and those to come'],
-  ['[ ]', 'previous, next call of the table, or function of a comparison'],
-  ['U', 'up: from a call or comparison to the run'],
-  ['V', 'compare with another run'],
-  ['C', 'copy link'],
-  ['Shift+C', 'copy command'],
-  ['T', 'table instead of pictures: of the focused panel, or all'],
-  ['arrows, Enter', 'in a chart: next mark, list its calls'],
-  ['W S + -', 'in the chart: zoom'],
-  ['A D', 'in the chart: pan'],
-  ['0 F', 'in the chart: all steps, chosen steps'],
-  ['drag, double click', 'in the chart: choose steps, all again'],
-  ['Ctrl-wheel', 'in the chart: zoom'],
-];
-
-const MARKS: readonly (readonly [string, string])[] = [
-  ['▲', 'abnormal call, slower than usual'],
-  ['◎', 'recorded normal call'],
-  ['hatched', 'unknown: not analysed, or analysed and not kept'],
-];
-
-/** Keys and marks. */
+/** Keys and marks, and whether letters are keys. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -40,7 +16,16 @@ export function Help() {
         Close
       </button>
       <h2>Keys</h2>
-      <List rows={KEYS} />
+      <label class="inline">
+        <input type="checkbox" checked={lettersAct.value} onChange={(event) => setLetters(event.currentTarget.checked)} />
+        letters and signs act as keys outside of charts
+      </label>
+      {KEYS.map(([where, keys]) => (
+        <section key={where}>
+          <h3>{where}</h3>
+          <List rows={keys} />
+        </section>
+      ))}
       <h2>Marks</h2>
       <List rows={MARKS} />
     </dialog>
@@ -50,14 +35,12 @@ export function Help() {
 function List({ rows }: { rows: readonly (readonly [string, string])[] }) {
   return (
     <dl>
-      {rows.map(([term, text]) => (
-        <>
-          <dt>
-            <kbd>{term}</kbd>
-          </dt>
-          <dd>{text}</dd>
-        </>
-      ))}
+      {rows.map(([term, text]) => [
+        <dt key={term}>
+          <kbd>{term}</kbd>
+        </dt>,
+        <dd key={text}>{text}</dd>,
+      ])}
     </dl>
   );
 }

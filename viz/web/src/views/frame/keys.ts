@@ -1,38 +1,43 @@
 /** Keys that work anywhere but in text fields. */
 
+import { toPage, up } from '../../lib/trail';
 import { go, view } from '../../state/address';
-import { helpOpen, hideTip } from '../../state/page';
 import { calls } from '../../state/calls';
 import { comparison } from '../../state/comparison';
+import { helpOpen, hideTip } from '../../state/page';
 import { togglePause } from '../../state/session';
-import { copyCommand, copyLink } from './crumbs';
+import { lettersAct } from '../../state/settings';
 import { toggleTables } from '../parts/panel';
+import { copyCommand, copyLink, here } from './crumbs';
 
-const ACTIONS: Record<string, () => void> = {
+/** Letters and signs, which who speaks to the computer may switch off. */
+const LETTERS: Record<string, () => void> = {
   '/': focusSearch,
   '?': () => (helpOpen.value = true),
-  Escape: clear,
-  ' ': togglePause,
-  l: () => go({ zoom: null }),
+  l: () => go({ zoom: null, newest: 0 }),
   '[': () => neighbour(-1),
   ']': () => neighbour(1),
-  u: () => go({ page: 'overview', call: null }),
-  v: () => go({ page: 'compare', compare: '' }),
+  u: () => go(up(here())),
+  h: () => go(toPage('health')),
+  v: () => go(toPage('compare')),
   c: copyLink,
   C: copyCommand,
   t: twins,
 };
 
+const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
+
 export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || helpOpen.value) return;
-    if (target.matches('input, select, textarea')) {
+    if (target.matches('input:not([type=checkbox]), select, textarea')) {
       if (event.key === 'Escape') target.blur();
       return;
     }
-    if (event.key === ' ' && target.matches('button, a')) return;
-    const action = ACTIONS[event.key] ?? ACTIONS[event.key.toLowerCase()];
+    if (event.key === ' ' && target.matches('button, a, input, summary')) return;
+    const letter = lettersAct.value ? (LETTERS[event.key] ?? LETTERS[event.key.toLowerCase()]) : undefined;
+    const action = OTHERS[event.key] ?? letter;
     if (action === undefined) return;
     event.preventDefault();
     action();
@@ -40,8 +45,7 @@ export function listenToKeys(): void {
 }
 
 function focusSearch(): void {
-  if (view.value.page !== 'calls') go({ page: 'calls', call: null });
-  requestAnimationFrame(() => document.querySelector<HTMLInputElement>('[data-search]')?.select());
+  document.querySelector<HTMLInputElement>('.search input')?.select();
 }
 
 function clear(): void {

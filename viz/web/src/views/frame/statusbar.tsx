@@ -1,86 +1,94 @@
-import { signal } from '@preact/signals';
-import { clock, count, duration, exact, percent, sinceStart } from '../../lib/units';
-import { addressOf, go } from '../../state/address';
+import { endOf, SIGNS } from '../../lib/status';
+import { clock, count, duration, exact, percent } from '../../lib/units';
+import { addressOf, go, view } from '../../state/address';
+import { banner, condition } from '../../state/feed';
 import { helpOpen } from '../../state/page';
-import { arrivedWhilePaused, lostAt, paused, run, status, togglePause } from '../../state/session';
-import { theme, toggleTheme } from '../../state/theme';
+import { paused, run, status, togglePause } from '../../state/session';
+import { appearance, APPEARANCES, choose, type Appearance } from '../../state/theme';
+import { Search } from './search';
 
-/** Ticks once a second, for ages that grow while nothing arrives. */
-const now = signal(Date.now());
-setInterval(() => (now.value = Date.now()), 1000);
+const HOME = { page: 'overview', call: null, cursor: null } as const;
+const HEALTH = { page: 'health' } as const;
 
-const WORDS = {
-  live: ['●', 'Live'],
-  behind: ['◐', 'Behind'],
-  stale: ['◌', 'Stale'],
-  ended: ['■', 'Ended'],
-  lost: ['✕', 'No link'],
-  paused: ['‖', 'Paused'],
-  unknown: ['…', 'Connecting'],
-} as const;
-
-type Word = keyof typeof WORDS;
-
-const HOME = { page: 'overview', call: null } as const;
-
-function state(): Word {
-  if (lostAt.value !== null) return 'lost';
-  if (paused.value) return 'paused';
-  return status.value?.state ?? 'unknown';
-}
-
-/** What happened, what is shown, what to do; nothing where all is well. */
-function sentence(word: Word): string {
-  const shown = status.value;
-  const asOf = shown === null ? 'nothing yet' : `as of ${sinceStart(shown.clock_us)}`;
-  if (word === 'lost') {
-    const age = Math.max(0, Math.round((now.value - (lostAt.value ?? now.value)) / 1000));
-    return `Connection lost ${age} s ago, retrying. Is the server running, and the SSH tunnel open? Shown: ${asOf}.`;
-  }
-  if (word === 'paused') return `Paused at ${asOf.replace('as of ', '')} · ${count(arrivedWhilePaused.value)} new anomalies · Space resumes.`;
-  return word === 'ended' ? '' : (shown?.sentence ?? '');
-}
-
+/** The run, how it is, and how old and whole what is shown of it is: on every page. */
 export function StatusBar() {
-  const word = state();
-  const [sign, name] = WORDS[word];
-  const shown = status.value;
   return (
     <header>
       <div class="bar">
-        <a class="run" href={addressOf(HOME)} onClick={(event) => follow(event, HOME)}>
+        <a class="run" href={addressOf(HOME)} onClick={(event) => follow(event, HOME)} title={run.value.value?.name}>
           {run.value.value?.name ?? '…'}
         </a>
-        <span class={`state ${word}`} data-state={word} role="status">
-          <span aria-hidden="true">{sign}</span> {name}
-          {word === 'ended' && <span class="end">{shown?.sentence}</span>}
-        </span>
-        {shown && (
-          <>
-            <Fact label="run clock" value={clock(shown.clock_us)} />
-            {shown.lag_us !== null && <Fact label="lag" value={duration(shown.lag_us)} />}
-            <Fact label="loss" value={percent(shown.loss)} title={lossTitle(shown.losses)} warn={(shown.loss ?? 0) > 0} />
-            <Fact label="ranks" value={`${exact(shown.ranks_reporting)}/${exact(shown.ranks)}`} title="ranks that report, of those known" />
-            <Fact label="anomalies" value={`▲ ${count(shown.anomalies)}`} title={`${exact(shown.anomalies)} anomalies`} />
-          </>
-        )}
+        <State />
+        <Facts />
         <span class="space" />
         <button onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
-          {paused.value ? 'Resume' : '‖ Pause'}
+          {paused.value ? '▶ Resume' : '‖ Pause'}
         </button>
-        <button onClick={toggleTheme} title="Light or dark">
-          {theme.value === 'dark' ? 'Light' : 'Dark'}
-        </button>
-        <button onClick={() => (helpOpen.value = true)} title="Keys (?)" aria-label="Help">
+        <Search />
+        <select aria-label="Appearance" title="Light, dark, or for a projector" value={appearance.value} onChange={(event) => choose(event.currentTarget.value as Appearance)}>
+          {APPEARANCES.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+        <button onClick={() => (helpOpen.value = true)} title="Keys and marks (?)" aria-label="Help">
           ?
         </button>
       </div>
-      {sentence(word) !== '' && <p class={`banner ${word}`}>{sentence(word)}</p>}
+      <Banner />
     </header>
   );
 }
 
-function Fact({ label, value, title, warn }: { label: string; value: string; title?: string; warn?: boolean }) {
+function State() {
+  const [sign, name] = SIGNS[condition.value];
+  return (
+    <span class={`state ${condition.value}`} data-state={condition.value}>
+      <span aria-hidden="true">{sign}</span> {name}
+      {condition.value === 'ended' && <span class="end">{endOf(status.value)}</span>}
+    </span>
+  );
+}
+
+function Facts() {
+  const shown = status.value;
+  if (shown === null) return null;
+  const { clock_us, lag_us, last_step, loss, losses, ranks, ranks_reporting, anomalies } = shown;
+  const isLossy = loss !== 0 || Object.keys(losses).length > 0;
+  return (
+    <>
+      <Fact label="run clock" value={clock(clock_us)} title="Analysed time of the trace since its start" />
+      {last_step !== null && <Fact label="step" value={exact(last_step)} title="The newest step that was analysed" />}
+      {lag_us !== null && <Fact label="lag" value={duration(lag_us)} title="Age of the newest analysed step" />}
+      <Fact label="loss" value={percent(loss)} title={lossTitle(losses)} warn={isLossy} />
+      <Fact label="ranks" value={`${exact(ranks_reporting)}/${exact(ranks)}`} title="ranks that report, of those known" warn={ranks_reporting < ranks} />
+      <Fact label="anomalies" value={`▲ ${count(anomalies)}`} title={`${exact(anomalies)} abnormal calls`} />
+    </>
+  );
+}
+
+function Banner() {
+  if (banner.value === '') return null;
+  const isPaused = condition.value === 'paused';
+  return (
+    <p class={`banner ${condition.value}`}>
+      {banner.value}{' '}
+      {isPaused && (
+        <button class="quiet" onClick={togglePause}>
+          Resume
+        </button>
+      )}
+      {!isPaused && condition.value !== 'lost' && view.value.page !== 'health' && (
+        <a href={addressOf(HEALTH)} onClick={(event) => follow(event, HEALTH)}>
+          Open Health
+        </a>
+      )}
+    </p>
+  );
+}
+
+function Fact({ label, value, title, warn }: { label: string; value: string; title: string; warn?: boolean }) {
   return (
     <span class={warn ? 'fact warn' : 'fact'} title={title} data-fact={label}>
       <small>{label}</small> {value}

@@ -12,7 +12,7 @@ interface Props {
   label: string;
   text: string;
   /** Asked for when the menu opens. */
-  items: () => readonly MenuItem[];
+  items: () => readonly MenuItem[] | Promise<readonly MenuItem[]>;
   quiet?: boolean;
 }
 
@@ -23,8 +23,8 @@ export function Menu({ label, text, items, quiet = true }: Props) {
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
   const [shown, setShown] = useState<readonly MenuItem[] | null>(null);
-  const open = (): void => {
-    setShown(items());
+  const open = async (): Promise<void> => {
+    setShown(await items());
     requestAnimationFrame(() => {
       if (!button.current || !list.current) return;
       list.current.showPopover();
@@ -57,7 +57,7 @@ export function Menu({ label, text, items, quiet = true }: Props) {
         aria-expanded={shown !== null}
         aria-label={label}
         title={label}
-        onClick={() => (shown === null ? open() : close())}
+        onClick={() => (shown === null ? void open() : close())}
       >
         {text}
       </button>

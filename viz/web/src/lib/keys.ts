@@ -1,0 +1,41 @@
+/** All keys of the page, as help and documents tell them. Which of them act anywhere is in `views/frame/keys`. */
+
+export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [key: string, text: string])[]])[] = [
+  [
+    'anywhere',
+    [
+      ['/', 'find a function, rank, step, call or page'],
+      ['?', 'this help'],
+      ['Esc', 'close; clear the choice of steps'],
+      ['Space', 'pause, resume'],
+      ['L', 'all steps, and those to come'],
+      ['[ ]', 'previous, next call of the list, or function of a comparison'],
+      ['U', 'one step up the trail'],
+      ['H', 'health of the analysis'],
+      ['V', 'compare with another run'],
+      ['C', 'copy link'],
+      ['Shift+C', 'copy command'],
+      ['T', 'table instead of picture: of the focused panel, or of all'],
+    ],
+  ],
+  [
+    'in a chart',
+    [
+      ['arrows, Enter', 'next mark, open it'],
+      ['W S + -', 'zoom in, out'],
+      ['A D', 'pan'],
+      ['0 F', 'all, what is chosen'],
+      ['drag, double click', 'choose a range, all again'],
+      ['Ctrl-wheel', 'zoom at the pointer'],
+    ],
+  ],
+];
+
+/** Marks that mean the same everywhere. */
+export const MARKS: readonly (readonly [mark: string, text: string])[] = [
+  ['▲', 'abnormal call, slower than usual'],
+  ['▼', 'abnormal call, faster than usual'],
+  ['○', 'normal call'],
+  ['◎', 'recorded normal call, to compare with'],
+  ['hatched', 'unknown: not analysed, or analysed and not kept'],
+];

@@ -1,0 +1,79 @@
+/** Where a page stands: from the run down to what is looked at. */
+
+import type { RankKey } from './types';
+import { formatRange, type PageName, type View } from './view';
+
+/** What a step of the trail is, and so what stands beside it. */
+export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'page';
+
+export interface Crumb {
+  kind: Kind;
+  text: string;
+  /** Leads there from where we are. */
+  change: Partial<View>;
+}
+
+/** Pages of a run that are not about one thing in it, in the order of the four clicks. */
+export const PAGES: readonly (readonly [page: PageName, name: string, question: string])[] = [
+  ['overview', 'Overview', 'where and when?'],
+  ['calls', 'Calls', 'which call?'],
+  ['timeline', 'Timeline', 'what happened?'],
+  ['health', 'Health', 'trustworthy?'],
+  ['compare', 'Compare', 'what changed since another run?'],
+];
+
+const TOP: Partial<View> = { page: 'overview', call: null, compare: '', cursor: null };
+
+/** Goes to a page of the run; what limits the calls stays, unless the page is about another run. */
+export function toPage(page: PageName): Partial<View> {
+  return page === 'compare' ? { page, call: null, compare: '' } : { page, cursor: null };
+}
+
+/**
+ * The trail of a page, the run first.
+ *
+ * @param programs name by number.
+ * @param functionName of the call that is looked at, short; '' where it is not known.
+ */
+export function trail(view: View, programs: Readonly<Record<string, string>>, functionName: string): Crumb[] {
+  const top: Crumb = { kind: 'run', text: view.run, change: TOP };
+  const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
+  if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
+  if (view.page === 'health') return [top, page('health')];
+  if (view.page === 'function') return [top, page('function')];
+  if (view.page === 'overview') return [top, page('all ranks')];
+  const { rank, steps } = placeOf(view);
+  const below = rank === null ? [page('all ranks')] : rankTrail(rank, programs);
+  if (steps !== null) below.push({ kind: 'step', text: `step ${formatRange(steps)}`, change: callsOf(rank, steps) });
+  if (view.call !== null) {
+    const text = `${functionName} #${view.call.split(':')[3]}`.trim();
+    below.push({ kind: 'call', text, change: { page: 'call', call: view.call } });
+  }
+  return [top, ...below];
+}
+
+function rankTrail(rank: RankKey, programs: Readonly<Record<string, string>>): Crumb[] {
+  const [program, number] = rank.split(':') as [string, string];
+  return [
+    { kind: 'program', text: programs[program] ?? `program ${program}`, change: TOP },
+    { kind: 'rank', text: `rank ${number}`, change: callsOf(rank, null) },
+  ];
+}
+
+/** Rank and steps that a page is about: those of its call, else those it is limited to. */
+export function placeOf(view: View): Pick<View, 'rank' | 'steps'> {
+  if (view.call === null || (view.page !== 'call' && view.rank !== null)) return { rank: view.rank, steps: view.steps };
+  const [program, rank, step] = view.call.split(':').map(Number) as [number, number, number];
+  return { rank: `${program}:${rank}`, steps: [step, step] };
+}
+
+/** Goes to the calls of a rank, of some steps or of all. */
+export function callsOf(rank: RankKey | null, steps: View['steps']): Partial<View> {
+  return { page: 'calls', rank, steps, call: null, cursor: null };
+}
+
+/** One step up the trail. */
+export function up(crumbs: readonly Crumb[]): Partial<View> {
+  const above = crumbs.slice(0, -1).filter((crumb) => crumb.kind !== 'program');
+  return above[above.length - 1]?.change ?? TOP;
+}

@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'vitest';
+import { PAGES, placeOf, toPage, trail, up } from '../src/lib/trail';
+import { FIRST_VIEW, formatView, parseView, type View } from '../src/lib/view';
+
+const at = (change: Partial<View>): View => ({ ...FIRST_VIEW, run: 'heat', ...change });
+const texts = (view: View, name = ''): string[] => trail(view, { 0: 'heat2d', 1: 'viewer' }, name).map((crumb) => crumb.text);
+
+describe('the trail leads from the run to what is looked at', () => {
+  test('of a call', () =>
+    expect(texts(at({ page: 'call', call: '0:1164:86:225' }), 'MD_NEWTON')).toEqual(['heat', 'heat2d', 'rank 1164', 'step 86', 'MD_NEWTON #225']));
+  test('of a call whose function is not known yet', () => expect(texts(at({ page: 'call', call: '1:2:3:4' }))).toEqual(['heat', 'viewer', 'rank 2', 'step 3', '#4']));
+  test('of the calls of some steps', () => expect(texts(at({ page: 'calls', rank: '0:7', steps: [3, 9] }))).toEqual(['heat', 'heat2d', 'rank 7', 'step 3..9']));
+  test('of a timeline without rank', () => expect(texts(at({ page: 'timeline' }))).toEqual(['heat', 'all ranks']));
+  test('of pages about the whole', () => {
+    expect(texts(at({ page: 'overview', rank: '0:7' }))).toEqual(['heat', 'all ranks']);
+    expect(texts(at({ page: 'health' }))).toEqual(['heat', 'health']);
+    expect(texts(at({ page: 'compare', compare: 'before' }))).toEqual(['heat', 'compared with before']);
+  });
+});
+
+test('a chosen call says where a page is that is limited to nothing', () => {
+  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5' }))).toEqual({ rank: '0:3', steps: [17, 17] });
+  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5', rank: '0:4', steps: null }))).toEqual({ rank: '0:4', steps: null });
+});
+
+test('up goes one step at a time, and ends at the overview', () => {
+  let view = at({ page: 'call', call: '0:3:17:5' });
+  const pages: string[] = [];
+  for (let press = 0; press < 4; press++) {
+    view = { ...view, ...up(trail(view, {}, '')) };
+    pages.push(`${view.page} ${view.rank ?? '-'} ${view.steps?.join() ?? '-'} ${view.call ?? '-'}`);
+  }
+  expect(pages).toEqual(['calls 0:3 17,17 -', 'calls 0:3 - -', 'overview 0:3 - -', 'overview 0:3 - -']);
+});
+
+test.each(PAGES)('the address of page %s leads back to it', (page) => {
+  const view = at(toPage(page));
+  const [path = '', query = ''] = formatView(view).split('?');
+  expect(parseView(path, query).page).toBe(page);
+});
