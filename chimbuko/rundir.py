@@ -90,6 +90,16 @@ class RunDirectory:
         return self.path / "trace"
 
     @property
+    def recorded_path(self) -> Path:
+        """Where the recorded streams are that the run was made of, as JSON (``chimbuko.trace.recorded``)."""
+        return self.path / "recorded.json"
+
+    @property
+    def timelines(self) -> Path:
+        """Indexes of recorded streams, by which any part of their timelines is found at once."""
+        return self.path / "timelines"
+
+    @property
     def broker_path(self) -> Path:
         """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
         return self.path / "broker"

@@ -13,7 +13,7 @@ from chimbuko.errors import ChimbukoError
 
 VERBS = (
     *("run", "query", "show", "compare", "sql", "view", "runs", "recall", "export"),
-    *("relabel", "deliver", "filter", "trace", "replay"),
+    *("relabel", "deliver", "filter", "trace", "replay", "index"),
     *("launch", "serve", "agent", "stop", "doctor", "warmup"),
 )
 

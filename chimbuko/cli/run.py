@@ -20,6 +20,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER, RunDirectory
 from chimbuko.trace.apart import readable
 from chimbuko.trace.discovery import find_recorded
+from chimbuko.trace.recorded import note_recorded
 from chimbuko.trace.tau import application_settings
 
 
@@ -86,6 +87,8 @@ def command(
     name = Path(command_line[0]).name if command_line else source
     folder = output or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     run = run_with_store(folder, words, config, store)
+    if recorded:
+        note_recorded(run, recorded)
     services = ServiceOptions(
         config=config,
         lockstep_streams=len(recorded) if config.lockstep else 0,

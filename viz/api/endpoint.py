@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.tracetimelines import TraceTimelines
 from chimbuko.viz.api.objects import object_type
 from chimbuko.viz.api.parameters import NoParameters
 from chimbuko.viz.feed import Feed
@@ -32,6 +34,11 @@ class ServedRun:
     """What is stored of it."""
     feed: Feed
     """What is known of it right now."""
+
+    @cached_property
+    def timelines(self) -> TraceTimelines:
+        """Its recorded trace, as far as it lies where the run found it."""
+        return TraceTimelines(self.feed.run, self.provenance)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from chimbuko.viz.api import (
     ranks,
     run,
     steps,
+    timeline,
     totals,
     vitals,
 )
@@ -37,6 +38,7 @@ ENDPOINTS = (
     calls.records,
     points.points,
     totals.totals,
+    timeline.timeline,
     attributes.metadata,
     attributes.counters,
     comparison.runs,

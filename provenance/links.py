@@ -1,0 +1,115 @@
+"""What leads from a call to elsewhere: messages to and from other ranks, launches to a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SEND = 0
+RECEIVE = 1
+LAUNCH = 2
+
+LINK = np.dtype(
+    [
+        ("time_us", np.int64),  # on this rank
+        ("other_us", np.int64),  # at the other end; UNKNOWN where it is not known
+        ("size_bytes", np.int64),
+        ("thread", np.int32),
+        ("depth", np.int32),  # of the call that it is in; UNKNOWN where that is in no row
+        ("other_rank", np.int32),
+        ("other_thread", np.int32),
+        ("other_depth", np.int32),
+        ("tag", np.int32),
+        ("number", np.int32),  # among those of this kind, other rank and tag, from 0
+        ("count", np.int32),  # messages or launches in it
+        ("kind", np.uint8),
+    ],
+    align=True,
+)
+UNKNOWN = -1
+
+Links = npt.NDArray[Any]
+"""``LINK`` records, by time."""
+
+
+def numbered(links: Links) -> Links:
+    """Links in order of time, with their numbers: of a message sender and receiver give the same one."""
+    links = links[np.argsort(links["time_us"], kind="stable")]
+    order = np.lexsort((np.arange(len(links)), links["tag"], links["other_rank"], links["kind"]))
+    keys = links[["kind", "other_rank", "tag"]][order]
+    is_first = np.ones(len(links), np.bool_)
+    is_first[1:] = keys[1:] != keys[:-1]
+    firsts = np.flatnonzero(is_first)
+    places = np.arange(len(links))
+    links["number"][order] = places - firsts[np.cumsum(is_first) - 1] if len(links) else places
+    return links
+
+
+def joined(links: Links, rank: int, other: int, of_other: Links) -> Links:
+    """Links of ``rank``; messages with the rank ``other`` have the times at which its own ends say they were.
+
+    Messages between two ranks with one tag do not overtake each other: the third that was sent is the third
+    that is received.
+    """
+    is_ours = (links["other_rank"] == other) & (links["kind"] != LAUNCH)
+    theirs = of_other[(of_other["other_rank"] == rank) & (of_other["kind"] != LAUNCH)]
+    if not is_ours.any() or not len(theirs):
+        return links
+    links = links.copy()
+    theirs = theirs[np.lexsort((theirs["number"], theirs["tag"], theirs["kind"]))]
+    keys = _keys(1 - theirs["kind"].astype(np.int64), theirs)
+    order = np.argsort(keys, kind="stable")
+    keys, theirs = keys[order], theirs[order]
+    ours = np.flatnonzero(is_ours)
+    wanted = _keys(links["kind"][ours].astype(np.int64), links[ours])
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    is_found = keys[at] == wanted
+    ours, ends = ours[is_found], theirs[at[is_found]]
+    links["other_us"][ours] = ends["time_us"]
+    links["other_thread"][ours], links["other_depth"][ours] = ends["thread"], ends["depth"]
+    return links
+
+
+def _keys(kinds: npt.NDArray[np.int64], links: Links) -> npt.NDArray[np.int64]:
+    """Kind, tag and number as one number."""
+    tags = links["tag"].astype(np.int64) & 0x7FFFFFFF
+    keys: npt.NDArray[np.int64] = (kinds << 62) | (tags << 31) | links["number"]
+    return keys
+
+
+def between(links: Links, first_us: int, last_us: int) -> Links:
+    """Links that have an end in a range of time, or lead over it."""
+    other = np.where(links["other_us"] == UNKNOWN, links["time_us"], links["other_us"])
+    begin, end = np.minimum(links["time_us"], other), np.maximum(links["time_us"], other)
+    found: Links = links[(end >= first_us) & (begin <= last_us)]
+    return found
+
+
+def bundled(links: Links, most: int) -> Links:
+    """At most about ``most`` links: those near to each other, between the same lines, become one."""
+    width_log2 = 0
+    found = links
+    while len(found) > most and width_log2 < 60:
+        width_log2 += 1
+        found = _bundles(links, width_log2)
+    return found
+
+
+def _bundles(links: Links, width_log2: int) -> Links:
+    """One for each kind, pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
+    stretch = links["time_us"] >> width_log2
+    is_known = links["other_us"] != UNKNOWN
+    keys = (stretch, is_known, links["other_thread"], links["other_rank"], links["thread"], links["kind"])
+    order = np.lexsort(keys)
+    is_first = np.zeros(len(links), np.bool_)
+    is_first[:1] = True
+    for key in keys:
+        ordered = key[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    firsts = np.flatnonzero(is_first)
+    made = links[order[firsts]]
+    for name in ("count", "size_bytes"):
+        made[name] = np.add.reduceat(links[name][order], firsts)
+    return made[np.argsort(made["time_us"], kind="stable")]

@@ -1,0 +1,101 @@
+"""Calls of a thread as spans of a picture: those shorter than a column are merged, abnormal ones never.
+
+A *row* holds the calls of one depth of one thread: sorted by entry, and none overlaps another. Where
+a column of the picture is 2 ** ``level`` µs wide, calls that are shorter become *busy* spans: one for those
+that follow each other with gaps of less than a column, but none across a multiple of 16 columns, so that what
+goes on in a long busy stretch is still told. What is reduced to one level can be reduced on to a higher one,
+and is then what the calls themselves would have given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ANOMALY = 1
+RECORDED = 2
+"""The call has a record of its own in the store."""
+OPEN = 4
+"""The call has not ended in anything that was recorded; its runtime is what is known of it."""
+DOUBTFUL = 8
+"""Rows of the trace were lost within the call, or its EXIT was."""
+BUSY = 16
+"""Several short calls."""
+
+SPAN = np.dtype(
+    [
+        ("begin_us", np.int64),
+        ("end_us", np.int64),
+        ("exclusive_us", np.int64),  # UNKNOWN where it is not known; of a busy span that of all its calls
+        ("longest_us", np.int64),  # runtime of the longest call: its function is the span's
+        ("function", np.int32),
+        ("step", np.int32),  # with the row the call's id; of a busy span those of its longest call
+        ("row", np.int32),
+        ("count", np.int32),  # calls
+        ("flags", np.uint8),
+    ],
+    align=True,
+)
+UNKNOWN = -1
+BUSY_COLUMNS_LOG2 = 4
+MOST_LEVEL = 50
+"""2 ** 50 µs are 35 years."""
+
+Spans = npt.NDArray[Any]
+"""``SPAN`` records."""
+
+
+def reduced(row: Spans, level: int) -> Spans:
+    """One row, as it is drawn where a column is 2 ** ``level`` µs wide; the result may be the row itself."""
+    if len(row) < 2:
+        return row
+    begins, ends = row["begin_us"], row["end_us"]
+    column_us = 1 << level
+    is_alone = (row["flags"] & (ANOMALY | RECORDED | OPEN)) != 0
+    is_short = ((row["longest_us"] < column_us) | ((row["flags"] & BUSY) != 0)) & ~is_alone
+    stretch = begins >> (level + BUSY_COLUMNS_LOG2)
+    goes_on = is_short[1:] & is_short[:-1]
+    goes_on &= (begins[1:] - ends[:-1] < column_us) & (stretch[1:] == stretch[:-1])
+    if not goes_on.any():
+        return row
+    firsts = np.flatnonzero(np.concatenate(([True], ~goes_on)))
+    lasts = np.append(firsts[1:], len(row)) - 1
+    made = row[_longest(row["longest_us"], firsts, lasts)]
+    made["begin_us"], made["end_us"] = begins[firsts], ends[lasts]
+    made["count"] = np.add.reduceat(row["count"], firsts)
+    exclusive = np.add.reduceat(row["exclusive_us"], firsts)
+    is_known = np.minimum.reduceat(row["exclusive_us"], firsts) >= 0
+    made["exclusive_us"] = np.where(is_known, exclusive, UNKNOWN)
+    is_merged = lasts > firsts
+    made["flags"] = np.where(is_merged, np.bitwise_or.reduceat(row["flags"], firsts) | BUSY, made["flags"])
+    return made
+
+
+def _longest(
+    runtimes: npt.NDArray[np.int64], firsts: npt.NDArray[np.intp], lasts: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Of each group of neighbours the first that is as long as none is longer."""
+    most = np.maximum.reduceat(runtimes, firsts)
+    is_most = runtimes == np.repeat(most, lasts - firsts + 1)
+    places = np.where(is_most, np.arange(len(runtimes)), len(runtimes))
+    return np.minimum.reduceat(places, firsts)
+
+
+def within(row: Spans, first_us: int, last_us: int, level: int) -> Spans:
+    """What of a row, reduced, overlaps a range of time.
+
+    The row may be reduced to any lower level: the answer is the same as of the whole one.
+    """
+    first = int(np.searchsorted(row["end_us"], first_us))
+    last = int(np.searchsorted(row["begin_us"], last_us, side="right"))
+    if first >= last:
+        return row[:0]
+    # Whole stretches, or the spans at the edges would not be those of the whole row.
+    stretch = level + BUSY_COLUMNS_LOG2
+    begin_us = (int(row["begin_us"][first]) >> stretch) << stretch
+    end_us = ((int(row["begin_us"][last - 1]) >> stretch) + 1) << stretch
+    first, last = (int(at) for at in np.searchsorted(row["begin_us"], (begin_us, end_us)))
+    found = reduced(row[first:last], level)
+    return found[(found["end_us"] >= first_us) & (found["begin_us"] <= last_us)]
