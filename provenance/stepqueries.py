@@ -72,6 +72,26 @@ class StepQueries(Questions):
         rows = self._rows(select(stream.program, stream.rank, first).where(stream.run == self._run))
         return {(program, rank): number for program, rank, number in rows if number is not None}
 
+    def gaps(self, ranks: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """First and last step of each gap before an analysed step, by (program, rank), in order."""
+        step = STEPS.c
+        before = func.lag(step.step, 1, -1).over(partition_by=(step.program, step.rank), order_by=step.step)
+        steps = (
+            select(step.program, step.rank, step.step, before.label("before"))
+            .where(step.run == self._run, of_ranks(ranks, step))
+            .subquery()
+        )
+        lost = steps.c
+        rows = self._rows(
+            select(lost.program, lost.rank, lost.before + 1, lost.step - 1)
+            .where(lost.step - lost.before > 1)
+            .order_by(lost.program, lost.rank, lost.step)
+        )
+        found: dict[tuple[int, int], list[tuple[int, int]]] = {rank: [] for rank in ranks}
+        for program, rank, first, last in rows:
+            found[program, rank].append((first, last))
+        return found
+
     def time_range(self) -> tuple[int, int] | None:
         """Start of the first and end of the last analysed step, in µs; None before there is one."""
         total = STEP_LEVELS.c

@@ -23,6 +23,7 @@ ENDPOINTS = (
     health.health,
     vitals.vitals,
     vitals.streams,
+    vitals.gaps,
     ranks.ranks,
     functions.functions,
     functions.function,

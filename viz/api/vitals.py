@@ -14,11 +14,17 @@ from chimbuko.views import SlowRank
 from chimbuko.viz.agents import AgentState
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
+from chimbuko.viz.api.parameters import rank_text
 from chimbuko.viz.status import Status
 from chimbuko.viz.vitals import StreamSums, Vital
 
 MOST_NAMED = 100
 """Agents, functions and ranks in one answer, the most important first."""
+
+MOST_LOSSY = 50
+"""Ranks whose gaps are told: as many lines as a picture has room for."""
+MOST_GAPS = 200
+"""Of one rank, the longest."""
 
 Order = Literal["loss", "rank", "rows", "largest_step_bytes"]
 
@@ -82,6 +88,27 @@ class StreamsAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
+class Gaps(msgspec.Struct, frozen=True):
+    """Steps of one rank that were not analysed."""
+
+    rank: str
+    gap_steps: int
+    gaps: list[tuple[int, int]]
+    """First and last step of each, in order; of more than 200 the longest."""
+    gaps_total: int
+
+
+class GapsAnswer(Answer, frozen=True, kw_only=True):
+    """Where steps were lost."""
+
+    ranks: list[Gaps]
+    """Those that lost most first, at most 50."""
+    lossy_ranks: int
+    """How many lost steps."""
+    last_step: int | None
+    """Of all ranks, the newest that was analysed."""
+
+
 @get("/vitals")
 def vitals(run: ServedRun) -> VitalsAnswer:
     """How the analysis fares as a whole: what was read, lost, kept and dropped, and what it takes."""
@@ -118,6 +145,24 @@ def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
         rows.sort(key=lambda stream: -getattr(stream, wanted.sort))
     page, following = page_of(rows, wanted)
     return StreamsAnswer(streams=page, next=following, total=len(rows))
+
+
+@get("/gaps")
+def gaps(run: ServedRun) -> GapsAnswer:
+    """Which steps of which ranks were lost, of the ranks that lost most."""
+    lossy = [stream for stream in run.feed.health() if stream.gap_steps]
+    lossy.sort(key=lambda stream: -stream.gap_steps)
+    worst = {(stream.program, stream.rank): stream for stream in lossy[:MOST_LOSSY]}
+    found = run.provenance.gaps(list(worst)) if worst else {}
+    ranks = [
+        Gaps(rank_text(key), stream.gap_steps, _longest(found[key]), len(found[key]))
+        for key, stream in worst.items()
+    ]
+    return GapsAnswer(ranks=ranks, lossy_ranks=len(lossy), last_step=run.feed.status().last_step)
+
+
+def _longest(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted(sorted(intervals, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
 
 
 def _summed(agents: list[AgentState]) -> AgentState:

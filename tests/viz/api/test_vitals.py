@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.writer import Writer
 from tests.viz.api.conftest import Api
-from tests.viz.made_run import MadeRun
+from tests.viz.made_run import LOST_STEPS, MadeRun, make_run, store
 
 
 def test_the_whole_is_the_sum_of_its_streams(api: Api, finished: MadeRun, provenance: Provenance) -> None:
@@ -54,3 +58,31 @@ def test_streams_in_other_orders(api: Api, sort: str) -> None:
 def test_streams_of_one_state(api: Api) -> None:
     assert api.ask("streams?state=ended").json["total"] == 5
     assert api.ask("streams?state=broken").json == {"ok": True, "streams": [], "next": None, "total": 0}
+
+
+def test_gaps_are_the_steps_that_are_not_there(api: Api, finished: MadeRun) -> None:
+    body = api.ask("gaps").json
+    assert body["last_step"] == max(step.step for step in finished.steps)
+    assert body["lossy_ranks"] == len(LOST_STEPS)
+    (lost,) = LOST_STEPS.items()
+    rank, steps = lost
+    assert body["ranks"] == [
+        {"rank": f"0:{rank}", "gap_steps": len(steps), "gaps": [[steps[0], steps[-1]]], "gaps_total": 1}
+    ]
+
+
+def test_gaps_of_several_ranks_and_before_the_first_step(tmp_path: Path) -> None:
+    made = make_run(tmp_path / "gaps", stored_steps=0)
+    engine = open_for_writing(made.directory.read_info().store_url)
+    writer = Writer(engine, made.directory.read_info().id)
+    kept = {0: {3, 4, 9}, 1: set(range(10)), 2: {0, 2, 3}}
+    made.steps[:] = [step for step in made.steps if step.step in kept.get(step.rank, set())]
+    made.records.clear()
+    store(writer, made, 0, 10)
+    engine.dispose()
+    with open_run(made.directory) as provenance:
+        assert provenance.gaps([(0, 0), (0, 1), (0, 2)]) == {
+            (0, 0): [(0, 2), (5, 8)],
+            (0, 1): [],
+            (0, 2): [(1, 1)],
+        }
