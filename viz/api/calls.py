@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -184,10 +186,22 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     try:
         record = run.provenance.call(wanted.event_id)
     except ConfigError as error:
-        raise Missing(str(error)) from error
+        raise Missing(f"{error}{_removed(run)}") from error
     model = run.provenance.model_of(record.program, record.function, record.model_version)
     return CallAnswer(
         record=record,
         normal=run.provenance.normal_like(record),
         distribution=distribution(model, run.feed.info().config) if model else None,
     )
+
+
+def _removed(run: ServedRun) -> str:
+    """What may have become of a call that is not there."""
+    rules = Counter[tuple[int, str]]()
+    for pruning in run.provenance.prunings():
+        rules[pruning.pruned_us, pruning.rule] += pruning.anomalies + pruning.normal_calls
+    told = (
+        f"; {calls:,} calls were removed at {datetime.fromtimestamp(pruned_us / 1e6, UTC):%F %T} Z ({rule})"
+        for (pruned_us, rule), calls in rules.items()
+    )
+    return "".join(told)

@@ -28,7 +28,9 @@ class FunctionParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Which function."""
 
     name: Annotated[Text, Meta(description="The whole name of a function, as lists show it.")]
-    program: Annotated[Number, Meta(description="Number of its program.")] = 0
+    program: Annotated[
+        Number | None, Meta(description="Number of its program; the one where it lost most time by default.")
+    ] = None
 
 
 class FunctionAnswer(Answer, frozen=True, kw_only=True):
@@ -53,11 +55,12 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 
     The name is an argument and no part of the path, because names of functions hold slashes.
     """
-    rows = run.feed.worst_functions()
-    mine = next((row for row in rows if (row.program, row.name) == (wanted.program, wanted.name)), None)
+    rows = [row for row in run.feed.worst_functions() if row.name == wanted.name]
+    mine = next((row for row in rows if wanted.program in (None, row.program)), None)
     if mine is None:
-        raise Missing(f"function {wanted.name[:200]!r}: not one of program {wanted.program} in this run")
-    model = run.provenance.model_of(wanted.program, wanted.name, MOST)
+        place = "this run" if wanted.program is None else f"program {wanted.program} in this run"
+        raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
+    model = run.provenance.model_of(mine.program, mine.name, MOST)
     config = run.feed.info().config
     return FunctionAnswer(statistics=mine, distribution=distribution(model, config) if model else None)
 

@@ -36,9 +36,12 @@ def test_one_function(api: Api, provenance: Provenance) -> None:
 
 
 def test_a_function_that_is_not_there(api: Api) -> None:
-    for query in ("name=nothing", "name=MPI_*", f"name={quote(FUNCTIONS[0])}&program=1"):
-        answer = api.ask(f"function?{query}")
-        assert answer.status_code == 404 and "not one of program" in answer.json["error"]
+    for name in ("nothing", "MPI_*"):
+        answer = api.ask(f"function?name={name}")
+        assert answer.status_code == 404 and "not one of this run" in answer.json["error"]
+    answer = api.ask(f"function?name={quote(FUNCTIONS[0])}&program=1")
+    assert answer.status_code == 404 and "not one of program 1 in this run" in answer.json["error"]
+    assert api.ask(f"function?name={quote(FUNCTIONS[0])}&program=0").status_code == 200
     assert api.ask("function").status_code == 400
 
 
