@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from chimbuko.viz.jobs.task import Task
+from chimbuko.viz.jobs import comparison, exports, traceindex
 
-_ALL: tuple[Task, ...] = ()
-
-TASKS = {task.name: task for task in _ALL}
+TASKS = {task.name: task for task in (comparison.comparison, exports.exported, traceindex.trace_index)}

@@ -1,10 +1,19 @@
 /** The state of the page, and how it stands in the address: the path names the thing, the query the view. */
 
+import { AXES, SCALES, type Axis, type Scale } from './axes';
+import { STREAM_ORDERS, STREAM_STATES, type StreamOrder, type StreamState } from './health';
 import { STATISTICS, type RankKey, type Statistic } from './types';
 import { SLOTS } from './tokens';
 
-export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step'] as const;
+export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step', 'rank', 'thread', 'children', 'messages_count'] as const;
 export type Sort = (typeof SORTS)[number];
+export const LABELS = ['any', 'anomaly', 'normal'] as const;
+export type LabelWanted = (typeof LABELS)[number];
+/** Functions are also ranked by time lost. */
+export const FUNCTION_STATISTICS = ['severity_us', ...STATISTICS] as const;
+export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
+export const CALL_LISTS = ['worst', 'newest'] as const;
+export type CallList = (typeof CALL_LISTS)[number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
@@ -21,16 +30,50 @@ export interface View {
   selected: readonly (RankKey | null)[];
   statistic: Statistic;
   n: number;
-  /** Steps that the chart shows; null follows the whole run. */
+  /** What functions are ranked by. */
+  by: FunctionStatistic;
+  /** Which calls the overview lists. */
+  list: CallList;
+  /** Steps that charts show; null follows the whole run. */
   zoom: Range | null;
-  /** Filters of the table of calls. */
+  /** Charts show this many of the newest steps, and follow; 0 where they do not. */
+  newest: number;
+  /** Ranks that the heat map shows, by place in the order of program and rank; null shows all. */
+  ranks: Range | null;
+  /** Filters of calls. */
   steps: Range | null;
   rank: RankKey | null;
   function: string;
+  /** Program of the function whose page is open; null where its name says enough. */
+  program: number | null;
   severity_us: number;
+  score: number;
+  node: string;
+  thread: number | null;
+  /** Times since the run's start, in µs, in which calls were under way. */
+  times: Range | null;
+  label: LabelWanted;
+  gpu: boolean | null;
+  /** Part of a name on the call path, or of the node's. */
+  text: string;
+  /** Axes of the chart of calls; a scale that is null is the axis' own. */
+  x: Axis;
+  y: Axis;
+  xScale: Scale | null;
+  yScale: Scale | null;
   sort: Sort;
   descending: boolean;
   cursor: string | null;
+  /** Order of the list of streams, the state of those in it, and where it goes on. */
+  streamOrder: StreamOrder;
+  streamState: StreamState | null;
+  streamCursor: string | null;
+  /** What the timeline shows: µs since the run's start; null is what the chosen call needs, or all. */
+  window: Range | null;
+  /** Ranks that the timeline shows beside the one it is about. */
+  partners: readonly RankKey[];
+  /** Whether the timeline is without the times of which nothing was kept. */
+  folded: boolean;
   /** Panels that show their table instead of their picture. */
   tables: readonly string[];
 }
@@ -43,14 +86,33 @@ export const FIRST_VIEW: View = {
   selected: [],
   statistic: 'mean',
   n: 5,
+  by: 'severity_us',
+  list: 'worst',
   zoom: null,
+  newest: 0,
+  ranks: null,
   steps: null,
   rank: null,
   function: '',
+  program: null,
   severity_us: 0,
-  sort: 'entry_us',
+  score: 0,
+  node: '',
+  thread: null,
+  times: null,
+  label: 'any',
+  gpu: null,
+  text: '',
+  x: 'entry',
+  y: 'function',
+  xScale: null,
+  yScale: null,
+  sort: 'severity_us',
   descending: true,
   cursor: null,
+  streamOrder: 'loss',
+  streamState: null,
+  streamCursor: null,
   tables: [],
 };
 
@@ -60,6 +122,8 @@ const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose address ends in their name. */
 const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', fn: 'function', health: 'health' };
 export const MOST_RANKS = 100;
+/** Partner ranks on one timeline. */
+export const MOST_PARTNERS = 12;
 
 /** Read a path (relative to the server's root) and query; what makes no sense is left out. */
 export function parseView(path: string, query: string): View {
@@ -70,14 +134,36 @@ export function parseView(path: string, query: string): View {
     selected: parseSelected(given.get('sel') ?? ''),
     statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
+    by: oneOf(FUNCTION_STATISTICS, given.get('by'), FIRST_VIEW.by),
+    list: oneOf(CALL_LISTS, given.get('list'), FIRST_VIEW.list),
     zoom: parseRange(given.get('zoom')),
+    newest: whole(given.get('newest')) ?? 0,
+    ranks: parseRange(given.get('ranks')),
     steps: parseRange(given.get('step')),
     rank: RANK.test(rank) ? rank : null,
     function: given.get('function') ?? '',
+    program: whole(given.get('program')),
     severity_us: Math.max(0, Number(given.get('severity_us')) || 0),
+    score: Math.max(0, Number(given.get('score')) || 0),
+    node: given.get('node') ?? '',
+    thread: whole(given.get('thread')),
+    times: parseRange(given.get('time')),
+    label: oneOf(LABELS, given.get('label'), FIRST_VIEW.label),
+    gpu: { true: true, false: false }[given.get('gpu') ?? ''] ?? null,
+    text: given.get('text') ?? '',
+    x: oneOf(AXES, given.get('x'), FIRST_VIEW.x),
+    y: oneOf(AXES, given.get('y'), FIRST_VIEW.y),
+    xScale: SCALES.find((scale) => scale === given.get('xscale')) ?? null,
+    yScale: SCALES.find((scale) => scale === given.get('yscale')) ?? null,
     sort: oneOf(SORTS, given.get('sort'), FIRST_VIEW.sort),
     descending: given.get('order') !== 'asc',
     cursor: given.get('cursor') ?? null,
+    streamOrder: oneOf(STREAM_ORDERS, given.get('streams'), FIRST_VIEW.streamOrder),
+    streamState: STREAM_STATES.find((state) => state === given.get('state')) ?? null,
+    streamCursor: given.get('streams_from') ?? null,
+    window: parseRange(given.get('t')),
+    partners: parsePartners(given.get('with') ?? ''),
+    folded: given.get('fold') === 'true',
     tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
   };
 }
@@ -92,14 +178,38 @@ export function formatView(view: View): string {
   add('sel', trimmed(view.selected).map((rank) => rank ?? '').join(','));
   add('statistic', view.statistic, FIRST_VIEW.statistic);
   add('n', String(view.n), String(FIRST_VIEW.n));
+  add('by', view.by, FIRST_VIEW.by);
+  add('list', view.list, FIRST_VIEW.list);
   add('zoom', formatRange(view.zoom));
+  add('newest', String(view.newest), '0');
+  add('ranks', formatRange(view.ranks));
   add('step', formatRange(view.steps));
   add('rank', view.rank ?? '');
   add('function', view.function);
+  add('program', String(view.program ?? ''));
   add('severity_us', String(view.severity_us), '0');
+  add('score', String(view.score), '0');
+  add('node', view.node);
+  add('thread', String(view.thread ?? ''));
+  add('time', formatRange(view.times));
+  add('label', view.label, FIRST_VIEW.label);
+  add('gpu', String(view.gpu ?? ''));
+  add('text', view.text);
+  add('x', view.x, FIRST_VIEW.x);
+  add('y', view.y, FIRST_VIEW.y);
+  add('xscale', view.xScale ?? '');
+  add('yscale', view.yScale ?? '');
   add('sort', view.sort, FIRST_VIEW.sort);
   add('order', view.descending ? '' : 'asc');
   add('cursor', view.cursor ?? '');
+  add('streams', view.streamOrder, FIRST_VIEW.streamOrder);
+  add('state', view.streamState ?? '');
+  add('streams_from', view.streamCursor ?? '');
+  if (view.page === 'timeline') {
+    add('t', formatRange(view.window));
+    add('with', view.partners.join(','));
+    add('fold', String(view.folded), 'false');
+  }
   add('table', view.tables.join(','));
   const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');
   return formatPath(view) + (text === '' ? '' : `?${text}`);
@@ -177,6 +287,12 @@ function parseSelected(text: string): (RankKey | null)[] {
     return usable ? rank : null;
   });
   return trimmed(slots);
+}
+
+/** `30`, or `20..30`; null where it is no range. */
+export function parsePartners(text: string): RankKey[] {
+  const ranks = text.split(',').filter((rank) => RANK.test(rank));
+  return [...new Set(ranks)].slice(0, MOST_PARTNERS);
 }
 
 function parseRange(text: string | undefined): Range | null {
