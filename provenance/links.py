@@ -79,6 +79,17 @@ def _keys(kinds: npt.NDArray[np.int64], links: Links) -> npt.NDArray[np.int64]:
     return keys
 
 
+def around(links: Links, first_us: int, last_us: int) -> Links:
+    """Links in a range of time, and as far before and after it as it is long.
+
+    Few messages are under way for longer, and those are no more than lines from edge to edge.
+    """
+    reach_us = last_us - first_us
+    first, last = np.searchsorted(links["time_us"], (first_us - reach_us, last_us + reach_us))
+    found: Links = links[int(first) : int(last)]
+    return found
+
+
 def between(links: Links, first_us: int, last_us: int) -> Links:
     """Links that have an end in a range of time, or lead over it."""
     other = np.where(links["other_us"] == UNKNOWN, links["time_us"], links["other_us"])
@@ -90,26 +101,34 @@ def between(links: Links, first_us: int, last_us: int) -> Links:
 def bundled(links: Links, most: int) -> Links:
     """At most about ``most`` links: those near to each other, between the same lines, become one."""
     width_log2 = 0
+    if len(links) > most:
+        length_us = int(links["time_us"].max() - links["time_us"].min())
+        width_log2 = max(0, (length_us >> _STRETCHES_LOG2).bit_length())
     found = links
     while len(found) > most and width_log2 < 60:
+        # Bundles of bundles are those of the links: each round has less to do.
+        found = _bundles(found, width_log2)
         width_log2 += 1
-        found = _bundles(links, width_log2)
     return found
 
 
+_STRETCHES_LOG2 = 11
+
+
 def _bundles(links: Links, width_log2: int) -> Links:
-    """One for each kind, pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
-    stretch = links["time_us"] >> width_log2
-    is_known = links["other_us"] != UNKNOWN
-    keys = (stretch, is_known, links["other_thread"], links["other_rank"], links["thread"], links["kind"])
-    order = np.lexsort(keys)
-    is_first = np.zeros(len(links), np.bool_)
-    is_first[:1] = True
-    for key in keys:
-        ordered = key[order]
-        is_first[1:] |= ordered[1:] != ordered[:-1]
-    firsts = np.flatnonzero(is_first)
-    made = links[order[firsts]]
+    """One for each pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
+    times = links["time_us"]
+    stretches = (times >> width_log2) - (int(times.min()) >> width_log2)
+    is_launch = links["kind"] == LAUNCH
+    others = np.where(is_launch, links["other_thread"], links["other_rank"]).astype(np.int64) + 1
+    is_known = (links["other_us"] != UNKNOWN).astype(np.int64)
+    keys = (stretches << 51) | (others << 20) | (links["thread"].astype(np.int64) << 3)
+    keys |= (is_known << 2) | links["kind"]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    made: Links = links[order[firsts]]
     for name in ("count", "size_bytes"):
         made[name] = np.add.reduceat(links[name][order], firsts)
-    return made[np.argsort(made["time_us"], kind="stable")]
+    by_time: Links = made[np.argsort(made["time_us"], kind="stable")]
+    return by_time

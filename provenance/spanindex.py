@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.provenance.links import LINK, Links, between, joined
+from chimbuko.provenance.links import LINK, Links, around, between, joined
 from chimbuko.provenance.spans import MOST_LEVEL, SPAN, Spans, reduced
 from chimbuko.provenance.spanwindow import Interval, SpanRow, SpanWindow, cut
 from chimbuko.trace.recorded import Stamp
@@ -129,7 +129,6 @@ class SpanIndex:
         self.rank = files.rank
         self._spans: Spans = _mapped(files.path("spans"), SPAN)
         self.links: Links = _mapped(files.path("links"), LINK)
-        self._joined: dict[int, Links] = {}
 
     def window(
         self, first_us: int, last_us: int, level: int, partners: Sequence[SpanIndex]
@@ -143,9 +142,9 @@ class SpanIndex:
         partners
             Other ranks of the program: messages from and to them have both their ends.
         """
-        links = self.links
+        links = around(self.links, first_us, last_us)
         for partner in partners:
-            links = self._joined_with(links, partner)
+            links = joined(links, self.rank, partner.rank, around(partner.links, first_us, last_us))
         header = self.header
         gaps = header.lost_us
         begins = [header.interval_us[0], *(end for _, end in gaps)]
@@ -171,9 +170,6 @@ class SpanIndex:
             SpanRow(place.thread, place.depth, self._spans[place.first : place.end])
             for place in best.values()
         ]
-
-    def _joined_with(self, links: Links, partner: SpanIndex) -> Links:
-        return joined(links, self.rank, partner.rank, partner.links)
 
 
 def _mapped(path: Path, dtype: np.dtype[np.void]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
