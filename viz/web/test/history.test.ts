@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { gaps, lowerBound, merge, total, type History } from '../src/lib/history';
+import { gaps, lowerBound, merge, total, wholeFrom, type History } from '../src/lib/history';
 import type { StepRow } from '../src/lib/types';
 
 const row = (step: number, anomalies = 0): StepRow => [step, step * 1e6, (step + 1) * 1e6, 100, anomalies, anomalies * 5];
@@ -35,10 +35,20 @@ test('a step told again replaces the older one', () => {
   expect(merge([], [row(1), row(1, 7)])).toEqual([row(1, 7)]);
 });
 
+test('only the newest steps are kept, and the oldest of these is where it is whole from', () => {
+  let history: History = [];
+  for (let step = 0; step < 50; step++) history = merge(history, [row(step)], 20);
+  expect(history.map(([step]) => step)).toEqual(Array.from({ length: 20 }, (_, at) => 30 + at));
+  expect(wholeFrom(history, 20)).toBe(30);
+  expect(merge(history, [row(3)], 20)).toEqual(history);
+  expect(wholeFrom(merge([], [row(5), row(6)]))).toBe(0);
+});
+
 describe('gaps', () => {
   test('missing steps, also before the first', () => {
     expect(gaps([row(2), row(3), row(7)])).toEqual([[0, 1], [4, 6]]);
   });
+  test('none before the first step that is whole', () => expect(gaps([row(7), row(9)], 7)).toEqual([[8, 8]]));
   test('none where all steps are there, even with zero anomalies', () => expect(gaps([row(0), row(1)])).toEqual([]));
 });
 

@@ -6,6 +6,7 @@ const row = (step: number, anomalies: number): StepRow => [step, 0, 1, 10, anoma
 const series = (counts: (number | null)[], rank = '0:1', slot = 0): Series => ({
   rank,
   slot,
+  from: 0,
   rows: counts.flatMap((count, step) => (count === null ? [] : [row(step, count)])),
 });
 
@@ -30,6 +31,19 @@ test('long histories draw each pixel once, and no anomaly is lost in it', () => 
   const drawn = layout([series(counts)], null, 500, 200);
   expect(drawn.points.length).toBeLessThan(1_000);
   expect(drawn.points.filter((point) => point.row[4] === 1)).toHaveLength(1);
+});
+
+test('what alternates within a pixel is drawn once each', () => {
+  const drawn = layout([series(Array.from({ length: 36_000 }, (_, step) => step % 2))], null, 500, 200);
+  expect(drawn.points.length).toBeLessThanOrEqual(2 * 500);
+  expect(new Set(drawn.points.map((point) => point.row[4]))).toEqual(new Set([0, 1]));
+});
+
+test('what was let go is neither drawn nor called unknown', () => {
+  const rows = [row(500, 1), row(501, 0), row(503, 2)];
+  const drawn = layout([{ rank: '0:1', slot: 0, from: 500, rows }], null, 400, 200);
+  expect(drawn.range).toEqual([500, 503]);
+  expect(drawn.gaps.map((gap) => gap.steps)).toEqual([[502, 502]]);
 });
 
 test('a gap is not a zero', () => {

@@ -1,7 +1,7 @@
 /** The sentences that pages open with. */
 
 import { shorten } from './names';
-import type { Answer, CallRecord, Run } from './types';
+import type { Answer, CallSummary, Run } from './types';
 import { duration, plural, ratio } from './units';
 
 export const ranked = (rank: string, programs: number): string =>
@@ -27,7 +27,7 @@ function nothingYet(answer: Answer, run: Run): string {
 }
 
 /** What the page of a call says first. */
-export function callAnswer(record: CallRecord, metric: Run['config']['metric'], programs: number): string {
+export function callAnswer(record: CallSummary, metric: Run['config']['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
   const open = record.exit_us === 0;
   const took = metric === 'inclusive' || open ? record.inclusive_us : record.exclusive_us;

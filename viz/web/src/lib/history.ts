@@ -5,8 +5,16 @@ import type { Range } from './view';
 
 export type History = readonly StepRow[];
 
-/** `rows` with `more` taken in; a step that is there already is replaced. The same array if nothing is new. */
-export function merge(rows: History, more: readonly StepRow[]): History {
+/** Steps of one rank that are kept: five hours at one a second, 30 MB for 12 ranks. Older ones the server has. */
+export const MOST_STEPS = 20_000;
+
+/** `rows` with `more` taken in, the newest of them; a step that is there already is replaced. The same array if nothing is new. */
+export function merge(rows: History, more: readonly StepRow[], most = MOST_STEPS): History {
+  const all = together(rows, more);
+  return all.length > most ? all.slice(all.length - most) : all;
+}
+
+function together(rows: History, more: readonly StepRow[]): History {
   if (more.length === 0) return rows;
   const last = rows[rows.length - 1];
   const sorted = [...more].sort((a, b) => a[0] - b[0]);
@@ -21,10 +29,13 @@ function unique(sorted: readonly StepRow[]): StepRow[] {
   return sorted.filter((row, index) => sorted[index + 1]?.[0] !== row[0]);
 }
 
-/** Steps between the first of the run and the rank's last that were not analysed: unknown, not zero. */
-export function gaps(rows: History): Range[] {
+/** The first step from which on a history is whole: older ones may have been let go. */
+export const wholeFrom = (rows: History, most = MOST_STEPS): number => (rows.length < most ? 0 : (rows[0] as StepRow)[0]);
+
+/** Steps from `from` to the rank's last that were not analysed: unknown, not zero. */
+export function gaps(rows: History, from = 0): Range[] {
   const found: Range[] = [];
-  let expected = 0;
+  let expected = from;
   for (const [step] of rows) {
     if (step > expected) found.push([expected, step - 1]);
     expected = step + 1;

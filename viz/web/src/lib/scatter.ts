@@ -8,6 +8,8 @@ export interface Series {
   rank: RankKey;
   slot: number;
   rows: History;
+  /** Step from which on the rows are whole. */
+  from: number;
 }
 
 export interface Point {
@@ -128,7 +130,7 @@ export function panned(range: Range, share: number): Range {
 function extent(series: readonly Series[]): Range {
   let last = 0;
   for (const { rows } of series) last = Math.max(last, rows[rows.length - 1]?.[0] ?? 0);
-  return [0, last];
+  return [Math.min(last, ...series.map((one) => one.from)), last];
 }
 
 function highest(series: readonly Series[], range: Range): number {
@@ -156,15 +158,16 @@ function aside(frame: Frame, index: number, among: number): number {
 
 function points(series: Series, frame: Frame, dx: number): Point[] {
   const found: Point[] = [];
-  let drawn = '';
+  let pixel = NaN;
+  let drawn: number[] = [];
   for (let at = lowerBound(series.rows, frame.range[0]); at < series.rows.length; at++) {
     const row = series.rows[at] as StepRow;
     if (row[0] > frame.range[1]) break;
     const [x, y] = [xOf(frame, row[0]) + dx, yOf(frame, row[4])];
     // Where a pixel stands for several steps, equal ones are drawn once.
-    const pixel = `${Math.round(x)} ${row[4]}`;
-    if (pixel === drawn) continue;
-    drawn = pixel;
+    if (Math.round(x) !== pixel) [pixel, drawn] = [Math.round(x), []];
+    if (drawn.includes(row[4])) continue;
+    drawn.push(row[4]);
     found.push({ x, y, series, row });
   }
   return found;
@@ -172,7 +175,7 @@ function points(series: Series, frame: Frame, dx: number): Point[] {
 
 function gapsOf(series: Series, frame: Frame, y: number): Gap[] {
   const half = (frame.right - frame.left) / (frame.range[1] - frame.range[0] + 1) / 2;
-  return gaps(series.rows)
+  return gaps(series.rows, series.from)
     .filter(([first, last]) => last >= frame.range[0] && first <= frame.range[1])
     .map((steps) => ({
       x0: Math.max(frame.left, xOf(frame, steps[0]) - half),

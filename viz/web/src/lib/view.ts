@@ -295,7 +295,7 @@ export function parsePartners(text: string): RankKey[] {
   return [...new Set(ranks)].slice(0, MOST_PARTNERS);
 }
 
-function parseRange(text: string | undefined): Range | null {
+export function parseRange(text: string | undefined): Range | null {
   const match = /^(\d{1,12})(?:\.\.(\d{1,12}))?$/.exec(text ?? '');
   if (!match) return null;
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];

@@ -4,6 +4,7 @@ import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionR
 import { decoded, type Grid, type GridAnswer } from '../lib/grid';
 import { filterQuery } from '../lib/filters';
 import type { Range, View } from '../lib/view';
+import type { GapsAnswer, StreamsAnswer, Vitals } from '../lib/health';
 import { get, type Request } from './http';
 
 export const PAGE_SIZE = 50;
@@ -65,13 +66,39 @@ export const getPoints = (view: View, zero_us: number, signal: AbortSignal): Pro
 
 export const pointsRequest = (view: View, zero_us: number): Request => ['points', filterQuery(view, zero_us)];
 
+export const getVitals = (signal: AbortSignal): Promise<Vitals> => get('vitals', [], signal);
+
+export const getGaps = (signal: AbortSignal): Promise<GapsAnswer> => get('gaps', [], signal);
+
+export const getStreams = (view: View, signal: AbortSignal): Promise<StreamsAnswer> => get(...streamsRequest(view), signal);
+
+export function streamsRequest({ streamOrder, streamState, streamCursor }: View): Request {
+  const query: [string, string][] = [['sort', streamOrder], ['limit', String(PAGE_SIZE)]];
+  if (streamState !== null) query.push(['state', streamState]);
+  if (streamCursor !== null) query.push(['cursor', streamCursor]);
+  return ['streams', query];
+}
+
+export interface Metadata {
+  program: number;
+  rank: number;
+  thread: number;
+  key: string;
+  value: string;
+}
+
+export const getMetadata = (rank: RankKey, signal: AbortSignal): Promise<{ metadata: Metadata[]; total: number }> => {
+  const [program = '', number = ''] = rank.split(':');
+  return get('metadata', [['program', program], ['rank', number], ['limit', '1000']], signal);
+};
+
 interface StepsAnswer {
   series: { rank: RankKey; steps: StepRow[] }[];
   next: number | null;
 }
 
 /** The history of some ranks from a step to another, in as many answers as it takes. */
-export async function getSteps(ranks: readonly RankKey[], [first, last]: Range, signal: AbortSignal): Promise<Map<RankKey, StepRow[]>> {
+export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [first, last]: Range = [0, Infinity]): Promise<Map<RankKey, StepRow[]>> {
   const found = new Map<RankKey, StepRow[]>(ranks.map((rank) => [rank, []]));
   let after: number | null = first > 0 ? first - 1 : null;
   do {

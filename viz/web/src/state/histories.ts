@@ -1,12 +1,15 @@
 /** Which ranks are charted, and their steps: as read, with what has come since. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
-import { merge, type History } from '../lib/history';
+import { merge, MOST_STEPS, wholeFrom, type History } from '../lib/history';
+import type { Series } from '../lib/scatter';
 import type { RankKey } from '../lib/types';
-import { keepSlots, type View } from '../lib/view';
+import { keepSlots, type Range, type View } from '../lib/view';
 import * as api from '../net/api';
 import { view } from './address';
+import { end, shownSteps } from './grid';
 import { ranking } from './overview';
+import { question } from './question';
 import { Resource } from './resource';
 import * as session from './session';
 
@@ -15,7 +18,7 @@ const automatic = signal<View['selected']>([]);
 
 export const steps = new Resource<Map<RankKey, History>>();
 /** Histories that are shown, by rank. */
-export const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
+const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
 export const hasSelection = computed(() => view.value.selected.some((rank) => rank !== null));
 /** Ranks by colour slot: the selected ones, else those that lead the ranking. */
 export const slots = computed(() => (hasSelection.value ? view.value.selected : automatic.value));
@@ -55,7 +58,7 @@ async function read(): Promise<void> {
   await session.watch(ranks).catch(() => undefined);
   if (ranks.length === 0) return;
   await steps.load(async (signal) => {
-    const found = await api.getSteps(ranks, signal);
+    const found = await api.getSteps(ranks, signal, [Math.max(0, end.peek() - MOST_STEPS), Infinity]);
     for (const [rank, rows] of found) kept.set(rank, merge(kept.get(rank) ?? [], rows));
     for (const rank of [...kept.keys()]) if (!shownRanks.value.includes(rank)) kept.delete(rank);
     // A rank that was selected while paused is shown as of now: the picture has no older one of it.
@@ -64,3 +67,28 @@ async function read(): Promise<void> {
     return found;
   });
 }
+
+/** Steps to look at that were let go here. */
+const letGo = computed(() => {
+  const window = shownSteps.value;
+  if (window === null || [...histories.value.values()].every((rows) => wholeFrom(rows) <= window[0])) return null;
+  return JSON.stringify([shownRanks.value, window]);
+});
+const older = question(
+  () => letGo.value,
+  async (signal) => {
+    const [ranks, window] = JSON.parse(letGo.peek() as string) as [RankKey[], Range];
+    return { window, found: await api.getSteps(ranks, signal, window) };
+  },
+);
+
+/** What the chart of steps shows. */
+export const series = computed<Series[]>(() => {
+  const piece = letGo.value === null ? null : older.value.value;
+  return slots.value.flatMap((rank, slot): Series[] => {
+    if (rank === null) return [];
+    const rows = histories.value.get(rank) ?? [];
+    if (piece !== null) return [{ rank, slot, rows: merge(piece.found.get(rank) ?? [], rows, Infinity), from: piece.window[0] }];
+    return [{ rank, slot, rows, from: wholeFrom(rows) }];
+  });
+});

@@ -12,6 +12,8 @@ export interface Tip {
 
 export const tip = signal<Tip | null>(null);
 export const hoveredRank = signal<RankKey | null>(null);
+/** Name of the function under the pointer. */
+export const hoveredFunction = signal<string | null>(null);
 /** Shown for a moment, and read out. */
 export const notice = signal('');
 /** Read out by screen readers only: what the keyboard moved to. */

@@ -1,87 +1,137 @@
 import { useMemo } from 'preact/hooks';
 import { shortenAll, type ShortName } from '../../lib/names';
-import type { FunctionRow } from '../../lib/types';
-import { columnUnit, duration, exact, inUnit } from '../../lib/units';
-import { go, view } from '../../state/address';
-import { hideTip, showTip } from '../../state/page';
+import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from '../../lib/ranking';
+import { columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
+import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../../lib/view';
+import { addressOf, go, view } from '../../state/address';
+import { hideTip, hoveredFunction, showTip } from '../../state/page';
 import { functions } from '../../state/overview';
+import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 
-const orderOf = (rows: readonly FunctionRow[] | null): string => rows?.map((row) => `${row.program} ${row.name}`).join('\n') ?? '';
+const keyOf = (row: FunctionLine): string => `${row.program} ${row.name}`;
+const orderOf = (value: FunctionLines | null): string =>
+  value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join('\n');
 
-/** Functions by time lost. */
+/** Functions by time lost, or by their anomalies per step. */
 export function Functions() {
-  const value = functions.value.value;
-  const abnormal = useMemo(() => value?.functions.filter((row) => row.anomalies > 0) ?? null, [value]);
-  const held = useHeld(abnormal, orderOf);
-  const rows = held.shown ?? [];
-  const names = useMemo(() => shortenAll(rows.map((row) => row.name), 26), [rows]);
-  const unit = columnUnit(rows.map((row) => row.severity_us));
-  const most = Math.max(0, ...rows.map((row) => row.severity_us));
-  const first = rows[0];
-  const summary = first ? `${names.get(first.name)?.text} lost most time: ${duration(first.severity_us)}.` : 'None with anomalies.';
-  const actions = (
-    <>
-      <span class="unit">lost, {unit === 'clock' ? 'h:mm:ss' : unit}</span>
-      {held.waits && (
-        <button class="quiet" onClick={held.update}>
-          order changed · update
-        </button>
-      )}
-    </>
+  const held = useHeld(functions.value.value, orderOf);
+  const { by, n } = view.value;
+  held.ask(`${by} ${n}`);
+  const shown = held.shown;
+  const rows = shown === null ? [] : [...shown.top, ...shown.bottom];
+  const names = useMemo(() => shortenAll(rows.map((row) => row.name), 26), [shown]);
+  const text = textOf(shown);
+  const most = Math.max(0, ...rows.map((row) => row.value));
+  const list = (lines: readonly FunctionLine[]) => (
+    <ol class="function-list">
+      {lines.map((row) => (
+        <li key={keyOf(row)}>
+          <FunctionBar row={row} name={names.get(row.name) as ShortName} value={text(row.value)} share={most > 0 ? row.value / most : 0} />
+        </li>
+      ))}
+    </ol>
   );
   return (
-    <Panel name="functions" title="Worst functions" summary={summary} actions={actions} hold={held.handlers} table={() => <FunctionTable rows={rows} names={names} />}>
-      {value === null ? (
-        <Reading what="functions" />
+    <Panel
+      name="functions"
+      title="Functions"
+      summary={summaryOf(shown, names, text)}
+      actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
+      hold={held.handlers}
+      table={() => <FunctionTable shown={shown} names={names} />}
+    >
+      {shown === null ? (
+        functions.error.value === null ? <Reading what="functions" /> : <Empty>{functions.error.value}</Empty>
       ) : rows.length === 0 ? (
-        <Empty>{value.total === 0 ? 'No function statistics yet.' : `No anomalies in ${exact(value.total)} functions.`}</Empty>
+        <Empty>{shown.functions === 0 ? 'No function statistics yet.' : `No anomalies in ${exact(shown.functions)} functions.`}</Empty>
       ) : (
-        <ol class="function-list">
-          {rows.map((row) => (
-            <li key={`${row.program} ${row.name}`}>
-              <FunctionBar row={row} text={names.get(row.name)?.text ?? row.name} tag={names.get(row.name)?.tag ?? ''} value={inUnit(row.severity_us, unit)} share={row.severity_us / most} />
-            </li>
-          ))}
-        </ol>
+        <div class="function-lists">
+          <section data-functions="top">{list(shown.top)}</section>
+          {shown.bottom.length > 0 && (
+            <section data-functions="bottom">
+              <h3>least, of {exact(shown.functions)}</h3>
+              {list(shown.bottom)}
+            </section>
+          )}
+        </div>
       )}
     </Panel>
   );
 }
 
+function Choices({ shown, waits, update }: { shown: FunctionLines | null; waits: boolean; update: () => void }) {
+  const unit = columnUnit(shown?.top.map((row) => row.severity_us) ?? []);
+  return (
+    <>
+      <select aria-label="Statistic of functions" value={view.value.by} onChange={(event) => go({ by: event.currentTarget.value as FunctionStatistic })}>
+        {FUNCTION_STATISTICS.map((name) => (
+          <option key={name} value={name}>
+            {STATISTIC_NAMES[name]}
+          </option>
+        ))}
+      </select>
+      {shown?.by === 'severity_us' && <span class="unit">{unit === 'clock' ? 'h:mm:ss' : unit}</span>}
+      {waits && (
+        <button class="quiet" onClick={update}>
+          order changed · update
+        </button>
+      )}
+    </>
+  );
+}
+
+/** One unit for all values. */
+function textOf(shown: FunctionLines | null): (value: number) => string {
+  if (shown?.by !== 'severity_us') return digits;
+  const unit = columnUnit(shown.top.map((row) => row.value));
+  return (value) => inUnit(value, unit);
+}
+
 interface BarProps {
-  row: FunctionRow;
-  text: string;
-  tag: string;
+  row: FunctionLine;
+  name: ShortName;
   value: string;
   share: number;
 }
 
-function FunctionBar({ row, text, tag, value, share }: BarProps) {
+function FunctionBar({ row, name, value, share }: BarProps) {
   const chosen = view.value.function === row.name;
+  const dim = hoveredFunction.value !== null && hoveredFunction.value !== row.name;
+  const target: Partial<View> = { page: 'function', function: row.name, call: null, cursor: null };
   const show = (element: HTMLElement, delay?: number): void => {
+    hoveredFunction.value = row.name;
     const box = element.getBoundingClientRect();
     showTip({ x: box.left + 8, y: box.bottom - 8, lines: functionTip(row, chosen) }, delay);
   };
+  const leave = (): void => {
+    hoveredFunction.value = null;
+    hideTip();
+  };
+  const click = (event: MouseEvent): void => {
+    if (!event.ctrlKey && !event.metaKey) return follow(event, target);
+    event.preventDefault();
+    go({ function: chosen ? '' : row.name, cursor: null });
+  };
   return (
-    <button
-      class={chosen ? 'function-bar selected' : 'function-bar'}
+    <a
+      class={`function-bar${chosen ? ' selected' : ''}${dim ? ' dim' : ''}`}
+      href={addressOf(target)}
       data-function={row.name}
-      aria-pressed={chosen}
-      onClick={() => go({ function: chosen ? '' : row.name, cursor: null })}
+      onClick={click}
       onPointerEnter={(event) => show(event.currentTarget)}
-      onPointerLeave={hideTip}
+      onPointerLeave={leave}
       onFocus={(event) => show(event.currentTarget, 0)}
-      onBlur={hideTip}
+      onBlur={leave}
     >
       <span class="function-name">
-        {text} {tag && <em>{tag}</em>}
+        {name.text} {name.tag && <em>{name.tag}</em>}
       </span>
       <span class="function-value">{value}</span>
       <span class="rank-track">
-        <span class="rank-fill" style={{ width: `${Math.max(1, share * 100)}%` }} />
+        <span class="rank-fill" style={{ width: `${row.value > 0 ? Math.max(1, share * 100) : 0}%` }} />
       </span>
-    </button>
+    </a>
   );
 }
 
@@ -90,40 +140,54 @@ export function wrapped(name: string, most = 240): string {
   return name.length <= most ? name : `${name.slice(0, most - 1)}…`;
 }
 
-function functionTip(row: FunctionRow, chosen: boolean): string[] {
+function functionTip(row: FunctionLine, chosen: boolean): string[] {
   return [
     wrapped(row.name),
-    `time lost: ${duration(row.severity_us)}`,
-    `${exact(row.anomalies)} anomalies in ${exact(row.calls)} calls`,
-    `exclusive: ${duration(row.exclusive_mean_us)} ± ${duration(row.exclusive_stddev_us)} on average`,
-    `inclusive: ${duration(row.inclusive_mean_us)} on average, at most ${duration(row.inclusive_maximum_us)}`,
-    chosen ? 'click: all functions' : 'click: its calls in the table',
+    `${exact(row.anomalies)} anomalies, ${duration(row.severity_us)} lost`,
+    ...row.facts,
+    `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`,
   ];
 }
 
-function FunctionTable({ rows, names }: { rows: readonly FunctionRow[]; names: ReadonlyMap<string, ShortName> }) {
-  const unit = columnUnit(rows.map((row) => row.severity_us));
+function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, ShortName>, text: (value: number) => string): string {
+  const first = shown?.top[0];
+  if (!shown || !first) return 'No function with anomalies.';
+  const name = names.get(first.name)?.text ?? first.name;
+  if (shown.by === 'severity_us') return `${name} lost most time: ${duration(first.severity_us)}.`;
+  return `Of ${exact(shown.functions)} functions, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${text(first.value)}.`;
+}
+
+function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: ReadonlyMap<string, ShortName> }) {
+  const unit = columnUnit([...(shown?.top ?? []), ...(shown?.bottom ?? [])].map((row) => row.severity_us));
+  const lists = [
+    ['most', shown?.top ?? []],
+    ['least', shown?.bottom ?? []],
+  ] as const;
   return (
     <table>
       <thead>
         <tr>
+          <th>list</th>
           <th>function</th>
-          <th class="number">lost, {unit}</th>
+          {shown && shown.by !== 'severity_us' && <th class="number">{STATISTIC_NAMES[shown.by]}</th>}
           <th class="number">anomalies</th>
-          <th class="number">calls</th>
+          <th class="number">lost, {unit === 'clock' ? 'h:mm:ss' : unit}</th>
         </tr>
       </thead>
       <tbody>
-        {rows.map((row) => (
-          <tr key={`${row.program} ${row.name}`}>
-            <td class="name" title={row.name}>
-              {names.get(row.name)?.text}
-            </td>
-            <td class="number">{inUnit(row.severity_us, unit)}</td>
-            <td class="number">{exact(row.anomalies)}</td>
-            <td class="number">{exact(row.calls)}</td>
-          </tr>
-        ))}
+        {lists.flatMap(([list, rows]) =>
+          rows.map((row) => (
+            <tr key={`${list} ${keyOf(row)}`}>
+              <td>{list}</td>
+              <td class="name" title={row.name}>
+                {names.get(row.name)?.text}
+              </td>
+              {shown && shown.by !== 'severity_us' && <td class="number">{digits(row.value)}</td>}
+              <td class="number">{exact(row.anomalies)}</td>
+              <td class="number">{inUnit(row.severity_us, unit)}</td>
+            </tr>
+          )),
+        )}
       </tbody>
     </table>
   );

@@ -1,26 +1,17 @@
 import { ranked } from '../../lib/answer';
+import { STATISTIC_NAMES, statisticFacts } from '../../lib/ranking';
 import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../../lib/types';
 import { digits, duration, exact, plural } from '../../lib/units';
-import { MOST_RANKS, toggleRank } from '../../lib/view';
+import { MOST_RANKS } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { hideTip, hoveredRank, say, showTip } from '../../state/page';
-import { hasSelection, slots } from '../../state/histories';
+import { hideTip, hoveredRank, showTip } from '../../state/page';
+import { slots } from '../../state/histories';
 import { ranking } from '../../state/overview';
 import { programs } from '../../state/session';
 import { Field } from '../parts/field';
 import { Mark } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
-
-const NAMES: Record<Statistic, string> = {
-  mean: 'average',
-  stddev: 'standard deviation',
-  maximum: 'maximum',
-  minimum: 'minimum',
-  total: 'total',
-  skewness: 'skewness',
-  kurtosis: 'kurtosis',
-  steps: 'number of steps',
-};
+import { toggle } from './choose';
 
 export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
 const orderOf = (value: Ranking | null): string =>
@@ -67,7 +58,7 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
       >
         {STATISTICS.map((name) => (
           <option key={name} value={name}>
-            {NAMES[name]}
+            {STATISTIC_NAMES[name]}
           </option>
         ))}
       </select>
@@ -134,7 +125,7 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
         data-rank={key}
         aria-pressed={selected}
         aria-label={`${ranked(key, programs.value)}: ${digits(value)}`}
-        onClick={() => select(key)}
+        onClick={() => toggle(key)}
         onPointerEnter={(event) => show(event.currentTarget)}
         onPointerLeave={leave}
         onFocus={(event) => show(event.currentTarget, 0)}
@@ -143,7 +134,7 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
         <span class="rank-mark">{slot >= 0 && <Mark slot={slot} />}</span>
         <span class="rank-name">{programs.value > 1 ? key : row.rank}</span>
         <span class="rank-track">
-          <span class="rank-fill" style={{ width: `${Math.max(value > 0 ? 1 : 0, share * 100)}%` }} />
+          <span class="rank-fill" style={{ width: `${value > 0 ? Math.max(1, share * 100) : 0}%` }} />
         </span>
         <span class="rank-value">{digits(value)}</span>
       </button>
@@ -151,21 +142,10 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
   );
 }
 
-/** Select a rank, or let it go; it keeps the colour in which it is shown. */
-export function select(key: string): void {
-  const slot = slots.value.indexOf(key);
-  const before = view.value.selected;
-  const after = toggleRank(hasSelection.value ? before : [], key, hasSelection.value ? null : Math.max(0, slot));
-  if (after.length === before.length && after.every((rank, index) => rank === before[index])) {
-    say('All 12 colours are taken: click a selected rank to let it go.');
-  } else go({ selected: after });
-}
-
 function rankTip(row: RankRow, selected: boolean): string[] {
   return [
     `${ranked(keyOf(row), programs.value)}: ${plural(row.total, 'anomaly').replace('anomalys', 'anomalies')} in ${plural(row.steps, 'step')}`,
-    `per step: average ${digits(row.mean)}, standard deviation ${digits(row.stddev)}`,
-    `minimum ${row.minimum}, maximum ${row.maximum}, total ${exact(row.total)}`,
+    ...statisticFacts(row),
     `time lost: ${duration(row.severity_us)}`,
     `last step: ${exact(row.last_step)}`,
     selected ? 'click: remove from the chart' : 'click: show in the chart',
@@ -175,7 +155,7 @@ function rankTip(row: RankRow, selected: boolean): string[] {
 function summaryOf(shown: Ranking): string {
   const first = shown.top[0];
   if (!first) return 'No rank has reported yet.';
-  return `Of ${exact(shown.ranks)} ranks, ${ranked(keyOf(first), programs.value)} has the highest ${NAMES[shown.statistic]} of anomalies per step: ${digits(first[shown.statistic])}.`;
+  return `Of ${exact(shown.ranks)} ranks, ${ranked(keyOf(first), programs.value)} has the highest ${STATISTIC_NAMES[shown.statistic]} of anomalies per step: ${digits(first[shown.statistic])}.`;
 }
 
 function RankTable({ shown }: { shown: Ranking | null }) {
@@ -191,10 +171,9 @@ function RankTable({ shown }: { shown: Ranking | null }) {
           <th>rank</th>
           {STATISTICS.map((name) => (
             <th key={name} class="number">
-              {NAMES[name]}
+              {STATISTIC_NAMES[name]}
             </th>
           ))}
-          <th class="number">steps</th>
         </tr>
       </thead>
       <tbody>
@@ -208,7 +187,6 @@ function RankTable({ shown }: { shown: Ranking | null }) {
                   {digits(row[name])}
                 </td>
               ))}
-              <td class="number">{exact(row.steps)}</td>
             </tr>
           )),
         )}

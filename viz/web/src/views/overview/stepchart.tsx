@@ -3,17 +3,28 @@ import { prepare } from '../../draw/canvas';
 import { paintScatter } from '../../draw/scatter';
 import { ranked } from '../../lib/answer';
 import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../../lib/scatter';
+import { shorten } from '../../lib/names';
+import type { CallSummary, RankKey } from '../../lib/types';
 import { duration, exact, plural, wallClock } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { hideTip, hoveredRank, showTip, spoken } from '../../state/page';
+import { showSteps } from '../../state/grid';
+import { worstCall } from '../../state/overview';
+import { hideTip, hoveredRank, showTip, spoken, tip } from '../../state/page';
 import { programs } from '../../state/session';
 import { theme } from '../../state/theme';
+import { useDetail } from '../parts/detail';
+import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 import { analysed } from './steptable';
 
 /** A drag shorter than this is a click. */
 const DRAG_PX = 4;
+
+interface Focus {
+  rank: RankKey;
+  step: number;
+}
 
 interface Props {
   series: readonly Series[];
@@ -25,8 +36,9 @@ export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const drawn = useMemo(() => layout(series, zoom, width, height), [series, zoom, width, height]);
-  const [focus, setFocus] = useState<{ rank: string; step: number } | null>(null);
+  const [focus, setFocus] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
+  const detail = useDetail(focus && `${focus.rank} ${focus.step}`, (signal) => worstCall((focus as Focus).rank, (focus as Focus).step, signal));
   const point = focus && (drawn.points.find((one) => one.series.rank === focus.rank && one.row[0] === focus.step) ?? null);
   const brush = drag && Math.abs(drag.to - drag.from) >= DRAG_PX ? brushed(drawn, drag) : null;
 
@@ -36,19 +48,21 @@ export function StepChart({ series, zoom }: Props) {
     paintScatter(prepare(canvas.current, width, height), drawn, emphasis, theme.value);
   }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
 
-  const at = (event: MouseEvent): { x: number; y: number } => {
-    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  useEffect(() => {
+    if (point !== null && detail !== null && tip.value !== null) tell(point, detail, 0);
+  }, [detail]);
+
+  const tell = (found: Point, worst: CallSummary | null, delay?: number): void => {
+    if (element.current) showTip({ ...onPage(element.current, found.x, found.y), lines: tipOf(found, worst) }, delay);
   };
   const show = (found: Point | null, delay?: number): void => {
     setFocus(found && { rank: found.series.rank, step: found.row[0] });
     hoveredRank.value = found?.series.rank ?? null;
-    if (!found || !element.current) return hideTip();
-    const box = element.current.getBoundingClientRect();
-    showTip({ x: box.left + found.x, y: box.top + found.y, lines: tipOf(found) }, delay);
+    if (found) tell(found, point !== null && found.row === point.row ? detail : null, delay);
+    else hideTip();
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = at(event);
+    const { x, y } = placeIn(event);
     if (drag) return setDrag({ ...drag, to: x });
     const found = nearest(drawn.points, x, y);
     const gap = found ? undefined : drawn.gaps.find((one) => x >= one.x0 && x <= one.x1 && Math.abs(y - one.y) <= 4);
@@ -59,14 +73,17 @@ export function StepChart({ series, zoom }: Props) {
   };
   const release = (event: PointerEvent): void => {
     if (brush) go({ steps: brush, cursor: null });
-    else if (drag) open(nearest(drawn.points, at(event).x, at(event).y));
+    else if (drag) {
+      const { x, y } = placeIn(event);
+      open(nearest(drawn.points, x, y));
+    }
     setDrag(null);
   };
   const move = (event: KeyboardEvent): void => {
     const next = neighbour(drawn, point, event.key);
     if (next) {
       show(next, 0);
-      spoken.value = tipOf(next).slice(0, 2).join(', ');
+      spoken.value = tipOf(next, null).slice(0, 2).join(', ');
     } else if (event.key === 'Enter') open(point);
     else if (event.key === 'Escape' && (drag || focus)) {
       setDrag(null);
@@ -78,7 +95,7 @@ export function StepChart({ series, zoom }: Props) {
   const wheel = (event: WheelEvent): void => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    go({ zoom: zoomed(drawn.range, stepAt(drawn, at(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7) }, 'replace');
+    showSteps(zoomed(drawn.range, stepAt(drawn, placeIn(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7));
   };
   return (
     <div
@@ -93,12 +110,13 @@ export function StepChart({ series, zoom }: Props) {
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
-        setDrag({ from: at(event).x, to: at(event).x });
+        const { x } = placeIn(event);
+        setDrag({ from: x, to: x });
         hideTip();
       }}
       onPointerUp={release}
       onPointerLeave={() => !drag && show(null)}
-      onDblClick={() => go({ zoom: null, steps: null, cursor: null })}
+      onDblClick={() => go({ zoom: null, newest: 0, steps: null, cursor: null })}
       onWheel={wheel}
       onKeyDown={move}
       onBlur={() => show(null)}
@@ -108,9 +126,9 @@ export function StepChart({ series, zoom }: Props) {
   );
 }
 
-/** List the calls of a mark in the table. */
+/** To the calls of a mark. */
 function open(point: Point | null): void {
-  if (point) go({ rank: point.series.rank, steps: [point.row[0], point.row[0]], cursor: null });
+  if (point) go({ page: 'calls', rank: point.series.rank, steps: [point.row[0], point.row[0]], call: null, cursor: null });
 }
 
 function brushed(drawn: Layout, drag: { from: number; to: number }): Range {
@@ -149,11 +167,11 @@ function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
   };
   const change = zooms[key.toLowerCase()];
   if (change === undefined) return false;
-  go({ zoom: change() }, 'replace');
+  showSteps(change());
   return true;
 }
 
-function tipOf(point: Point): string[] {
+function tipOf(point: Point, worst: CallSummary | null): string[] {
   const [step, start, end, calls, anomalies, lost] = point.row;
   return [
     `${ranked(point.series.rank, programs.value)}: ${plural(anomalies, 'anomaly').replace('anomalys', 'anomalies')}`,
@@ -161,7 +179,8 @@ function tipOf(point: Point): string[] {
     `analysed ${analysed(point.row)}`,
     `${wallClock(start)}, ${duration(end - start)} long`,
     `${exact(calls)} calls, ${duration(lost)} lost`,
-    'click: list its calls',
+    ...(worst === null ? [] : [`worst: ${shorten(worst.function, 40).text}, ${duration(worst.severity_us)}`]),
+    'click: its calls',
   ];
 }
 

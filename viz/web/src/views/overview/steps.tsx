@@ -1,33 +1,30 @@
-import { useMemo } from 'preact/hooks';
 import { ranked } from '../../lib/answer';
-import { total } from '../../lib/history';
+import { MOST_STEPS, total } from '../../lib/history';
 import type { Series } from '../../lib/scatter';
 import { exact, plural } from '../../lib/units';
 import { formatRange } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { hasSelection, histories, slots, steps } from '../../state/histories';
+import { showNow, showSteps, shownSteps } from '../../state/grid';
+import { hasSelection, series, steps } from '../../state/histories';
 import { programs } from '../../state/session';
 import { Mark } from '../parts/mark';
 import { Empty, Panel, Reading } from '../parts/panel';
-import { select } from './ranks';
+import { toggle } from './choose';
 import { StepChart } from './stepchart';
 import { StepTable } from './steptable';
 
 /** Anomalies per step of the selected ranks, or of those that lead the ranking. */
 export function Steps() {
-  const shown = histories.value;
-  const series = useMemo<Series[]>(
-    () => slots.value.flatMap((rank, slot) => (rank === null ? [] : [{ rank, slot, rows: shown.get(rank) ?? [] }])),
-    [slots.value, shown],
-  );
-  const ready = series.some((one) => one.rows.length > 0);
+  const shown = series.value;
+  const zoom = shownSteps.value;
+  const ready = shown.some((one) => one.rows.length > 0);
   return (
-    <Panel name="steps" title="Anomalies per step" summary={summaryOf(series)} actions={<Legend series={series} />} table={() => <StepTable series={series} zoom={view.value.zoom} />}>
+    <Panel name="steps" title="Anomalies per step" summary={summaryOf(shown)} actions={<Legend shown={shown} />} table={() => <StepTable series={shown} zoom={zoom} />}>
       {ready ? (
-        <StepChart series={series} zoom={view.value.zoom} />
+        <StepChart series={shown} zoom={zoom} />
       ) : steps.error.value !== null ? (
         <Empty>{steps.error.value}</Empty>
-      ) : steps.value.value === null && series.length > 0 ? (
+      ) : steps.value.value === null && shown.length > 0 ? (
         <Reading what="steps" />
       ) : (
         <Empty>No analysed step yet.</Empty>
@@ -36,40 +33,56 @@ export function Steps() {
   );
 }
 
-function Legend({ series }: { series: readonly Series[] }) {
-  const { zoom, steps: range } = view.value;
+function Legend({ shown }: { shown: readonly Series[] }) {
+  const { steps: chosen } = view.value;
+  const zoom = shownSteps.value;
   return (
     <>
       <span class="legend">
-        {series.map(({ rank, slot }) => (
+        {shown.map(({ rank, slot }) => (
           <span key={rank} class="legend-item" data-legend={rank}>
             <Mark slot={slot} />
             {programs.value > 1 ? rank : rank.split(':')[1]}
             {hasSelection.value && (
-              <button class="drop" aria-label={`Remove ${ranked(rank, programs.value)}`} onClick={() => select(rank)}>
+              <button class="drop" aria-label={`Remove ${ranked(rank, programs.value)}`} onClick={() => toggle(rank)}>
                 ×
               </button>
             )}
           </span>
         ))}
       </span>
-      {!hasSelection.value && series.length > 0 && <span class="unit">leading ranks</span>}
-      {zoom !== null && (
-        <button class="quiet" onClick={() => go({ zoom: null })} title="All steps, and those to come (L)">
-          steps {formatRange(zoom)} → all
-        </button>
-      )}
-      {range !== null && zoom === null && range[0] !== range[1] && (
-        <button class="quiet" onClick={() => go({ zoom: range })} title="Show only the chosen steps (F)">
-          zoom to {formatRange(range)}
+      {!hasSelection.value && shown.length > 0 && <span class="unit">leading ranks</span>}
+      {zoom === null && shown.some((one) => one.from > 0) && <span class="unit">newest {exact(MOST_STEPS)} steps; zoom the heat map for older ones</span>}
+      <ShownSteps />
+      {chosen !== null && zoom === null && chosen[0] !== chosen[1] && (
+        <button class="quiet" onClick={() => showSteps(chosen, 'push')} title="Show only the chosen steps (F)">
+          zoom to {formatRange(chosen)}
         </button>
       )}
     </>
   );
 }
 
-function summaryOf(series: readonly Series[]): string {
-  const analysed = series.reduce((sum, one) => sum + one.rows.length, 0);
-  const found = total(series.map((one) => one.rows));
-  return `${plural(series.length, 'rank')}, ${exact(analysed)} analysed steps, ${exact(found)} anomalies. Arrow keys move from step to step, Enter lists the calls.`;
+/** Which steps are shown, where these are not all, and the ways back. */
+function ShownSteps() {
+  const zoom = shownSteps.value;
+  if (zoom === null) return null;
+  return (
+    <>
+      <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps, and those to come (0)">
+        steps {formatRange(zoom)} → all
+      </button>
+      {view.value.newest === 0 && (
+        <button class="quiet" onClick={showNow} title="The newest steps, and those to come (L)">
+          → now
+        </button>
+      )}
+    </>
+  );
+}
+
+function summaryOf(shown: readonly Series[]): string {
+  const analysed = shown.reduce((sum, one) => sum + one.rows.length, 0);
+  const found = total(shown.map((one) => one.rows));
+  return `${plural(shown.length, 'rank')}, ${exact(analysed)} analysed steps, ${exact(found)} anomalies. Arrow keys move from step to step, Enter lists the calls.`;
 }

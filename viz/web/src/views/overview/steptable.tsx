@@ -1,4 +1,4 @@
-import { gaps, type History } from '../../lib/history';
+import { gaps } from '../../lib/history';
 import type { Series } from '../../lib/scatter';
 import type { StepRow } from '../../lib/types';
 import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
@@ -10,7 +10,7 @@ const MOST_ROWS = 500;
 
 /** The chart's numbers, newest step first; gaps stand where they are. */
 export function StepTable({ series, zoom }: { series: readonly Series[]; zoom: Range | null }) {
-  const lines = series.flatMap((one) => linesOf(one.rank, one.rows, zoom));
+  const lines = series.flatMap((one) => linesOf(one, zoom));
   lines.sort((a, b) => b.step - a.step);
   const unit = columnUnit(lines.map((line) => line.row?.[5] ?? 0));
   return (
@@ -62,10 +62,10 @@ interface Line {
   gap?: Range;
 }
 
-function linesOf(rank: string, rows: History, zoom: Range | null): Line[] {
+function linesOf({ rank, rows, from }: Series, zoom: Range | null): Line[] {
   const inside = (step: number): boolean => zoom === null || (step >= zoom[0] && step <= zoom[1]);
   return [
     ...rows.map((row): Line => ({ rank, step: row[0], row })),
-    ...gaps(rows).map((gap): Line => ({ rank, step: gap[1], gap })),
+    ...gaps(rows, from).map((gap): Line => ({ rank, step: gap[1], gap })),
   ].filter((line) => inside(line.step));
 }
