@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +16,11 @@ if TYPE_CHECKING:
 SIZE = {"width": 1280, "height": 600}
 ASSETS = "/assets/"
 API = "/api/v1/"
+TEXT = 1
+"""Opcode of a message of a socket."""
+FRAME = '["frame",'
+LONGEST_HEAD = 40
+"""Of a message: packet type, namespace, name of the event."""
 
 _COUNT_NODES = """() => {
   const walker = document.createTreeWalker(document, NodeFilter.SHOW_ALL);
@@ -26,7 +29,9 @@ _COUNT_NODES = """() => {
   return count;
 }"""
 _RECORD_FRAMES = """() => {
+  const isRecording = window.frameTimes !== undefined;
   window.frameTimes = [];
+  if (isRecording) return;
   const tick = (time) => {
     window.frameTimes.push(time);
     requestAnimationFrame(tick);
@@ -93,6 +98,8 @@ class Tab:
         self.errors: list[str] = []
         self.socket_bytes = 0
         """Payload of all messages of the event socket so far."""
+        self.frames = 0
+        """Live frames among them."""
         self._urls: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -100,7 +107,8 @@ class Tab:
         self.devtools.on("Network.loadingFinished", self._finished)
         self.devtools.on("Network.webSocketFrameReceived", self._heard)
         self.devtools.send("Network.enable")
-        self.devtools.send("Performance.enable")
+        # CPU time, which other programs do not add to.
+        self.devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
         if network is not None:
             rate = {"downloadThroughput": network.bytes_per_s, "uploadThroughput": network.bytes_per_s}
             conditions = {"offline": False, "latency": network.latency_ms, **rate}
@@ -146,21 +154,21 @@ class Tab:
         return int(self.devtools.send("Runtime.getHeapUsage")["usedSize"])
 
     def record_frames(self) -> None:
-        """Begin to note when frames are drawn."""
+        """Note when pictures are drawn from now on."""
         self.page.evaluate(_RECORD_FRAMES)
 
     def frame_intervals_ms(self) -> list[float]:
-        """Between frames, since the last time this was asked."""
+        """Between pictures, since the last time this was asked."""
         times: list[float] = self.page.evaluate("() => window.frameTimes.splice(0)")
         return [after - before for before, after in itertools.pairwise(times)]
 
     def record_echoes(self) -> None:
-        """Begin to note how long it takes from each move of the pointer until the next frame is drawn."""
+        """Begin to note how long it takes from each move of the pointer until the next picture is drawn."""
         self.page.evaluate(_RECORD_ECHOES)
 
     def echoes_ms(self) -> list[float]:
-        """One for each move of the pointer."""
-        found: list[float] = self.page.evaluate("() => window.echoes")
+        """One for each move of the pointer since the last time this was asked."""
+        found: list[float] = self.page.evaluate("() => (window.echoes ?? []).splice(0)")
         return found
 
     def _sent(self, event: dict[str, Any]) -> None:
@@ -171,18 +179,7 @@ class Tab:
 
     def _heard(self, event: dict[str, Any]) -> None:
         message = event["response"]
+        payload: str = message["payloadData"]
         # Binary ones come as base64.
-        size = len(message["payloadData"])
-        self.socket_bytes += size if message["opcode"] == 1 else size * 3 // 4
-
-
-def load_now() -> str:
-    """How busy the machine is: figures of a busy one mean little."""
-    cores = len(os.sched_getaffinity(0))
-    return f"load {os.getloadavg()[0]:.1f} on {cores} cores"
-
-
-def figure(value: float) -> str:
-    """A number with three digits that count."""
-    text = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return re.sub(r"e\+0?", "e", text)
+        self.socket_bytes += len(payload) if message["opcode"] == TEXT else len(payload) * 3 // 4
+        self.frames += message["opcode"] == TEXT and FRAME in payload[:LONGEST_HEAD]

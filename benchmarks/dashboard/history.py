@@ -23,7 +23,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FunctionStatistics, RecordBatch
 from chimbuko.packed import HEAD, PackedRecords
 from chimbuko.provenance.packing import warm_kernels
-from chimbuko.provenance.stepwriter import LEVELS
+from chimbuko.provenance.stepwriter import LEVELS, MOST_SHOWN
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
 from chimbuko.provenance.upsert import insert
@@ -144,22 +144,48 @@ def _steps(counts: Counts) -> Iterator[list[Row]]:
 def _levels(counts: Counts) -> Iterator[list[Row]]:
     """Sums over all ranks, then over 8, 64... steps of each rank, without the bucket that is not full."""
     ranks, steps = counts.shape
+    totals, most = counts.sum(axis=0), counts.max(axis=0)
     for level in (0, *LEVELS):
-        yield _buckets(level, ALL_RANKS, counts.sum(axis=0), ranks, -(-steps // 8**level))
-        for rank in range(ranks) if level else ():
-            yield _buckets(level, rank, counts[rank], 1, (steps - 1) // 8**level)
+        yield _buckets(level, ALL_RANKS, totals, most, np.zeros(-(-steps // 8**level), np.int64), ranks)
+        full = (steps - 1) // 8**level
+        for rank in range(ranks if level and full else 0):
+            yield _buckets(level, rank, counts[rank], counts[rank], _peaks(counts[rank], level, full), 1)
 
 
-def _buckets(level: int, rank: int, anomalies: Counts, ranks: int, buckets: int) -> list[Row]:
-    length = 8**level
+def _peaks(anomalies: Counts, level: int, buckets: int) -> Counts:
+    """The most anomalies of a step in each eighth of a bucket, and 1: eight bytes, i8[buckets]."""
+    eighths = anomalies[: buckets * 8**level].reshape(buckets, 8, -1).max(axis=2)
+    peaks: Counts = (np.minimum(eighths, MOST_SHOWN) + 1).astype(np.uint8).view("<i8").ravel()
+    return peaks
+
+
+def _buckets(level: int, rank: int, anomalies: Counts, most: Counts, peaks: Counts, ranks: int) -> list[Row]:
+    """One for each of ``peaks``."""
+    steps = min(len(anomalies), len(peaks) * 8**level)
+    firsts = np.arange(0, steps, 8**level)
+    totals = np.add.reduceat(anomalies[:steps], firsts)
+    highest = np.maximum.reduceat(most[:steps], firsts)
     rows = []
-    for bucket, total in enumerate(np.add.reduceat(anomalies, np.arange(0, len(anomalies), length)).tolist()):
-        first, end = bucket * length, min((bucket + 1) * length, len(anomalies))
-        steps = ranks * (end - first)
-        times_us = START_US + first * PERIOD_US, START_US + end * PERIOD_US
+    numbers = zip(firsts.tolist(), totals.tolist(), highest.tolist(), peaks.tolist(), strict=True)
+    for bucket, (first, total, largest, shown) in enumerate(numbers):
+        end = min(first + 8**level, steps)
+        of_bucket = ranks * (end - first)
         key = RUN_NUMBER, level, PROGRAM, rank, bucket
-        rows.append((*key, steps, *times_us, CALLS_PER_STEP * steps, total, LOST_US * total, 0.0))
-    return rows[:buckets]
+        times_us = START_US + first * PERIOD_US, START_US + end * PERIOD_US
+        rows.append(
+            (
+                *key,
+                of_bucket,
+                *times_us,
+                CALLS_PER_STEP * of_bucket,
+                total,
+                LOST_US * total,
+                0.0,
+                largest,
+                shown,
+            )
+        )
+    return rows
 
 
 def _histograms(counts: Counts) -> Iterator[list[Row]]:

@@ -1,0 +1,49 @@
+"""What the dashboard takes in a browser: until it shows something, while it streams, with many who look.
+
+Run: python -m benchmarks.dashboard [--only BENCHMARK ...] [--part P] [--rounds N] [--minutes M]
+
+Chromium without a window opens real pages of the real server, over made-up runs of 10,000 ranks. Each figure
+stands beside what it may be, and beside what a page that does nothing takes in the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+
+from benchmarks.dashboard import delay, paint, stream
+from benchmarks.dashboard.figures import Figure, figures_table, load_now
+
+DELAY_S = 90.0
+"""So long does a program run."""
+
+BENCHMARKS: dict[str, Callable[[argparse.Namespace], list[Figure]]] = {
+    "paint": lambda options: paint.measure(options.part, options.rounds),
+    "stream": lambda options: stream.measure(options.part, options.rounds),
+    "memory": lambda options: stream.measure_memory(options.part, round(options.minutes)),
+    "delay": lambda options: delay.measure(DELAY_S),
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS), metavar="BENCHMARK"
+    )
+    parser.add_argument("--part", type=float, default=1.0, help="of the ranks and calls, to try it out")
+    parser.add_argument("--rounds", type=int, default=5, help="how often what is short is measured")
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long memory is watched")
+    options = parser.parse_args()
+    # As with Ctrl-C: what was started ends, and what was made is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for name in options.only:
+        print(f"{name}: {load_now()}", file=sys.stderr)
+        print(f"{name}, {load_now()} before")
+        print(figures_table(BENCHMARKS[name](options)), end="\n\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

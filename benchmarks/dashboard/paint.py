@@ -1,0 +1,106 @@
+"""How soon a page shows heat map and ranking of a long run, and what it takes for it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from benchmarks.dashboard.chromium import API, ASSETS, TUNNEL, Network, Tab, chromium
+from benchmarks.dashboard.figures import Figure
+from benchmarks.dashboard.history import MadeHistory
+from benchmarks.dashboard.serving import Dashboard, scratch
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+MARK = "first-useful-paint"
+"""What the page says once heat map and ranking are drawn."""
+LOOPBACK_MS = 1_500
+TUNNEL_MS = 3_000
+DATA_BYTES = 150_000
+ASSET_BYTES = 160_000
+NODES = 2_500
+
+_PLAIN_PAGE = b"""<!doctype html><title>plain</title><canvas></canvas><script src="script.js"></script>"""
+_PLAIN_SCRIPT = b"""
+fetch('data').then((answer) => answer.arrayBuffer()).then(() => {
+  document.querySelector('canvas').getContext('2d').fillRect(0, 0, 100, 100);
+  requestAnimationFrame(() => performance.mark('first-useful-paint'));
+});
+/*%b*/
+"""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A page that shows something useful."""
+
+    paint_ms: float
+    asset_bytes: int
+    data_bytes: int
+    nodes: int
+
+
+def measure(part: float, rounds: int) -> list[Figure]:
+    """Pages of a run with ``part`` of 10,000 ranks, and 3,600 steps of each."""
+    made = MadeHistory(ranks=round(part * 10_000), anomalies=round(part * 100_000))
+    with scratch() as folder, Dashboard(made.make(folder / "made-up")) as dashboard, chromium() as browser:
+        first = opened(browser, dashboard.url)
+        figures = [Figure("first page after the server's start, ms", [first.paint_ms], LOOPBACK_MS)]
+        with plain_page(first.asset_bytes, first.data_bytes) as plain_url:
+            for where, network, most_ms in (
+                ("loopback", None, LOOPBACK_MS),
+                (TUNNEL.name, TUNNEL, TUNNEL_MS),
+            ):
+                mine, plain = [], []
+                for _ in range(rounds):
+                    mine.append(opened(browser, dashboard.url, network).paint_ms)
+                    plain.append(opened(browser, plain_url, network).paint_ms)
+                figures.append(Figure(f"first useful paint, {where}, ms", mine, most_ms, plain))
+    return [
+        *figures,
+        Figure("scripts and styles, bytes", [first.asset_bytes], ASSET_BYTES),
+        Figure("first data, bytes", [first.data_bytes], DATA_BYTES),
+        Figure("nodes of the document", [first.nodes], NODES),
+    ]
+
+
+def opened(browser: Browser, url: str, network: Network | None = None) -> Opened:
+    """Open a page with nothing in the cache."""
+    with Tab(browser, network) as tab:
+        tab.page.goto(url)
+        paint_ms = tab.wait_for_mark(MARK)
+        return Opened(paint_ms, tab.received_bytes(ASSETS), tab.received_bytes(API), tab.nodes())
+
+
+@contextmanager
+def plain_page(asset_bytes: int, data_bytes: int) -> Iterator[str]:
+    """Address of a page that loads as many bytes and draws one rectangle."""
+    # Nothing that could be packed: as many bytes come over the wire.
+    script = _PLAIN_SCRIPT % secrets.token_hex(asset_bytes // 2).encode()
+    files = {"/": ("text/html", _PLAIN_PAGE), "/script.js": ("text/javascript", script)}
+    data = "application/octet-stream", secrets.token_bytes(data_bytes)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            kind, body = files.get(self.path, data)
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
