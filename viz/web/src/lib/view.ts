@@ -113,6 +113,9 @@ export const FIRST_VIEW: View = {
   streamOrder: 'loss',
   streamState: null,
   streamCursor: null,
+  window: null,
+  partners: [],
+  folded: false,
   tables: [],
 };
 
@@ -290,7 +293,7 @@ function parseSelected(text: string): (RankKey | null)[] {
 }
 
 /** `30`, or `20..30`; null where it is no range. */
-export function parsePartners(text: string): RankKey[] {
+function parsePartners(text: string): RankKey[] {
   const ranks = text.split(',').filter((rank) => RANK.test(rank));
   return [...new Set(ranks)].slice(0, MOST_PARTNERS);
 }
