@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import and_, func, select
 
 from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics
+from chimbuko.provenance.peaks import PeakQueries
 from chimbuko.provenance.pointqueries import PointQueries
 from chimbuko.provenance.spanqueries import SpanQueries
 from chimbuko.provenance.store import open_for_reading, store_errors
@@ -51,7 +52,7 @@ class Pruning(msgspec.Struct, frozen=True):
     """Of the anomalies together."""
 
 
-class Provenance(PointQueries, SpanQueries):
+class Provenance(PointQueries, SpanQueries, PeakQueries):
     """The provenance of one run; each question is answered from what is committed when it is asked.
 
     Made, as ``Questions`` says, of a store and the id of a run.
