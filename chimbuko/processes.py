@@ -29,9 +29,12 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-def die_with_parent() -> None:
-    """For ``preexec_fn``: end this process when the one that started it is gone, however it went."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """For ``preexec_fn``: end this process when the one that started it is gone, however it went.
+
+    Gone is already the thread that started it: that must be one which stays.
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def say_ready(**facts: Any) -> None:

@@ -14,6 +14,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exportsource import ExportSource
 from chimbuko.provenance.queries import Provenance
+from chimbuko.records import CallRecord
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -61,7 +62,13 @@ FORMATS = {
 }
 
 
-def export(provenance: Provenance, form: str, path: Path, wanted: CallFilter) -> Exported:
+def export(
+    provenance: Provenance,
+    form: str,
+    path: Path,
+    wanted: CallFilter,
+    on_call: Callable[[CallRecord], None] = lambda call: None,
+) -> Exported:
     """Write calls of a run, with all that is known of them, in one of ``FORMATS``.
 
     Parameters
@@ -70,6 +77,8 @@ def export(provenance: Provenance, form: str, path: Path, wanted: CallFilter) ->
         A new file, or a new or empty folder, as the format is.
     wanted
         Which calls; others are in their windows and call stacks.
+    on_call
+        Told of each of them, for who waits.
 
     Raises
     ------
@@ -80,7 +89,7 @@ def export(provenance: Provenance, form: str, path: Path, wanted: CallFilter) ->
     """
     chosen = FORMATS[form]
     writer = chosen.writer(form)
-    source = ExportSource(provenance, wanted)
+    source = ExportSource(provenance, wanted, on_call)
     try:
         if chosen.is_folder:
             path.mkdir(parents=True, exist_ok=True)

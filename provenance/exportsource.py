@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
@@ -14,18 +14,29 @@ from chimbuko.records import CallRecord, Label
 class ExportSource:
     """The calls of a run that a filter matches, with all that is known of them; counts what is read.
 
+    Parameters
+    ----------
+    on_call
+        Told of each call that is read, before it is written.
+
     Attributes
     ----------
     anomalies, normal_calls
         Calls read so far.
     """
 
-    def __init__(self, provenance: Provenance, wanted: CallFilter) -> None:
+    def __init__(
+        self,
+        provenance: Provenance,
+        wanted: CallFilter,
+        on_call: Callable[[CallRecord], None] = lambda call: None,
+    ) -> None:
         self.provenance = provenance
         self.run = provenance.run()
         self.anomalies = 0
         self.normal_calls = 0
         self._wanted = wanted
+        self._on_call = on_call
         self._programs = provenance.programs()
         self._gpu_streams = gpu_streams(provenance.metadata())
 
@@ -36,6 +47,7 @@ class ExportSource:
                 self.anomalies += 1
             else:
                 self.normal_calls += 1
+            self._on_call(call)
             yield call
 
     def timelines(self) -> Iterator[RankTimeline]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,8 +72,15 @@ class RunProfile:
     ranks: list[RankProfile]
 
 
-def read_profile(provenance: Provenance) -> RunProfile:
+def read_profile(
+    provenance: Provenance, progress: Callable[[float, str], None] = lambda share, text: None
+) -> RunProfile:
     """All that a comparison needs of a run.
+
+    Parameters
+    ----------
+    progress
+        Told the share that is done, and what is read now.
 
     Raises
     ------
@@ -81,17 +89,15 @@ def read_profile(provenance: Provenance) -> RunProfile:
     """
     info = provenance.run()
     programs = provenance.programs()
+    progress(0.0, f"Reading functions of {info.name}")
     functions = _functions(provenance, programs, info.config.detector)
+    progress(0.6, f"Reading call paths of {info.name}")
+    paths = _paths(provenance, programs, functions)
+    progress(0.8, f"Reading ranks of {info.name}")
+    ranks = _ranks(provenance, programs)
     span = provenance.time_range()
-    return RunProfile(
-        info.id,
-        info.name,
-        info.config.metric,
-        span[1] - span[0] if span else 0,
-        functions,
-        _paths(provenance, programs, functions),
-        _ranks(provenance, programs),
-    )
+    duration_us = span[1] - span[0] if span else 0
+    return RunProfile(info.id, info.name, info.config.metric, duration_us, functions, paths, ranks)
 
 
 def _functions(provenance: Provenance, programs: dict[int, str], detector: str) -> list[FunctionProfile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,10 +25,12 @@ from chimbuko.viz.api.steps import step_row
 from chimbuko.viz.compression import compressed
 from chimbuko.viz.door import Door, error_body
 from chimbuko.viz.feed import Feed, Update
+from chimbuko.viz.jobs.answers import make_answers
+from chimbuko.viz.jobs.desk import Desk
+from chimbuko.viz.jobs.messagequeue import EVENTS
 
 STATIC = Path(__file__).parent / "static"
 NOT_BUILT = "web page not built: run make web"
-EVENTS = "/events"
 MOST_WATCHED = 64
 """Ranks whose steps one page gets live: more than it can tell apart."""
 MOST_BODY_BYTES = 65_536
@@ -47,6 +50,8 @@ def create_app(
     token: str,
     hosts: frozenset[str] = frozenset(),
     static: Path = STATIC,
+    desk: Desk | None = None,
+    is_alone: bool = True,
 ) -> Flask:
     """The dashboard of one run, as a WSGI application.
 
@@ -60,6 +65,11 @@ def create_app(
         Names by which the server may be called, beside those of the loopback.
     static
         Folder of the built page.
+    desk
+        Takes long questions; the caller starts and stops it.
+    is_alone
+        Whether this process alone serves the port. Among several a page must stay with one, which WebSocket
+        does, and polling does not.
     """
     app = Flask(__name__, static_folder=None)
     app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
@@ -68,8 +78,20 @@ def create_app(
     _add_errors(app)
     app.after_request(_seal)
     # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
-    sockets = SocketIO(app, async_mode="threading", ping_interval=2, ping_timeout=2)
-    feed.on_update = _Events(sockets).send
+    sockets = SocketIO(
+        app,
+        async_mode="threading",
+        ping_interval=2,
+        ping_timeout=2,
+        transports=["websocket", "polling"] if is_alone else ["websocket"],
+        **{"client_manager": desk.queue} if desk else {},
+    )
+    events = _Events(sockets)
+    feed.on_update = events.send
+    if desk is not None:
+        desk.attach(sockets)
+        events.on_gone = desk.forget_page
+        app.register_blueprint(make_answers(desk.answers))
     app.wsgi_app = Door(app.wsgi_app, token, hosts)  # type: ignore[method-assign]
     return app
 
@@ -146,6 +168,7 @@ class _Events:
         self._sockets = sockets
         self._watched: dict[str, list[str]] = {}
         self._lock = threading.Lock()
+        self.on_gone: Callable[[str], None] = lambda page: None
         sockets.on_event("connect", self._connect, namespace=EVENTS)
         sockets.on_event("disconnect", self._disconnect, namespace=EVENTS)
         sockets.on_event("watch", self._watch, namespace=EVENTS)
@@ -175,6 +198,7 @@ class _Events:
     def _disconnect(self, _reason: Any = None) -> None:
         with self._lock:
             self._watched.pop(_page(), None)
+        self.on_gone(_page())
 
     def _watch(self, ranks: Any) -> bool:
         """Replace the ranks that a page watches; the answer tells it that the history may be read now."""

@@ -24,7 +24,9 @@ def compressed(response: Response, accepted: Accept) -> Response:
         Encodings that the client takes.
     """
     response.vary.add("Accept-Encoding")
-    if response.status_code != 200 or not accepted.quality("gzip"):
+    # A file to be saved may be large, and goes as it is: to squeeze it would hold it in memory.
+    is_saved = response.headers.get("Content-Disposition", "").startswith("attachment")
+    if response.status_code != 200 or is_saved or not accepted.quality("gzip"):
         return response
     if response.is_streamed and not response.direct_passthrough:
         response.response = _compressed_stream(response.iter_encoded())

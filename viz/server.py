@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import logging
 import socket
@@ -20,6 +21,8 @@ from chimbuko.rundir import RunDirectory
 from chimbuko.viz.app import create_app
 from chimbuko.viz.door import error_body
 from chimbuko.viz.feed import Feed
+from chimbuko.viz.jobs.desk import Desk
+from chimbuko.viz.jobs.workplace import Workplace
 
 LOOPBACK = "127.0.0.1"
 
@@ -45,7 +48,13 @@ class _Handler(WSGIRequestHandler):
 
 @contextmanager
 def serving(
-    run: RunDirectory, port: int, token: str, broker_url: str | None, hosts: frozenset[str] = frozenset()
+    run: RunDirectory,
+    port: int,
+    token: str,
+    broker_url: str | None,
+    hosts: frozenset[str] = frozenset(),
+    workplace: Workplace | None = None,
+    shared: socket.socket | None = None,
 ) -> Iterator[str]:
     """Serve the dashboard of a run while the context lasts; gives its address, once it answers.
 
@@ -53,6 +62,10 @@ def serving(
     ----------
     port
         0 takes any that is free.
+    workplace
+        Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
+    shared
+        A socket that listens, and that other processes serve too; in place of ``port``.
 
     Raises
     ------
@@ -61,11 +74,14 @@ def serving(
     ChimbukoError
         The run or its store cannot be read.
     """
-    listening = _listen(port)
+    listening = shared or listen(port)
     try:
         provenance = open_run(run)
         feed = Feed(run, provenance, broker_url)
-        app = create_app(provenance, run.read_info(), feed, token, hosts)
+        channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
+        logs = run.logs if broker_url else None
+        desk = Desk(run.path, workplace or Workplace(broker_url, logs=logs), channel)
+        app = create_app(provenance, run.read_info(), feed, token, hosts, desk=desk, is_alone=shared is None)
         server = make_server(
             LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()
         )
@@ -76,10 +92,12 @@ def serving(
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
     feed.start()
+    desk.start()
     try:
         _wait_for_answer(port, token)
         yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
     finally:
+        desk.stop()
         feed.stop()
         server.shutdown()
         thread.join()
@@ -87,7 +105,14 @@ def serving(
         provenance.close()
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """A socket that listens on a port of the loopback; 0 takes any that is free.
+
+    Raises
+    ------
+    ServiceError
+        The port is taken.
+    """
     # Bound here because Werkzeug would end the process on a port that is taken.
     try:
         return socket.create_server((LOOPBACK, port))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Meta
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.comparison import Comparison, compare, sentences
 from chimbuko.provenance.profiles import read_profile
-from chimbuko.provenance.queries import open_run
+from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.rundir import RunDirectory, runs_in
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import Text
@@ -59,34 +60,53 @@ class ComparisonAnswer(Answer, frozen=True, kw_only=True):
 @get("/runs")
 def runs(run: ServedRun) -> RunsAnswer:
     """The runs in the folder that this one's folder is in, the newest first."""
-    return RunsAnswer(runs=sorted(_listed(run), key=lambda listed: listed.started_us, reverse=True))
+    listed = _listed(run.feed.run)
+    return RunsAnswer(runs=sorted(listed, key=lambda one: one.started_us, reverse=True))
 
 
 @get("/comparison")
 def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
     """What changed from another run to this one: shifts of runtimes, new functions, anomalies, ranks."""
+    return compared(run.feed.run, run.provenance, wanted)
+
+
+def compared(
+    run: RunDirectory,
+    provenance: Provenance,
+    wanted: ComparisonParameters,
+    progress: Callable[[float, str], None] = lambda share, text: None,
+) -> ComparisonAnswer:
+    """What changed from another run to ``run``, whose provenance is given.
+
+    Raises
+    ------
+    Missing
+        There is no such run beside it.
+    """
     # Only names that the list has: an address shall not open any other folder.
     if wanted.before not in {listed.folder for listed in _listed(run)}:
         raise Missing(
             f"run {wanted.before[:200]!r}: none of this name beside this one; /api/v1/runs lists them"
         )
-    with open_run(RunDirectory(run.feed.run.path.parent / wanted.before)) as provenance:
-        found = compare(read_profile(provenance), read_profile(run.provenance))
+    with open_run(RunDirectory(run.path.parent / wanted.before)) as other:
+        before = read_profile(other, lambda share, text: progress(0.45 * share, text))
+    after = read_profile(provenance, lambda share, text: progress(0.45 + 0.45 * share, text))
+    progress(0.9, "Comparing")
+    found = compare(before, after)
     shown = msgspec.structs.replace(
         found, functions=found.functions[:MOST_FUNCTIONS], paths=found.paths[:MOST_FUNCTIONS]
     )
     return ComparisonAnswer(sentences=sentences(found), comparison=shown, functions=len(found.functions))
 
 
-def _listed(run: ServedRun) -> list[ListedRun]:
-    own = run.feed.run.path
+def _listed(run: RunDirectory) -> list[ListedRun]:
     listed = []
-    for directory in runs_in(own.parent):
+    for directory in runs_in(run.path.parent):
         try:
             info = directory.read_info()
         except ConfigError:
             continue  # A damaged neighbour is no reason to show none.
-        is_this = directory.path == own
+        is_this = directory.path == run.path
         listed.append(
             ListedRun(directory.path.name, info.id, info.name, info.state, info.started_us, is_this)
         )

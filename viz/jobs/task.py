@@ -67,11 +67,11 @@ class Task:
 
 
 def task(name: str) -> Callable[[Callable[..., Any]], Task]:
-    """Make a long question of a function ``(run, parameters, progress)``: a ``JobRun``, a struct, a ``Progress``.
+    """Make a long question of a function of a ``JobRun``, a struct of parameters and a ``Progress``.
 
-    It returns a struct, or an ``AnswerFile``, and raises a ``ChimbukoError`` whose text the user reads. It runs
-    in a process of its own, which may be killed at any time: what it leaves behind, outside its folder, must be
-    whole.
+    It returns a struct, or an ``AnswerFile``, and raises a ``ChimbukoError`` whose text the user reads. It
+    runs in a process of its own, which may be killed at any time: what it leaves behind, outside its folder,
+    must be whole.
     """
 
     def make(work: Callable[..., Any]) -> Task:

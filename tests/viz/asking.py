@@ -1,0 +1,130 @@
+"""A page without a browser: the event socket of a dashboard, and the processes behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import requests
+from simple_websocket import Client
+
+from tests.viz.conftest import TOKEN, DashboardProcess
+
+WAIT_S = 40.0
+"""A worker takes a second or two to start, and ten times as long where the machine is busy."""
+
+
+class EventSocket:
+    """The events of one page, over WebSocket."""
+
+    def __init__(self, base: str) -> None:
+        address = base.replace("http://", "ws://") + "socket.io/?EIO=4&transport=websocket"
+        self._socket = Client(address, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert self._socket.receive(timeout=WAIT_S).startswith("0")
+        self._socket.send("40/events,")
+        self.base = base
+        self.heard: list[tuple[str, Any]] = []
+
+    def __enter__(self) -> EventSocket:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The page is closed."""
+        with suppress(Exception):
+            self._socket.close()
+
+    def emit(self, event: str, data: object) -> None:
+        """Say something to the server."""
+        self._socket.send("42/events," + json.dumps([event, data]))
+
+    def ask(self, question: str, parameters: object, job: str = "") -> str:
+        """Put a long question; its id."""
+        job = job or secrets.token_hex(16)
+        self.emit("ask", {"id": job, "question": question, "parameters": parameters})
+        return job
+
+    def next(self, *events: str, job: str | None = None, wait_s: float = WAIT_S) -> Any:
+        """What comes with the next event of these names, of a job; all others are passed over."""
+        end_s = time.monotonic() + wait_s
+        while True:
+            left_s = end_s - time.monotonic()
+            packet = self._socket.receive(timeout=left_s) if left_s > 0 else None
+            if packet is None:
+                raise TimeoutError(f"none of {events} within {wait_s} s")
+            if packet == "2":
+                self._socket.send("3")
+            elif packet.startswith("42/events,"):
+                name, data = json.loads(packet.removeprefix("42/events,"))
+                self.heard.append((name, data))
+                if name in events and (job is None or data["id"] == job):
+                    return data
+
+    def end(self, job: str, wait_s: float = WAIT_S) -> Any:
+        """How a job ends: its answer, or a sentence."""
+        found = self.next("answer", "failure", job=job, wait_s=wait_s)
+        if "sentence" in found:
+            return found["sentence"]
+        if found["answer"] is None:
+            return fetch(self.base, found["job"]).json()
+        return json.loads(found["answer"])
+
+
+def fetch(base: str, job: str) -> requests.Response:
+    """What a job left to be fetched."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return requests.get(f"{base}api/v1/answers/{job}", headers=headers, timeout=WAIT_S)
+
+
+def children(pid: int) -> dict[int, str]:
+    """Process ids and command lines of all processes below one."""
+    found = {}
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, line.read_text().split()):
+                with suppress(OSError):
+                    command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
+                    found |= {child: command.decode()} | children(child)
+    return found
+
+
+def workers(dashboard: DashboardProcess) -> list[int]:
+    """The worker's processes: the one that waits for questions, then the one that answers them."""
+    return [pid for pid, command in children(dashboard.process.pid).items() if "chimbuko.viz.jobs" in command]
+
+
+def wait_until_gone(pids: list[int], wait_s: float = WAIT_S) -> None:
+    """Wait until these processes have ended."""
+    end_s = time.monotonic() + wait_s
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < end_s, f"still there: {[pid for pid in pids if is_running(pid)]}"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that has ended, and that nobody has asked for, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def folders(dashboard: DashboardProcess) -> list[Path]:
+    """Folders of jobs of a dashboard."""
+    for command in children(dashboard.process.pid).values():
+        words = command.split()
+        if "--folder" in words:
+            return [path for path in Path(words[words.index("--folder") + 1]).iterdir() if path.is_dir()]
+    return []
+
+
+def end(pid: int, number: int) -> None:
+    """Send a signal to a process of ours."""
+    os.kill(pid, number)

@@ -1,0 +1,109 @@
+"""How servers and workers speak: a Celery application, and a few keys beside its own."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TypedDict
+
+import msgspec
+from celery import Celery
+
+JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
+"""Environment variable with the URL of the broker of long questions."""
+PREFIX = "{chimbuko}:jobs:"
+"""Begins all keys, so that they are none of the run's, whose broker it may be."""
+QUEUE = "questions"
+ANSWER = "chimbuko.answer"
+"""Name of the one Celery task, which answers a ``Question``."""
+LEFT_BEHIND = tuple(
+    PREFIX + key for key in (QUEUE, f"_kombu.binding.{QUEUE}", "unacked", "unacked_index", "unacked_mutex")
+)
+"""Keys that do not lapse by themselves."""
+
+LONGEST_S = 600
+"""A question that takes longer is better put in the terminal."""
+KEPT_S = 60
+"""Answers stay so long, for a page whose link was lost."""
+WANTED_S = 10
+"""A question is given up so long after the last page was seen that waits for it."""
+ALIVE_S = 5
+"""A worker that is silent for so long has died. While it works it speaks four times a second, but for moments
+in which compiled code lets no other thread run."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a worker is asked."""
+
+    name: str
+    """Of the task."""
+    parameters: dict[str, object]
+    run: str
+    """The run's folder."""
+    folder: str
+    """Where jobs have their folders, which server and workers share."""
+    channel: str
+    """Of the message queue on which pages hear of it."""
+    asked_s: float
+    """When, in s since the epoch."""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same question."""
+        asked = (self.name, self.parameters, self.run, self.folder)
+        return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+
+
+class Reply(TypedDict):
+    """How a question ended, as Celery keeps it."""
+
+    answer: str | None
+    """JSON; None where it is too large for an event, and is fetched by HTTP."""
+    sentence: str | None
+    """What went wrong, for the user."""
+    job: str
+    """Id of the job whose folder holds the answer; it may be another one that was asked the same."""
+
+
+def wanted_key(job: str) -> str:
+    """Key that is there as long as a page waits for the answer."""
+    return f"{PREFIX}wanted:{job}"
+
+
+def alive_key(job: str) -> str:
+    """Key that is there as long as a worker works on the answer."""
+    return f"{PREFIX}alive:{job}"
+
+
+def answered_key(digest: str) -> str:
+    """Key with the job that answered this question last, and when."""
+    return f"{PREFIX}answered:{digest}"
+
+
+def celery_app(url: str) -> Celery:
+    """The Celery application over a broker, which also keeps results.
+
+    One question at a time: what else waits is not taken out of the queue, and so outlives its worker.
+    """
+    app = Celery("chimbuko.jobs", broker=url, backend=url, set_as_current=False)
+    app.conf.update(
+        broker_transport_options={"global_keyprefix": PREFIX},
+        result_backend_transport_options={"global_keyprefix": PREFIX},
+        task_default_queue=QUEUE,
+        task_serializer="json",
+        result_serializer="json",
+        accept_content=["json"],
+        result_expires=KEPT_S,
+        task_track_started=True,
+        task_soft_time_limit=LONGEST_S,
+        task_time_limit=LONGEST_S + ALIVE_S,
+        worker_concurrency=1,
+        worker_prefetch_multiplier=1,
+        worker_disable_prefetch=True,
+        # Questions end when nobody wants them: no second way, with keys of its own, is needed.
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        broker_connection_retry_on_startup=True,
+        redis_socket_timeout=5,
+        redis_socket_connect_timeout=5,
+    )
+    return app

@@ -1,0 +1,63 @@
+"""The message queue by which workers reach pages, whichever server process these are connected to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+import socketio
+
+PERIOD_S = 0.5
+EVENTS = "/events"
+"""Namespace of all events between pages and us."""
+
+
+class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
+    """Flask-SocketIO's message queue on Redis, which a server joins when it has asked its first question.
+
+    Before there is nothing to hear, and maybe no broker. Only workers speak here: each server process follows
+    the run by itself, so what it tells its pages is not repeated to those of others.
+    """
+
+    def __init__(self, channel: str) -> None:
+        super().__init__(channel=channel, write_only=True)
+        self._has_joined = False
+        self._has_left = threading.Event()
+
+    def join(self, url: str) -> None:
+        """Hear what workers say at this broker, from now on."""
+        if not self._has_joined:
+            self._has_joined = True
+            self.redis_url = url
+            self.thread = self.server.start_background_task(self._thread)
+
+    def leave(self) -> None:
+        """Hear nothing any more."""
+        self._has_left.set()
+        if self._has_joined:
+            self.thread.join()
+
+    def emit(self, *arguments: Any, **settings: Any) -> None:
+        """Tell pages that are connected here."""
+        super().emit(*arguments, **{**settings, "ignore_queue": True})
+
+    def _listen(self) -> Iterator[bytes]:
+        """What workers say. A broker that is away is looked for again; the desk tells pages."""
+        is_subscribed = False
+        while not self._has_left.is_set():
+            try:
+                if not is_subscribed:
+                    self._redis_connect()
+                    self.pubsub.subscribe(self.channel)
+                    is_subscribed = True
+                message = self.pubsub.get_message(timeout=PERIOD_S)
+            except redis.RedisError:
+                is_subscribed = False
+                self._has_left.wait(PERIOD_S)
+            else:
+                if message is not None:
+                    yield message["data"]
+        self.redis.close()
+        raise SystemExit

@@ -1,0 +1,136 @@
+"""What a worker does with a long question; for ``celery -A chimbuko.viz.jobs.worker worker``.
+
+The broker's URL comes by the environment, because other users see command lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+from celery import Celery
+from celery.exceptions import Ignore, SoftTimeLimitExceeded
+from celery.signals import worker_process_init
+from flask_socketio import SocketIO
+
+from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.processes import die_with_parent
+from chimbuko.provenance.queries import open_run
+from chimbuko.rundir import RunDirectory
+from chimbuko.viz.jobs.celeryapp import (
+    ANSWER,
+    JOBS_VARIABLE,
+    KEPT_S,
+    LONGEST_S,
+    Question,
+    Reply,
+    answered_key,
+    celery_app,
+)
+from chimbuko.viz.jobs.reporter import Reporter
+from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
+from chimbuko.viz.jobs.tasks import TASKS
+
+LARGEST_EVENT_BYTES = 65_536
+"""Larger answers would hold up the frames that share a page's link."""
+TOO_LONG = f"Stopped after {LONGEST_S // 60} min. Narrow the question, or use the terminal."
+
+BROKER = os.environ.get(JOBS_VARIABLE, "")
+if not BROKER:
+    raise ConfigError(f"{JOBS_VARIABLE} is not set; it names the broker of long questions, as a redis:// URL")
+
+app: Celery = celery_app(BROKER)
+
+
+@worker_process_init.connect  # type: ignore[untyped-decorator]
+def _die_with_worker(**_: Any) -> None:
+    die_with_parent(signal.SIGKILL)
+
+
+@app.task(name=ANSWER, bind=True)  # type: ignore[untyped-decorator]
+def answer(self: Any, asked: dict[str, Any]) -> Reply:
+    """Answer a ``Question``, and tell the pages that wait."""
+    question, job = msgspec.convert(asked, Question), self.request.id
+    folder = Path(question.folder) / job
+    client = redis.Redis.from_url(BROKER, socket_timeout=5, socket_connect_timeout=5)
+    sockets = SocketIO(message_queue=BROKER, channel=question.channel)
+    with client, Reporter(job, client, sockets, folder) as reporter:
+        reply = _known(client, question) or _worked_out(question, job, folder, reporter)
+        if reply["sentence"] is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if reporter.is_unwanted:
+            # It may be asked again, by the same id.
+            self.backend.forget(job)
+            raise Ignore
+        if reply["sentence"] is None:
+            found = msgspec.json.encode((reply, time.time()))
+            client.set(answered_key(question.digest), found, ex=KEPT_S)
+        reporter.end(reply)
+    return reply
+
+
+def _known(client: redis.Redis, question: Question) -> Reply | None:
+    """What the same question was answered with, where that was after this one was asked."""
+    found = client.get(answered_key(question.digest))
+    if found is None:
+        return None
+    reply, answered_s = msgspec.json.decode(found, type=tuple[Reply, float])
+    return reply if answered_s >= question.asked_s else None
+
+
+def _worked_out(question: Question, job: str, folder: Path, reporter: Reporter) -> Reply:
+    """The answer, or a sentence: whatever goes wrong."""
+    sentence = TOO_LONG
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        task = TASKS[question.name]
+        with _opened(question, folder / "work") as run:
+            found = task.work(run, task.read(question.parameters), reporter.progress)
+            return Reply(answer=_put_away(task, found, run.folder, folder), sentence=None, job=job)
+    except SoftTimeLimitExceeded:
+        pass
+    except ChimbukoError as error:
+        sentence = str(error)
+    except OSError as error:
+        sentence = f"{folder}: cannot be written ({error.strerror or error}); make room there, and ask again"
+    except MemoryError:
+        sentence = "There is not enough memory for this; narrow the question, or use the terminal."
+    except Exception:
+        logging.getLogger("chimbuko.viz").exception("%s failed", question.name)
+        sentence = "This failed; the worker's log says why."
+    return Reply(answer=None, sentence=sentence, job=job)
+
+
+@contextmanager
+def _opened(question: Question, folder: Path) -> Iterator[JobRun]:
+    directory = RunDirectory(Path(question.run))
+    folder.mkdir()
+    try:
+        with open_run(directory) as provenance:
+            yield JobRun(directory, provenance, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put_away(task: Task, found: Any, work: Path, folder: Path) -> str | None:
+    """The answer as JSON; None where it lies in the job's folder."""
+    if isinstance(found, AnswerFile):
+        place = folder / "file"
+        place.mkdir()
+        (work / found.name).rename(place / found.name)
+        size = (place / found.name).stat().st_size
+        return msgspec.json.encode({"name": found.name, "bytes": size}).decode()
+    text = task.encoded(found)
+    if len(text) <= LARGEST_EVENT_BYTES:
+        return text.decode()
+    (folder / "answer.json").write_bytes(text)
+    return None
