@@ -142,6 +142,26 @@ export function cellAt(layout: HeatLayout, x: number, y: number): Cell | null {
   return column < 0 || column >= layout.columns ? null : { row: bandAtY(layout, y), column };
 }
 
+/** The cell in which a rank's place and a step are; null where it is not shown. */
+export function cellOf(layout: HeatLayout, place: number, step: number): Cell | null {
+  const row = bandOfPlace(layout, place);
+  const column = columnDrawn(layout, step);
+  return row === null || column < 0 || column >= layout.columns ? null : { row, column };
+}
+
+/** The area between two cells, both included. */
+export function areaOf(layout: HeatLayout, one: Cell, other: Cell): { ranks: Range; steps: Range } {
+  const [top, bottom] = [Math.min(one.row, other.row), Math.max(one.row, other.row)];
+  const [left, right] = [Math.min(one.column, other.column), Math.max(one.column, other.column)];
+  return { ranks: placesOf(layout, top, bottom), steps: [stepsOf(layout, left)[0], stepsOf(layout, right)[1]] };
+}
+
+/** The cell nearest to a position, beside the cells too. */
+export function nearestCell(layout: HeatLayout, x: number, y: number): Cell {
+  const column = columnDrawn(layout, stepAtX(layout, x));
+  return { row: bandAtY(layout, y), column: Math.min(layout.columns - 1, Math.max(0, column)) };
+}
+
 const columnDrawn = ({ grid, span }: HeatLayout, step: number): number => Math.floor(columnOfStep(grid, step) / span);
 
 /** Left, top, width and height of a cell, as far as it is shown. */

@@ -85,6 +85,21 @@ export function showSteps(steps: Range | null, how: 'push' | 'replace' = 'replac
   go(steps === null ? ALL : windowOn(steps, end.value, goesOn()), how);
 }
 
+const allRanks = computed<Range | null>(() => whole.value && allPlaces(whole.value));
+
+/** Show some ranks, by place; all of them where these are all. */
+export function showRanks(ranks: Range | null, how: 'push' | 'replace' = 'replace'): void {
+  go({ ranks: cut(ranks) }, how);
+}
+
+/** Ranks that there are; null where these are all. */
+function cut(ranks: Range | null): Range | null {
+  const all = allRanks.value;
+  if (ranks === null || all === null) return ranks;
+  const [first, last] = [Math.max(all[0], Math.min(ranks[0], all[1])), Math.min(all[1], Math.max(ranks[1], all[0]))];
+  return first === all[0] && last === all[1] ? null : [first, last];
+}
+
 export function showNow(): void {
   go(windowOnNow(shownSteps.value));
 }
@@ -97,9 +112,9 @@ interface Wanted {
 /** What to ask for where the whole grid is too coarse. */
 const wanted = computed<Wanted | null>(() => {
   const grid = whole.value;
-  const all = grid && allPlaces(grid);
+  const all = allRanks.value;
   if (!isOpen() || grid === null || all === null || end.value === 0) return null;
-  const { ranks } = view.value;
+  const ranks = cut(view.value.ranks);
   const steps = shownSteps.value;
   const isCoarse = (ranks !== null && grid.ranks_per_row > 1) || (steps !== null && grid.steps_per_column > 1);
   return isCoarse ? { ranks: ranks ?? all, steps: steps === null ? [0, end.value - 1] : padded(steps) } : null;
@@ -131,7 +146,7 @@ export const grid = computed<Grid | null>(() => {
   const piece = finer.value.value;
   const now = wanted.value;
   const isHere = now !== null && piece !== null && holds(piece.asked.ranks, now.ranks) && holds(piece.asked.steps, now.steps);
-  return pieceOf(isHere ? piece.grid : whole.value, view.value.ranks, shownSteps.value);
+  return pieceOf(isHere ? piece.grid : whole.value, cut(view.value.ranks), shownSteps.value);
 });
 
 const size = ([first, last]: Range): number => last - first + 1;

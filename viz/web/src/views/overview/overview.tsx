@@ -1,15 +1,28 @@
+import { useEffect } from 'preact/hooks';
 import { overviewAnswer } from '../../lib/answer';
+import { grid } from '../../state/grid';
+import { ranking } from '../../state/overview';
 import { run } from '../../state/session';
-import { Calls } from '../calls/calls';
 import { Empty } from '../parts/panel';
+import { CallsList } from './callslist';
 import { Functions } from './functions';
+import { HeatMap } from './heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps';
+
+/** Told once: how long it takes to see something useful is measured up to here. */
+const USEFUL = 'first-useful-paint';
 
 /** Where and when: the whole run at once. */
 export function Overview() {
   const known = run.value.value;
   const sentence = known === null ? (run.error.value ?? ' ') : overviewAnswer(known);
+  const isUseful = grid.value !== null && ranking.value.value !== null;
+  useEffect(() => {
+    if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
+    // Charts measure themselves in one frame, and paint in the next.
+    requestAnimationFrame(() => requestAnimationFrame(() => performance.mark(USEFUL)));
+  }, [isUseful]);
   return (
     <main class="overview">
       <h1 class="answer" data-answer>
@@ -18,14 +31,13 @@ export function Overview() {
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>
       ) : (
-        <>
-          <div class="row">
-            <Ranks />
-            <Steps />
-            <Functions />
-          </div>
-          <Calls />
-        </>
+        <div class="overview-panels">
+          <HeatMap />
+          <CallsList />
+          <Ranks />
+          <Functions />
+          <Steps />
+        </div>
       )}
     </main>
   );
