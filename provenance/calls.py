@@ -14,7 +14,18 @@ from chimbuko.patterns import name_matcher
 from chimbuko.provenance.tables import CALLS
 from chimbuko.records import Label
 
-Sort = Literal["severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step"]
+Sort = Literal[
+    "severity_us",
+    "score",
+    "entry_us",
+    "exclusive_us",
+    "inclusive_us",
+    "step",
+    "rank",
+    "thread",
+    "children",
+    "messages_count",
+]
 SORTS: tuple[str, ...] = get_args(Sort)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, false, fun
 
 from chimbuko.provenance.calls import CallFilter, Cursor
 from chimbuko.provenance.reading import AnySelect
-from chimbuko.provenance.tables import CALLS
+from chimbuko.provenance.tables import CALLS, ORDERS
 
 FEW = 5_000
 """Calls that are sorted in 5 ms. Where more match, of a million every 200th does, and walking to the fiftieth
@@ -66,8 +66,11 @@ class Search:
     def best(self, sort: str, counts: Sequence[int]) -> str:
         """The index to take, where the places find so many calls."""
         found, place = min(zip(counts, self.places, strict=True), key=itemgetter(0), default=(FEW, None))
-        if place is not None and found < FEW:
+        if place is not None and (found < FEW or sort not in ORDERS):
             return place.index
+        if sort not in ORDERS:
+            # All of a label are sorted, a second for a million: read them as they are stored, by time.
+            return "ix_calls_entry_us"
         sorted_places = [place.index for place in self.places if place.is_sorted and sort == "severity_us"]
         return sorted_places[0] if sorted_places else f"ix_calls_{sort}"
 

@@ -1,18 +1,20 @@
 /** The same question in the terminal. */
 
+import { filterWords } from './filters';
+import type { Subject } from './sql';
 import type { View } from './view';
 
 /** Command that lists what the table of calls shows. */
 export function queryCommand(directory: string, view: View): string {
-  const words = ['chimbuko', 'query', quoted(directory)];
-  if (view.function !== '') words.push('--function', quoted(view.function));
-  const [program, rank] = view.rank?.split(':') ?? [];
-  if (program !== undefined && rank !== undefined) words.push('--program', program, '--rank', rank);
-  if (view.severity_us > 0) words.push('--min-severity', `${view.severity_us}us`);
-  if (view.steps !== null) words.push('--step', view.steps[0] === view.steps[1] ? String(view.steps[0]) : view.steps.join(':'));
-  words.push('--sort', view.sort);
+  const words = ['chimbuko', 'query', directory, ...filterWords(view), '--sort', view.sort];
   if (!view.descending) words.push('--ascending');
-  return words.join(' ');
+  if (view.cursor !== null) words.push('--cursor', view.cursor);
+  return words.map(quoted).join(' ');
+}
+
+/** Command that lists the worst calls of a function. */
+export function functionCommand(directory: string, { program, name }: Subject, limit: number): string {
+  return ['chimbuko', 'query', directory, '--function', name, '--program', String(program), '--limit', String(limit)].map(quoted).join(' ');
 }
 
 /** Command that prints everything kept of one call. */

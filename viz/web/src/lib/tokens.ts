@@ -85,6 +85,7 @@ export const SHAPES: readonly string[] = [
 ];
 
 export const TRIANGLE = 'M0 -0.9L0.95 0.8H-0.95Z';
+export const TRIANGLE_DOWN = 'M0 0.9L0.95 -0.8H-0.95Z';
 
 /** The shape of a slot; unselected ranks (no slot) are grey dots. */
 export function shapeOf(slot: number): { path: string; hollow: boolean } {

@@ -42,6 +42,9 @@ export interface Run {
   exit_code: number | null;
   started_us: number;
   ended_us: number;
+  host: string;
+  version: string;
+  environment: Record<string, string>;
   programs: Record<string, string>;
   config: { detector: string; metric: 'exclusive' | 'inclusive' };
   live: boolean;
@@ -130,6 +133,43 @@ export interface CallSummary {
   score: number;
   severity_us: number;
   expected_us: number;
+  children: number;
+  messages_count: number;
+  is_gpu: boolean;
+}
+
+/** One entry for each call; `rank`, `function` and `caller` are places in the lists of names, -1 for none. */
+export interface PointColumns {
+  rank: number[];
+  function: number[];
+  caller: number[];
+  step: number[];
+  begin_step: number[];
+  begin_row: number[];
+  thread: number[];
+  entry_us: number[];
+  inclusive_us: number[];
+  exclusive_us: number[];
+  expected_us: number[];
+  severity_us: number[];
+  score: number[];
+  children: number[];
+  messages_count: number[];
+  is_anomaly: boolean[];
+  is_gpu: boolean[];
+  is_open: boolean[];
+}
+
+/** Calls for a chart, the worst first, and how many there are beside them. */
+export interface Points {
+  functions: string[];
+  ranks: RankKey[];
+  nodes: string[];
+  columns: PointColumns;
+  anomalies: number;
+  normal_calls: number;
+  /** Calls that were analysed there; null where that is not counted by what the filter asks. */
+  analysed: number | null;
 }
 
 export interface CallPage {
@@ -186,6 +226,15 @@ export interface CallRecord extends CallSummary {
   counters: CounterValue[];
   node_state: CounterValue[];
   left_out: number;
+  revision: number;
+  version: number;
+  incident_id: string;
+  /** What each metric of the trace rose by in the call. */
+  metrics: CounterValue[];
+  launch_id: string;
+  launch_thread: number;
+  launch_stack: StackFrame[];
+  model_version: number;
 }
 
 export interface CallDetail {

@@ -1,10 +1,10 @@
 /** What the server can be asked. */
 
-import type { CallDetail, CallPage, ComparisonAnswer, FunctionRanking, FunctionRow, ListedRun, Points, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
+import type { CallDetail, CallPage, FunctionRanking, FunctionRow, ListedRun, Points, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
 import { decoded, type Grid, type GridAnswer } from '../lib/grid';
 import { filterQuery } from '../lib/filters';
 import type { Range, View } from '../lib/view';
-import type { GapsAnswer, StreamsAnswer, Vitals } from '../lib/health';
+import type { GapsAnswer, StepSum, StreamsAnswer, Vitals } from '../lib/health';
 import { get, type Request } from './http';
 
 export const PAGE_SIZE = 50;
@@ -48,9 +48,6 @@ export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> =>
 
 export const getRuns = (signal: AbortSignal): Promise<{ runs: ListedRun[] }> => get('runs', [], signal);
 
-export const getComparison = (before: string, signal: AbortSignal): Promise<ComparisonAnswer> =>
-  get('comparison', [['with', before]], signal);
-
 export const getCalls = (view: View, zero_us: number, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
   get(...callsRequest(view, zero_us, limit), signal);
 
@@ -78,6 +75,10 @@ export function streamsRequest({ streamOrder, streamState, streamCursor }: View)
   if (streamCursor !== null) query.push(['cursor', streamCursor]);
   return ['streams', query];
 }
+
+/** Steps of all ranks together, by 8 ** level. */
+export const getStepSums = (level: number, signal: AbortSignal): Promise<{ sums: StepSum[] }> =>
+  get('step-sums', [['level', String(level)], ['limit', '1000']], signal);
 
 export interface Metadata {
   program: number;

@@ -5,19 +5,28 @@ import { view } from '../state/address';
 import { hideTip } from '../state/page';
 import { paused } from '../state/session';
 import { Detail } from './call/detail';
+import { CallsPage } from './calls/page';
 import { Compare } from './compare/compare';
 import { Announcer } from './frame/announcer';
 import { Crumbs } from './frame/crumbs';
+import { FunctionPage } from './function/function';
 import { Help } from './frame/help';
 import { StatusBar } from './frame/statusbar';
 import { TipLayer } from './frame/tip';
+import { Health } from './health/health';
 import { Overview } from './overview/overview';
 
 const PAGES: Partial<Record<PageName, ComponentType>> = {
   overview: Overview,
+  calls: CallsPage,
   call: Detail,
+  function: FunctionPage,
   compare: Compare,
+  health: Health,
 };
+
+/** Pages that fill the window and scroll inside. */
+const FITTED: readonly PageName[] = ['overview', 'calls'];
 
 export function App() {
   const { page, call, compare } = view.value;
@@ -29,7 +38,7 @@ export function App() {
   useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : null, compare]);
   const Page = PAGES[page] ?? Overview;
   return (
-    <div class={page === 'overview' ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
+    <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
       <StatusBar />
       <Crumbs />
       <Page />

@@ -1,62 +1,70 @@
-import { duration, exact, parseDuration } from '../../lib/units';
-import { parseRank } from '../../lib/view';
-import { PAGE_SIZE } from '../../net/api';
+import { useState } from 'preact/hooks';
+import { filtersOf, formatTimes, parseTimes, UNFILTERED } from '../../lib/filters';
+import { duration, parseDuration } from '../../lib/units';
+import { formatRange, LABELS, parseRange, parseRank, type LabelWanted, type View } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { calls } from '../../state/calls';
 import { Field } from '../parts/field';
+import { FindFunction } from './findfunction';
 
-/** Filters and pages of the table of calls. */
-export function Filters({ waits, update }: { waits: boolean; update: () => void }) {
-  const { function: name, rank, severity_us, cursor } = view.value;
-  const page = calls.value.value;
+const filter = (change: Partial<View>): true => (go({ ...change, cursor: null }), true);
+
+/** Take over what was typed; nothing drops the filter, and what makes no sense changes nothing. */
+function taken<T>(text: string, parse: (text: string) => T | null | undefined, change: (value: T | null) => Partial<View>): boolean {
+  const value = text === '' ? null : parse(text);
+  return value === undefined || (value === null && text !== '') ? false : filter(change(value));
+}
+
+const LABEL_TEXT: Record<LabelWanted, string> = { any: 'all calls', anomaly: 'anomalies', normal: 'normal calls' };
+
+/** What limits chart and table; where there is little room, some of it opens on demand. */
+export function Filters() {
+  const [isOpen, setOpen] = useState(false);
+  const { rank, node, thread, steps, times, severity_us, score, label, gpu, text } = view.value;
+  const set = filtersOf(view.value).length;
   return (
-    <>
-      <Field label="Function" hint="MPI_*" value={name} search apply={(text) => (go({ function: text, cursor: null }), true)} />
-      <Field
-        label="Rank"
-        hint="0:3"
-        value={rank ?? ''}
-        apply={(text) => {
-          const parsed = text === '' ? null : parseRank(text);
-          if (parsed === undefined) return false;
-          go({ rank: parsed, cursor: null });
-          return true;
-        }}
-      />
-      <Field
-        label="Lost ≥"
-        hint="5 ms"
-        value={severity_us > 0 ? duration(severity_us) : ''}
-        apply={(text) => {
-          const parsed = text === '' ? 0 : parseDuration(text);
-          if (parsed === null) return false;
-          go({ severity_us: parsed, cursor: null });
-          return true;
-        }}
-      />
-      {waits && (
-        <button class="quiet" onClick={update}>
-          order changed · update
+    <div class="filters" role="search" aria-label="Filters of calls">
+      <FindFunction />
+      <Field label="Rank" hint="0:3" value={rank ?? ''} apply={(typed) => taken(typed, parseRank, (value) => ({ rank: value }))} />
+      <Field label="Step" hint="20..30" value={formatRange(steps)} apply={(typed) => taken(typed, parseRange, (value) => ({ steps: value }))} />
+      <Field label="Severity ≥" hint="5 ms" value={severity_us > 0 ? duration(severity_us) : ''} apply={(typed) => taken(typed, parseDuration, (value) => ({ severity_us: value ?? 0 }))} />
+      <label class="inline">
+        Label
+        <select value={label} onChange={(event) => filter({ label: event.currentTarget.value as LabelWanted })}>
+          {LABELS.map((one) => (
+            <option key={one} value={one}>
+              {LABEL_TEXT[one]}
+            </option>
+          ))}
+        </select>
+      </label>
+      <div class="more">
+        <button class="more-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          More filters {isOpen ? '▴' : '▾'}
+        </button>
+        <div class={isOpen ? 'more-fields open' : 'more-fields'} onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}>
+          <Field label="Node" hint="node0*" value={node} apply={(typed) => filter({ node: typed })} />
+          <Field label="Thread" hint="0" value={String(thread ?? '')} apply={(typed) => taken(typed, parseThread, (value) => ({ thread: value }))} />
+          <Field label="Time" hint="1.5..2 s" value={formatTimes(times)} apply={(typed) => taken(typed, parseTimes, (value) => ({ times: value }))} />
+          <Field label="Score ≥" hint="6" value={score > 0 ? String(score) : ''} apply={(typed) => taken(typed, parseScore, (value) => ({ score: value ?? 0 }))} />
+          <Field label="Text" hint="halo" value={text} apply={(typed) => filter({ text: typed })} />
+          <label class="inline">
+            GPU
+            <select value={String(gpu ?? '')} onChange={(event) => filter({ gpu: { true: true, false: false }[event.currentTarget.value] ?? null })}>
+              <option value="">anywhere</option>
+              <option value="true">on a GPU</option>
+              <option value="false">not on one</option>
+            </select>
+          </label>
+        </div>
+      </div>
+      {set > 0 && (
+        <button class="quiet" onClick={() => filter(UNFILTERED)}>
+          Drop all filters
         </button>
       )}
-      <span class="space" />
-      {page && (
-        <span class="unit" data-total={page.total}>
-          {page.calls.length < page.total ? `${PAGE_SIZE} at a time of ` : ''}
-          {exact(page.total)}
-          {page.is_total_exact ? '' : '+'}
-        </span>
-      )}
-      {cursor !== null && (
-        <button class="quiet" onClick={() => go({ cursor: null })}>
-          First
-        </button>
-      )}
-      {page?.next && (
-        <button class="quiet" onClick={() => go({ cursor: page.next })}>
-          Next ›
-        </button>
-      )}
-    </>
+    </div>
   );
 }
+
+const parseThread = (text: string): number | null => (/^\d{1,9}$/.test(text) ? Number(text) : null);
+const parseScore = (text: string): number | null => (/^\d{1,9}(\.\d+)?$/.test(text) ? Number(text) : null);

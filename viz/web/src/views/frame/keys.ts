@@ -2,7 +2,7 @@
 
 import { toPage, up } from '../../lib/trail';
 import { go, view } from '../../state/address';
-import { calls } from '../../state/calls';
+import { nextAnomaly } from '../../state/calls';
 import { comparison } from '../../state/comparison';
 import { helpOpen, hideTip } from '../../state/page';
 import { togglePause } from '../../state/session';
@@ -53,13 +53,11 @@ function clear(): void {
   if (view.value.steps !== null) go({ steps: null, cursor: null });
 }
 
-/** The call before or after this one in the table; where runs are compared, the function. */
+/** The anomaly before or after this one in the filter; where runs are compared, the function. */
 function neighbour(way: number): void {
   if (view.value.page === 'compare') return nextFunction(way);
-  const rows = calls.value.value?.calls ?? [];
-  const at = rows.findIndex((row) => row.id === view.value.call);
-  const next = rows[at < 0 ? 0 : at + way];
-  if (next) go({ page: 'call', call: next.id });
+  const next = nextAnomaly(way);
+  if (next !== null) go({ call: next, page: view.value.page === 'overview' ? 'calls' : view.value.page });
 }
 
 function nextFunction(way: number): void {

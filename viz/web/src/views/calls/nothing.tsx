@@ -1,0 +1,26 @@
+import { exact } from '../../lib/units';
+import { filtersOf } from '../../lib/filters';
+import { go, view } from '../../state/address';
+import { ways } from '../../state/calls';
+import { Empty } from '../parts/panel';
+
+/** Nothing matches: what would without which filter. */
+export function Nothing() {
+  if (filtersOf(view.value).length === 0) return <Empty>No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.</Empty>;
+  const useful = ways.value.value?.filter((way) => way.calls > 0);
+  return (
+    <div class="empty">
+      <p>Nothing matches.{useful?.length === 0 && ' No call is recorded yet.'}</p>
+      <ul class="ways">
+        {useful?.map((way) => (
+          <li key={way.text}>
+            Without ‘{way.text}’: {exact(way.calls)}.{' '}
+            <button class="quiet" onClick={() => go({ ...way.drop, cursor: null })}>
+              {way.text === 'any filter' ? 'Drop all filters' : 'Drop filter'}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
