@@ -84,9 +84,14 @@ class MadeHistory(msgspec.Struct, frozen=True):
         return directory
 
     def _info(self, directory: RunDirectory, is_running: bool) -> RunInfo:
-        state = {"state": "running"} if is_running else {"state": "finished", "exit_code": 0}
-        ended_us = 0 if is_running else START_US + self.steps * PERIOD_US
-        return msgspec.structs.replace(directory.read_info(), started_us=START_US, ended_us=ended_us, **state)
+        info = directory.read_info()
+        if is_running:
+            # So its steps, which are older than the run, are those of a recorded trace.
+            return info
+        ended_us = START_US + self.steps * PERIOD_US
+        return msgspec.structs.replace(
+            info, state="finished", exit_code=0, started_us=START_US, ended_us=ended_us
+        )
 
     def _write_calls(self, writer: Writer) -> Counts:
         """Abnormal calls, totals of streams and functions; returns the anomalies, i8[ranks, steps]."""

@@ -26,15 +26,15 @@ class Dashboard:
     """
 
     def __init__(self, run: RunDirectory, broker_url: str | None = None) -> None:
-        self._run = run
+        self.run = run
         self._broker_url = broker_url
 
     def __enter__(self) -> Self:
         secrets = {"CHIMBUKO_TOKEN": TOKEN}
         if self._broker_url is not None:
             secrets[BROKER_VARIABLE] = self._broker_url
-        words = ["--run-dir", str(self._run.path)]
-        self._service = Service("dashboard", "chimbuko.viz", words, secrets, self._run.logs)
+        words = ["--run-dir", str(self.run.path)]
+        self._service = Service("dashboard", "chimbuko.viz", words, secrets, self.run.logs)
         self.url: str = self._service.wait_ready()["url"]
         return self
 
