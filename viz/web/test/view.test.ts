@@ -39,6 +39,9 @@ describe('address', () => {
     sort: 'score',
     descending: false,
     cursor: 'kqhz_-A',
+    streamOrder: 'rows',
+    streamState: 'broken',
+    streamCursor: '50',
     tables: ['ranks', 'steps'],
   };
 

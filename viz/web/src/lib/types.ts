@@ -15,6 +15,10 @@ export interface Status {
   /** µs between the newest analysed step and now; null where the trace is a recorded one. */
   lag_us: number | null;
   last_step: number | null;
+  /** Analysed ones, of all ranks together; likewise the rows of traces and the calls in them. */
+  steps: number;
+  events: number;
+  calls: number;
   ranks: number;
   ranks_reporting: number;
   anomalies: number;

@@ -15,6 +15,7 @@ import { StatusBar } from './frame/statusbar';
 import { TipLayer } from './frame/tip';
 import { Health } from './health/health';
 import { Overview } from './overview/overview';
+import { Exports } from './parts/exports';
 
 const PAGES: Partial<Record<PageName, ComponentType>> = {
   overview: Overview,
@@ -45,6 +46,7 @@ export function App() {
       <TipLayer />
       <Announcer />
       <Help />
+      <Exports />
     </div>
   );
 }

@@ -13,7 +13,7 @@ interface PanelProps {
   /** Handlers that keep the panel's list still. */
   hold?: HTMLAttributes<HTMLElement>;
   /** The same content as a table; where there is none, the panel is one. */
-  table?: () => ComponentChildren;
+  table?: (() => ComponentChildren) | undefined;
   /** What the panel shows, for other tools. */
   asks?: Asks;
   children: ComponentChildren;
