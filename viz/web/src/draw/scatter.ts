@@ -2,10 +2,16 @@
 
 import type { Layout, Point } from '../lib/scatter';
 import { STRIP_ROW, xOf } from '../lib/scatter';
-import type { Theme } from '../lib/tokens';
+import { stamp } from '../lib/stamps';
+import { shapeOf, type Theme } from '../lib/tokens';
 import type { RankKey } from '../lib/types';
 import type { Range } from '../lib/view';
-import { colour, drawMark, FONT, hatch, slotColour } from './canvas';
+import { colour, FONT, hatch, slotColour } from './canvas';
+import { maskOf, paste, rasterFor } from './stamps';
+
+const MARK_PX = 8;
+const ZERO_PX = 3;
+const ZERO = { path: 'M-1 -1H1V1H-1Z', hollow: false };
 
 export interface Emphasis {
   /** This rank stands out, the others step back. */
@@ -23,22 +29,23 @@ export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, 
   for (const gap of layout.gaps) {
     hatch(context, 'lost', gap.x0, gap.y - STRIP_ROW / 2 + 0.5, gap.x1 - gap.x0, STRIP_ROW - 1, theme);
   }
-  for (const counts of [false, true]) {
-    for (const point of layout.points) {
-      if (point.row[4] > 0 !== counts) continue;
-      context.globalAlpha = emphasis.rank === null || emphasis.rank === point.series.rank ? 1 : 0.25;
-      if (counts) drawMark(context, point.series.slot, point.x, point.y, 8, theme);
-      else paintZero(context, point, theme);
-    }
-  }
-  context.globalAlpha = 1;
+  paintMarks(context, layout.points, emphasis.rank, theme);
   if (emphasis.point) ring(context, emphasis.point, theme);
 }
 
-/** A step without anomalies: small, at zero, and a piece of the line below that says "analysed". */
-function paintZero(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {
-  context.fillStyle = slotColour(point.series.slot, theme);
-  context.fillRect(point.x - 1.5, point.y - 1.5, 3, 3);
+/** Steps without anomalies are small, below the others. */
+function paintMarks(context: CanvasRenderingContext2D, points: readonly Point[], rank: RankKey | null, theme: Theme): void {
+  const scale = context.getTransform().a;
+  const raster = rasterFor(context);
+  for (const counts of [false, true]) {
+    for (const { x, y, series, row } of points) {
+      if (row[4] > 0 !== counts) continue;
+      const { path, hollow } = counts ? shapeOf(series.slot) : ZERO;
+      const mask = maskOf(path, hollow, (counts ? MARK_PX : ZERO_PX) * scale);
+      stamp(raster, mask, x * scale, y * scale, slotColour(series.slot, theme), rank === null || rank === series.rank ? 1 : 0.25);
+    }
+  }
+  paste(context, raster.image);
 }
 
 function ring(context: CanvasRenderingContext2D, point: Point, theme: Theme): void {

@@ -103,7 +103,9 @@ export function HeatLegend({ size, toCome }: { size: { ranks: number; steps: num
         row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}; worst wins
       </span>
       <span class="heat-bins" aria-label="Anomalies of one rank in one step">
-        <i class="heat-zero" />0
+        <span>
+          <i class="heat-zero" />0
+        </span>
         {BIN_NAMES.map((name, bin) => (
           <span key={name}>
             <i style={{ background: `var(--heat-${bin})` }} />

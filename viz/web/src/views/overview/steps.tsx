@@ -69,11 +69,11 @@ function ShownSteps() {
   if (zoom === null) return null;
   return (
     <>
-      <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps, and those to come (0)">
+      <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps, and those to come (L)">
         steps {formatRange(zoom)} → all
       </button>
       {view.value.newest === 0 && (
-        <button class="quiet" onClick={showNow} title="The newest steps, and those to come (L)">
+        <button class="quiet" onClick={showNow} title="The newest steps, and those to come">
           → now
         </button>
       )}
