@@ -57,7 +57,8 @@ class Task:
             They are not those of this question.
         """
         try:
-            return msgspec.convert(given, self.parameters)
+            # Numbers may come as texts: filters are told as the HTTP API takes them.
+            return msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{self.name}: {error}") from None
 

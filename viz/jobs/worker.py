@@ -128,7 +128,8 @@ def _put_away(task: Task, found: Any, work: Path, folder: Path) -> str | None:
         place.mkdir()
         (work / found.name).rename(place / found.name)
         size = (place / found.name).stat().st_size
-        return msgspec.json.encode({"name": found.name, "bytes": size}).decode()
+        told = {"name": found.name, "bytes": size, "address": f"answers/{folder.name}"}
+        return msgspec.json.encode(told).decode()
     text = task.encoded(found)
     if len(text) <= LARGEST_EVENT_BYTES:
         return text.decode()

@@ -2,6 +2,7 @@
 
 import { io } from 'socket.io-client';
 import type { LiveFrame, LiveSteps, RankKey } from '../lib/types';
+import { askingOver, type Ask } from './jobs';
 
 export interface Listener {
   onLink(connected: boolean): void;
@@ -12,6 +13,8 @@ export interface Listener {
 export interface Events {
   /** Ask for the steps of these ranks only; resolves once no later step of theirs can be missed. */
   watch(ranks: readonly RankKey[]): Promise<void>;
+  /** Put a long question. */
+  ask: Ask;
 }
 
 export function connect(listener: Listener): Events {
@@ -28,6 +31,7 @@ export function connect(listener: Listener): Events {
   socket.on('frame', (frame: LiveFrame) => listener.onFrame(frame));
   socket.on('steps', (steps: LiveSteps) => listener.onSteps(steps));
   return {
+    ask: askingOver(socket),
     async watch(ranks) {
       if (socket.connected) await socket.timeout(5000).emitWithAck('watch', ranks);
     },

@@ -1,14 +1,16 @@
 /** Other runs, and what changed since one of them. */
 
 import { computed } from '@preact/signals';
+import type { ComparisonAnswer } from '../lib/types';
 import * as api from '../net/api';
 import { view } from './address';
+import { job } from './jobs';
 import { question } from './question';
 
 const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
 
 export const runs = question(() => (before.value === '' ? '' : null), api.getRuns);
-export const comparison = question(
+export const comparison = job<ComparisonAnswer>(
   () => before.value || null,
-  (signal) => api.getComparison(before.value as string, signal),
+  () => ({ question: 'comparison', parameters: { with: before.value } }),
 );

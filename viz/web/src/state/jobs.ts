@@ -1,8 +1,9 @@
-/** Long questions that the address asks: like `question`, with progress and an end before the end. */
+/** Long questions: like `question`, with progress and an end before the end. */
 
 import { effect, signal, untracked } from '@preact/signals';
 import type { LongQuestion, Progress } from '../net/jobs';
 import { Resource } from './resource';
+import { ask } from './session';
 
 export type { LongQuestion, Progress };
 
@@ -10,22 +11,32 @@ export type { LongQuestion, Progress };
 export class Job<T> extends Resource<T> {
   /** How far it is; null where none is on its way, or nothing has been heard of it yet. */
   readonly progress = signal<Progress | null>(null);
-  /** Whether the user ended it; `again` asks once more. */
+  /** Whether the user ended it. */
   readonly cancelled = signal(false);
   #asked: LongQuestion | null = null;
 
   start(asked: LongQuestion): void {
     this.#asked = asked;
+    this.progress.value = null;
     this.cancelled.value = false;
+    void this.load((signal) => ask<T>(asked, signal, (progress) => (this.progress.value = progress)));
   }
 
+  /** Ask the same once more. */
   again(): void {
     if (this.#asked !== null) this.start(this.#asked);
   }
 
+  /** End it for the user, who may ask again. */
   cancel(): void {
     this.clear();
     this.cancelled.value = true;
+  }
+
+  override clear(): void {
+    super.clear();
+    this.progress.value = null;
+    this.cancelled.value = false;
   }
 }
 
@@ -42,14 +53,11 @@ export function job<T>(keyOf: () => string | null, wanted: () => LongQuestion): 
   effect(() => {
     const key = keyOf();
     untracked(() => {
-      if (key === null && asked.busy.value) {
-        asked.clear();
-        last = null;
-      }
-      if (key === null || key === last) return;
+      // What was answered stays for who comes back to it.
+      if (key === last || (key === null && asked.value.value !== null)) return;
       last = key;
       asked.clear();
-      asked.start(wanted());
+      if (key !== null) asked.start(wanted());
     });
   });
   return asked;

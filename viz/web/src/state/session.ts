@@ -33,18 +33,23 @@ export interface Follower {
 }
 
 const followers: Follower[] = [];
-let events: Events = { watch: async () => {} };
+let events: Events | null = null;
+let begin: (events: Events) => void;
+const begun = new Promise<Events>((resolve) => (begin = resolve));
 let heard: number | null = null;
 
 export function follow(follower: Follower): void {
   followers.push(follower);
 }
 
-export const watch: Events['watch'] = (ranks) => events.watch(ranks);
+export const watch: Events['watch'] = async (ranks) => events?.watch(ranks);
+/** Put a long question; the page may ask before there is a link. */
+export const ask: Events['ask'] = async (...question) => (await begun).ask(...question);
 
 /** Begin to follow the run. */
 export function start(): void {
   events = connect({ onLink, onFrame, onSteps });
+  begin(events);
   setInterval(refresh, REFRESH_MS);
 }
 

@@ -7,6 +7,7 @@ import { addressOf, view } from '../../state/address';
 import { comparison, runs } from '../../state/comparison';
 import { Listed } from '../call/evidence';
 import { Empty, Reading } from '../parts/panel';
+import { Progress } from '../parts/progress';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
 import { follow } from '../frame/statusbar';
@@ -59,15 +60,16 @@ function Choice() {
 function Changes() {
   const found = comparison.value.value;
   if (found !== null) return <Page found={found} />;
-  if (comparison.error.value === null) return <Reading what={`run ${view.value.compare}`} />;
   const up = { page: 'compare', compare: '' } as const;
   return (
-    <Empty>
-      {comparison.error.value}{' '}
-      <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
-        Choose another run
-      </a>
-    </Empty>
+    <>
+      <Progress job={comparison} what={`run ${view.value.compare}`} />
+      {comparison.busy.value || (
+        <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
+          Choose another run
+        </a>
+      )}
+    </>
   );
 }
 

@@ -5,6 +5,7 @@ import { PAGES, toPage, trail, type Crumb } from '../../lib/trail';
 import type { View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
 import { detail } from '../../state/calls';
+import { exportsOpen } from '../../state/exports';
 import { copy, say } from '../../state/page';
 import { programs, run } from '../../state/session';
 import { Menu } from '../parts/menu';
@@ -40,6 +41,9 @@ export function Crumbs() {
           </li>
         ))}
       </ul>
+      <button class="quiet" onClick={() => (exportsOpen.value = true)} title="Recorded calls as a file for other tools">
+        Export
+      </button>
       <Menu
         label="Copy link, command or view"
         text="Copy ▾"

@@ -4,6 +4,7 @@ import { toPage, up } from '../../lib/trail';
 import { go, view } from '../../state/address';
 import { nextAnomaly } from '../../state/calls';
 import { comparison } from '../../state/comparison';
+import { exportsOpen } from '../../state/exports';
 import { helpOpen, hideTip } from '../../state/page';
 import { togglePause } from '../../state/session';
 import { lettersAct } from '../../state/settings';
@@ -30,7 +31,7 @@ const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
 export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || helpOpen.value) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || helpOpen.value || exportsOpen.value) return;
     if (target.matches('input:not([type=checkbox]), select, textarea')) {
       if (event.key === 'Escape') target.blur();
       return;

@@ -1,0 +1,25 @@
+/** The dialog that exports calls, and the file that comes of it. */
+
+import { signal } from '@preact/signals';
+import { FORMATS, type Format } from '../lib/exports';
+import { filterQuery } from '../lib/filters';
+import type { AnswerFile } from '../net/jobs';
+import { view } from './address';
+import { Job } from './jobs';
+import { zero_us } from './session';
+
+export const exportsOpen = signal(false);
+export const format = signal<Format>(FORMATS[0][0]);
+export const exported = new Job<AnswerFile>();
+
+/** Write the calls of the filters into a file. */
+export function startExport(): void {
+  exported.clear();
+  exported.start({ question: 'export', parameters: { form: format.value, ...Object.fromEntries(filterQuery(view.value, zero_us.value)) } });
+}
+
+/** Closing ends what is on its way. */
+export function closeExports(): void {
+  exportsOpen.value = false;
+  exported.clear();
+}
