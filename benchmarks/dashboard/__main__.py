@@ -13,17 +13,23 @@ import signal
 import sys
 from collections.abc import Callable
 
-from benchmarks.dashboard import delay, paint, stream
+from benchmarks.dashboard import crowd, delay, paint, stream, timeline
 from benchmarks.dashboard.figures import Figure, figures_table, load_now
 
 DELAY_S = 90.0
 """So long does a program run."""
+CROWD = 100
+"""Pages at once."""
+CROWD_S = 60.0
+"""... for so long."""
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], list[Figure]]] = {
     "paint": lambda options: paint.measure(options.part, options.rounds),
     "stream": lambda options: stream.measure(options.part, options.rounds),
     "memory": lambda options: stream.measure_memory(options.part, round(options.minutes)),
     "delay": lambda options: delay.measure(DELAY_S),
+    "timeline": lambda options: timeline.measure(options.part, options.rounds),
+    "crowd": lambda options: crowd.measure(options.part, CROWD, CROWD_S),
 }
 
 
