@@ -56,6 +56,8 @@ const ASIDE = 28;
 const MARGIN = { top: 10, right: 14, base: 34, named: 156, numbered: 64 };
 /** Characters of a name that fit beside the chart. */
 const NAME = 22;
+/** A name that is shorter is not recognised: rather every second one is left out. */
+const SHORT_NAME = 14;
 const CELL = 2;
 /** Between calls that stand side by side. */
 const LANE = 8;
@@ -190,8 +192,8 @@ function numberTicks(kind: string, domain: Domain, scale: Scale, most: number): 
   if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
   if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
   if (kind === 'duration') {
-    // Over many decades the middle one gives the unit: no text is long then.
-    const unit = scale === 'log' ? durationUnit(Math.min(Math.sqrt(domain[0] * domain[1]), 1e6)) : columnUnit(domain);
+    // Parts of a second have no place on a clock.
+    const unit = scale === 'log' ? durationUnit(Math.min(domain[1], 1e6)) : columnUnit(domain);
     return { ticks: values.map((at) => ({ at, text: inUnit(at, unit) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit}` };
   }
   const unit = columnUnit(domain);
@@ -258,7 +260,7 @@ function rankOrder(a: string, b: string): number {
 /** Functions that have calls, those that lost most time first. */
 function byLoss({ functions, columns }: Points): number[] {
   const lost = new Map<number, number>();
-  columns.function.forEach((number, at) => lost.set(number, (lost.get(number) ?? 0) + (columns.severity_us[at] as number)));
+  columns.function.forEach((number, at) => lost.set(number, (lost.get(number) ?? 0) + (columns.is_anomaly[at] ? (columns.severity_us[at] as number) : 0)));
   const name = (number: number): string => functions[number] as string;
   return [...lost.keys()].sort((a, b) => (lost.get(b) as number) - (lost.get(a) as number) || (name(a) < name(b) ? -1 : 1));
 }
@@ -267,7 +269,7 @@ function placeNames(points: Points, axis: Axis, title: string, from: number, to:
   const { names, row } = rowsOf(points, axis, telling);
   const unit = Math.abs(to - from) / Math.max(1, names.length);
   const middle = (number: number): number => from + (number + 0.5) * unit;
-  const room = wide ? Math.max(4, Math.min(NAME, Math.floor(unit / 6.5))) : NAME;
+  const room = wide ? Math.max(SHORT_NAME, Math.min(NAME, Math.floor(unit / 6.5))) : NAME;
   const short = axis === 'function' ? shortenAll(names, room) : null;
   const ticks: Tick[] = [];
   names.forEach((name, number) => {

@@ -54,10 +54,10 @@ export function CallTable({ rows }: { rows: readonly CallSummary[] }) {
       <thead>
         <tr>
           <th>function</th>
+          <th>call</th>
           {columns.map((column) => (
             <Heading key={column.title} column={column} />
           ))}
-          <th>call</th>
         </tr>
       </thead>
       <tbody ref={body}>
@@ -104,16 +104,16 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
           <Sign row={row} /> {name.text} {name.tag && <em>{name.tag}</em>}
         </button>
       </td>
-      {columns.map((column) => (
-        <td key={column.title} class={column.number ? 'number' : undefined}>
-          {column.text(row)}
-        </td>
-      ))}
       <td>
         <a href={addressOf(why)} title="Why: everything kept about it" onClick={(event) => (follow(event, why), event.stopPropagation())}>
           {row.id}
         </a>
       </td>
+      {columns.map((column) => (
+        <td key={column.title} class={column.number ? 'number' : undefined}>
+          {column.text(row)}
+        </td>
+      ))}
     </tr>
   );
 }
