@@ -13,11 +13,11 @@ from chimbuko.ad.views import StreamViews
 from chimbuko.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Float64Array
-from chimbuko.paths import PATH, PathTable, ProgramPaths
+from chimbuko.paths import PATH, PathTable
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import FLAGS, Int64Array, TableSchema
 from chimbuko.trace.schema import unnamed_timer
-from chimbuko.views import FLAGGED, AgentFigures, Rows, StreamCounters, ViewDelta
+from chimbuko.views import FLAGGED, AgentFigures, ProgramPaths, Rows, StreamCounters, ViewDelta
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -41,14 +40,6 @@ MOST_PATHS = 1 << 12
 seventh longer to analyse."""
 OTHER_PATHS = "(other call paths)"
 """In place of the functions of ``OTHERS``."""
-
-
-class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):
-    """Calls of one program by call path."""
-
-    program: int
-    rows: bytes
-    """``PATH`` rows: those with calls, and their parents."""
 
 
 class PathTable:

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.paths import ProgramPaths
 from chimbuko.records import CounterStatistics
 
 Rows = npt.NDArray[np.void]
@@ -82,6 +81,14 @@ class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     """Size of its streams' spools: what is not known to be in the store, and the last segment of each."""
     lag_s: float
     """By how much the stream that is furthest behind its rank is further behind than it ever was least."""
+
+
+class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):
+    """Calls of one program by call path."""
+
+    program: int
+    rows: bytes
+    """Rows of ``chimbuko.paths.PATH``: those with calls, and their parents."""
 
 
 class ViewDelta(msgspec.Struct, frozen=True, array_like=True):

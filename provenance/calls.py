@@ -149,7 +149,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
             raise ConfigError(
                 f"cursor {text!r}: not one that a list of calls ended with; leave it out"
             ) from None
-        if not all(-(2**63) <= number < 2**63 for number in (cursor.value, cursor.number)):
+        whole = (cursor.number, cursor.value if isinstance(cursor.value, int) else 0)
+        if not all(-(2**63) <= number < 2**63 for number in whole):
             raise ConfigError(f"cursor {text!r}: not one that a list of calls ended with; leave it out")
         if (cursor.sort, cursor.descending) != (sort, descending):
             order = f"{cursor.sort}, {'descending' if cursor.descending else 'ascending'}"

@@ -8,8 +8,9 @@ import numpy as np
 
 from chimbuko.kernels.paths import NONE, OTHERS
 from chimbuko.messages import PathStatistics
-from chimbuko.paths import MOST_PATHS, OTHER_PATHS, PATH, PathTable, ProgramPaths, Rows
+from chimbuko.paths import MOST_PATHS, OTHER_PATHS, PATH, PathTable, Rows
 from chimbuko.tables import Int64Array
+from chimbuko.views import ProgramPaths
 
 GROWTH = 1.1
 """Paths are told again when they have grown by a tenth."""

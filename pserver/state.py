@@ -73,6 +73,8 @@ class _Changes:
     flagged: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
     steps: list[StepCount] = field(default_factory=list)
+    models: list[FunctionModel] = field(default_factory=list)
+    """Of epochs that have been closed; of a run without epochs none."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,8 @@ class ServerState:
         rows = self._packed(numbers)
         if self._lockstep_streams:
             self._published.update(rows)
+            # Kept by epoch and not by frame, whose time is the clock's: runs of one trace shall be alike.
+            self._changes.models += self._models(self._functions.grown(numbers, MODEL_GROWTH, False))
         return Published(self._update(numbers), rows, names)
 
     def whole(self) -> Published:
@@ -267,6 +271,10 @@ class ServerState:
         self._tick += 1
         if is_last:
             models = self._models(self._functions.grown(np.empty(0, np.int64), MODEL_GROWTH, True))
+            told = {(model.version, model.program, model.name) for model in models}
+            models += [
+                model for model in changes.models if (model.version, model.program, model.name) not in told
+            ]
             self._changes = _Changes()
             return msgspec.structs.replace(
                 self.snapshot(), steps=changes.steps, models=models, is_last=True, views=views
@@ -275,13 +283,16 @@ class ServerState:
         functions = changes.functions if has_all else changes.flagged
         self._changes = _Changes(functions=set() if has_all else changes.functions - changes.flagged)
         told = np.array(sorted(functions), np.int64)
+        models = changes.models
+        if not self._lockstep_streams:
+            models = self._models(self._functions.grown(told, MODEL_GROWTH, False))
         return Frame(
             tick=self._tick,
             ranks=self._ranks.statistics(np.array(sorted(changes.ranks), np.int64)),
             steps=changes.steps,
             functions=self._functions.statistics(told),
             health=[self._health[key] for key in sorted(changes.health)],
-            models=self._models(self._functions.grown(told, MODEL_GROWTH, False)),
+            models=models,
             is_last=False,
             views=views,
             paths=paths,

@@ -7,14 +7,22 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from chimbuko.paths import ProgramPaths
 from chimbuko.pserver.counters import Counters, SavedCounter
 from chimbuko.pserver.keyed import RowIndex, grown
 from chimbuko.pserver.paths import Paths
 from chimbuko.pserver.slowranks import SavedProgram, SlowRanks
 from chimbuko.pserver.traffic import Traffic
 from chimbuko.tables import Int64Array
-from chimbuko.views import FLAGGED, PACE, TRAFFIC, AgentFigures, Rows, ViewChanges, ViewDelta
+from chimbuko.views import (
+    FLAGGED,
+    PACE,
+    TRAFFIC,
+    AgentFigures,
+    ProgramPaths,
+    Rows,
+    ViewChanges,
+    ViewDelta,
+)
 
 
 class SavedViews(msgspec.Struct, frozen=True, array_like=True):

@@ -6,11 +6,11 @@ import numpy as np
 
 from chimbuko.kernels.paths import NONE
 from chimbuko.messages import Delta, FunctionName
-from chimbuko.paths import PATH, ProgramPaths
+from chimbuko.paths import PATH
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import CounterStatistics, StepCount
 from chimbuko.tables import BUCKETED_PROFILE, PROFILE
-from chimbuko.views import FLAGGED, StreamCounters, ViewDelta
+from chimbuko.views import FLAGGED, ProgramPaths, StreamCounters, ViewDelta
 
 
 def warm_kernels() -> None:

@@ -30,7 +30,13 @@ ORDERS = {
     "before their launches": {HOST: 2},
 }
 """When the rows of kernels come; threads to steps by which they are late."""
-NEARLY_ALL = AnalysisConfig(detector="sstd", threshold=0.001, min_anomaly_us=0, fast_side=True)
+NEARLY_ALL = AnalysisConfig(
+    detector="sstd",
+    threshold=0.001,
+    min_anomaly_us=0,
+    fast_side=True,
+    max_anomalies_per_function=STREAMS * KERNELS,
+)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.messages import PathStatistics
-from chimbuko.paths import OTHER_PATHS, PATH, ProgramPaths, Rows
+from chimbuko.paths import OTHER_PATHS, PATH, Rows
 from chimbuko.pserver.paths import Paths
+from chimbuko.views import ProgramPaths
 from tests.chimbuko.test_paths import path_rows
 from tests.reference.paths import moments_of
 
