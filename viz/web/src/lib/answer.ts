@@ -1,8 +1,10 @@
 /** The sentences that pages open with. */
 
+import { judgedUs } from './calls';
 import { shorten } from './names';
 import type { Answer, CallSummary, Run } from './types';
-import { duration, plural, ratio } from './units';
+import type { FunctionStatistics } from './functiontypes';
+import { count, duration, percent, plural, ratio } from './units';
 
 export const ranked = (rank: string, programs: number): string =>
   programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`;
@@ -26,11 +28,26 @@ function nothingYet(answer: Answer, run: Run): string {
   return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${plural(answer.functions, 'function')} seen.`;
 }
 
+/** How many times as long, or as short, calls take before that is told as a drift. */
+const DRIFT = 1.2;
+
+/** What the page of a function says first: how often it is abnormal, what that costs, and whether it drifts. */
+export function functionAnswer(found: FunctionStatistics, ranks: number | null): string {
+  const name = shorten(found.name, 40).text;
+  const calls = plural(found.calls, 'call');
+  const drifts = found.drift >= DRIFT || found.drift <= 1 / DRIFT;
+  const drift = drifts ? ` Its calls now take ${ratio(found.drift)} as long as at first.` : ' Its calls take as long as at first.';
+  if (found.anomalies === 0) return `${name}: none of ${calls} was abnormal.${drift}`;
+  const where = ranks === null || ranks === 0 ? '' : ` on ${plural(ranks, 'rank')}`;
+  const rate = found.anomalies / Math.max(1, found.calls);
+  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
+}
+
 /** What the page of a call says first. */
 export function callAnswer(record: CallSummary, metric: Run['config']['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
   const open = record.exit_us === 0;
-  const took = metric === 'inclusive' || open ? record.inclusive_us : record.exclusive_us;
+  const took = judgedUs(record, metric);
   const where = ranked(`${record.program}:${record.rank}`, programs);
   if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
   const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';

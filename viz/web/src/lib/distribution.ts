@@ -14,11 +14,18 @@ export function shareBelow(us: number, buckets: readonly Bucket[]): number | nul
   return below / all;
 }
 
-/** A share as a percentile: as many digits as tell it from 100, and never 100 itself. */
-export function percentile(share: number): string {
-  const rest = 100 * (1 - share);
-  if (rest <= 1e-9) return 'longer than all';
-  const decimals = rest >= 10 ? 0 : Math.min(6, Math.ceil(-Math.log10(rest)) + 1);
+/** The runtime that half of the calls exceed; null where nothing is counted. */
+export function medianOf(buckets: readonly Bucket[]): number | null {
+  const bucket = buckets.find(({ upper_us }) => (shareBelow(upper_us, buckets) ?? 0) >= 0.5);
+  if (bucket === undefined) return null;
+  const [before, after] = [shareBelow(bucket.lower_us, buckets) ?? 0, shareBelow(bucket.upper_us, buckets) ?? 1];
+  return bucket.lower_us + ((0.5 - before) / (after - before)) * (bucket.upper_us - bucket.lower_us);
+}
+
+/** A share of `calls` as a percentile, in as many digits as tell it from 100. No call is longer than itself. */
+export function percentile(share: number, calls: number): string {
+  const rest = 100 * Math.max(1 - share, 1 / calls);
+  const decimals = Math.max(0, Math.ceil(-Math.log10(rest)));
   return `p${(100 - rest).toFixed(decimals)}`;
 }
 
@@ -62,7 +69,8 @@ export function logAxis(runtimes: readonly number[], width: number): Axis {
   const [shortest, longest] = known.length === 0 ? [1, 10] : [Math.min(...known), Math.max(...known)];
   const [low, high] = [Math.log(shortest) - 0.15, Math.log(longest) + 0.15];
   const xOf = (us: number): number => ((Math.log(Math.max(us, 1e-3)) - low) / (high - low)) * width;
-  const unit = columnUnit([longest]);
+  // A clock would give all that is below a second the same text.
+  const unit = longest < 60e6 ? columnUnit([longest]) : 's';
   return { xOf, unit, ticks: logTicks(low, high, Math.floor(width / 64)).map((us) => ({ x: xOf(us), text: inUnit(us, unit) })) };
 }
 

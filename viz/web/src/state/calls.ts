@@ -55,10 +55,10 @@ async function way(text: string, drop: Partial<View>, signal: AbortSignal): Prom
 export const finding = signal(false);
 export const functionNames = question(() => (finding.value ? 'functions' : null), api.getAllFunctions);
 
-const detailOf = computed(() => (view.value.page === 'call' || view.value.page === 'calls' ? view.value.call : null));
+const detailOf = computed(() => (['call', 'calls', 'timeline'].includes(view.value.page) ? view.value.call : null));
 
 /** Everything kept about the call whose page is open, or that is chosen among others. */
-export const detail = question(() => detailOf.value, (signal) => api.getCall(detailOf.value as string, signal));
+export const detail = question(() => detailOf.value, (signal) => api.getCall(detailOf.value as string, signal), { live: true });
 
 /** The call under the pointer, in chart and table alike. */
 export const hoveredCall = signal<string | null>(null);

@@ -15,11 +15,13 @@ import { StatusBar } from './frame/statusbar';
 import { TipLayer } from './frame/tip';
 import { Health } from './health/health';
 import { Overview } from './overview/overview';
+import { TimelinePage } from './timeline/page';
 import { Exports } from './parts/exports';
 
 const PAGES: Partial<Record<PageName, ComponentType>> = {
   overview: Overview,
   calls: CallsPage,
+  timeline: TimelinePage,
   call: Detail,
   function: FunctionPage,
   compare: Compare,

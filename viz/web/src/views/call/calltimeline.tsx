@@ -3,6 +3,8 @@ import { prepare } from '../../draw/canvas';
 import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from '../../draw/timeline';
 import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from '../../lib/timeline';
 import type { CallRecord } from '../../lib/types';
+import { showCommand } from '../../lib/commands';
+import { callRequest } from '../../net/functions';
 import { columnUnit, duration, inUnit } from '../../lib/units';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { theme } from '../../state/theme';
@@ -27,7 +29,7 @@ export function CallTimeline({ record, normal }: Props) {
     timeTicks(-before, after, Math.max(2, Math.floor(width / 90))).map((time) => ({ time: entry + time, text: inUnit(time, unit) }));
   const summary = `${own.bars.length} calls around the call and its callers; hatched where calls were analysed, not kept.`;
   return (
-    <Panel name="timeline" title={`The call in its window, ${unit} from its entry`} summary={summary} actions={<span class="unit">hatched: analysed, not kept</span>} table={() => <WindowTable record={record} />}>
+    <Panel name="twin" title={`Call and normal call, ${unit} from the entry`} summary={summary} actions={<span class="unit">hatched: analysed, not kept</span>} asks={{ json: callRequest(record.id), command: (directory) => showCommand(directory, record.id) }} table={() => <WindowTable record={record} />}>
       <div ref={element} class="timelines">
         {width > 0 && (
           <>

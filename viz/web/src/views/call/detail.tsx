@@ -1,124 +1,132 @@
 import { callAnswer, ranked } from '../../lib/answer';
+import { judgedUs, signOf } from '../../lib/calls';
+import { showCommand, sqlCommand } from '../../lib/commands';
+import type { Distribution } from '../../lib/functiontypes';
+import { callSql } from '../../lib/sql';
 import type { CallDetail, CallRecord } from '../../lib/types';
-import { count, duration, exact, score, sinceStart, wallClock } from '../../lib/units';
+import { duration, exact, sinceStart, wallClock } from '../../lib/units';
+import type { View } from '../../lib/view';
+import { callRequest, functionRequest } from '../../net/functions';
+import { addressOfApi } from '../../net/http';
 import { addressOf, view } from '../../state/address';
 import { detail } from '../../state/calls';
+import { copy } from '../../state/page';
 import { programs, run, zero_us } from '../../state/session';
-import { CallTimeline } from './calltimeline';
-import { Counters, Messages, NodeState, Stack } from './evidence';
-import { wrapped } from '../overview/functions';
-import { Triangle } from '../parts/mark';
-import { Empty, Reading } from '../parts/panel';
+import { DistributionPanel, percentileText, type RuntimeMark } from '../function/distribution';
 import { follow } from '../frame/statusbar';
+import { Menu, type MenuItem } from '../parts/menu';
+import { Name } from '../parts/name';
+import { Empty, Reading } from '../parts/panel';
+import { CallTimeline } from './calltimeline';
+import { Counters, Messages, NodeState } from './evidence';
+import { Numbers } from './numbers';
+import { RankMetadata, RawRecord } from './raw';
+import { Stack } from './stack';
 
-/** Everything kept about one call: what, how much, in what company, and a normal call beside it. */
+/** Why? Everything kept about one call: what, how much, in what company, and a normal call beside it. */
 export function Detail() {
   const found = detail.value.value;
-  if (detail.error.value !== null) {
-    const up = { page: 'overview', call: null } as const;
-    return (
-      <main class="detail">
-        <Empty>
-          {detail.error.value}{' '}
-          <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
-            Back to the run
-          </a>
-        </Empty>
-      </main>
-    );
-  }
-  if (found === null) {
-    return (
-      <main class="detail">
+  return (
+    <main class="detail">
+      {found !== null && found.record.id === view.value.call ? (
+        <Page found={found} />
+      ) : detail.error.value !== null ? (
+        <Missing words={detail.error.value} />
+      ) : (
         <Reading what={`call ${view.value.call}`} />
-      </main>
-    );
-  }
-  return <Page found={found} />;
+      )}
+    </main>
+  );
+}
+
+/** Why it is not here, and what stands around it. */
+function Missing({ words }: { words: string }) {
+  const [program = '0', rank = '0', step = '0'] = (view.value.call ?? '').split(':');
+  const beside: Partial<View> = { page: 'calls', call: null, rank: `${program}:${rank}`, steps: [Number(step), Number(step)], cursor: null };
+  const up: Partial<View> = { page: 'overview', call: null };
+  return (
+    <>
+      <h1 class="answer">This call cannot be shown.</h1>
+      <Empty>
+        {words}. <Go to={beside} text={`Calls of rank ${program}:${rank}, step ${step}`} /> · <Go to={up} text="Back to the run" />
+      </Empty>
+    </>
+  );
+}
+
+function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
+  return (
+    <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>
+      {text}
+    </a>
+  );
 }
 
 function Page({ found }: { found: CallDetail }) {
   const { record, normal } = found;
   const metric = run.value.value?.config.metric ?? 'exclusive';
+  const marks = (distribution: Distribution): RuntimeMark[] => runtimeMarks(record, normal, metric, distribution);
   return (
-    <main class="detail">
-      <h1 class="answer">
-        {record.label === 'anomaly' && <Triangle />} {callAnswer(record, metric, programs.value)}
-      </h1>
-      <Facts record={record} normal={normal} />
-      <CallTimeline record={record} normal={normal} />
-      <div class="evidence">
+    <>
+      <div class="headline">
+        <h1 class="answer" data-answer>
+          {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} {callAnswer(record, metric, programs.value)}
+        </h1>
+        <Go to={{ page: 'timeline', call: record.id }} text="Timeline" isButton />
+        <Go to={{ page: 'function', function: record.function, program: record.program, call: null, cursor: null }} text="Function" isButton />
+        <Menu label="Copy this call" text="Copy ▾" items={() => copies(record)} quiet={false} />
+      </div>
+      <div class="subject">
+        <Name name={record.function} />
+        <p class="place">{placeText(record)}</p>
+      </div>
+      <div class="call-panels">
+        <DistributionPanel asks={{ json: functionRequest({ program: record.program, name: record.function }) }} marks={marks} />
+        <CallTimeline record={record} normal={normal} />
         <Stack record={record} />
         <Messages record={record} />
-        <Counters record={record} />
         <NodeState record={record} normal={normal} />
+        <Counters record={record} normal={normal} />
+        <Numbers record={record} normal={normal} />
+        <RankMetadata record={record} />
       </div>
-    </main>
+      <RawRecord record={record} />
+    </>
   );
 }
 
-/** The call's numbers beside those of the recorded normal call. */
-function Facts({ record, normal }: { record: CallRecord; normal: CallRecord | null }) {
-  const rows: [string, (call: CallRecord) => string][] = [
-    ['inclusive', (call) => duration(call.inclusive_us)],
-    ['exclusive', (call) => duration(call.exclusive_us)],
-    ['usual then', (call) => `${duration(call.expected_us)} ± ${duration(call.spread_us)}`],
-    ['calls known then', (call) => count(call.seen)],
-    ['score', (call) => score(call.score, call.detector)],
-    ['children', (call) => exact(call.children)],
-    ['messages', (call) => exact(call.messages_count)],
-    ['rank, thread', (call) => `${ranked(`${call.program}:${call.rank}`, programs.value)}, ${call.thread}`],
-    ['step', (call) => exact(call.step)],
-    ['entry', (call) => sinceStart(call.entry_us - zero_us.value)],
+/** Where and when, and whether more is to come. */
+function placeText(record: CallRecord): string {
+  const parts = [
+    `${ranked(`${record.program}:${record.rank}`, programs.value)}, thread ${record.thread}${record.is_gpu ? ' on a GPU' : ''}`,
+    record.node && `node ${record.node}`,
+    `step ${exact(record.step)}`,
+    `entered ${sinceStart(record.entry_us - zero_us.value)} (${wallClock(record.entry_us)})`,
+    !record.is_final && 'the calls after it are still being recorded',
   ];
-  return (
-    <section class="panel facts" aria-label="Numbers">
-      <p class="full-name" title={record.function}>
-        <code>{wrapped(record.function, 400)}</code>
-      </p>
-      <table>
-        <thead>
-          <tr>
-            <th />
-            {rows.map(([name]) => (
-              <th key={name} class="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          <tr>
-            <th scope="row">
-              {record.label === 'anomaly' && <Triangle />} <code>{record.id}</code>
-            </th>
-            {rows.map(([name, text]) => (
-              <td key={name} class="number">
-                {text(record)}
-              </td>
-            ))}
-          </tr>
-          <tr>
-            <th scope="row">
-              ◎ {normal ? <code>{normal.id}</code> : 'normal call'}
-            </th>
-            {normal ? (
-              rows.map(([name, text]) => (
-                <td key={name} class="number">
-                  {text(normal)}
-                </td>
-              ))
-            ) : (
-              <td colSpan={rows.length}>No normal call of this function was recorded.</td>
-            )}
-          </tr>
-        </tbody>
-      </table>
-      <p class="unit">
-        {wallClock(record.entry_us)}
-        {record.node && ` · node ${record.node}`} · {record.detector} · {record.is_final ? 'record complete' : 'record still growing'}
-        {record.left_out > 0 && ` · ${exact(record.left_out)} messages and counters left out (limit)`}
-      </p>
-    </section>
-  );
+  return parts.filter((part) => part !== false && part !== '').join(' · ');
+}
+
+/** The call and its percentile, the normal call, and what was expected when the call was judged. */
+function runtimeMarks(record: CallRecord, normal: CallRecord | null, metric: 'exclusive' | 'inclusive', distribution: Distribution): RuntimeMark[] {
+  const took = judgedUs(record, metric);
+  const place = percentileText(took, distribution);
+  const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `usual then ${duration(record.expected_us)}` } as const] : [];
+  const twin = normal === null ? [] : [{ sign: '◎', us: judgedUs(normal, metric), text: `normal call ${duration(judgedUs(normal, metric))}` } as const];
+  return [{ sign: signOf(record, metric), us: took, text: `this call ${duration(took)}${place && `, ${place}`}` }, ...twin, ...usual];
+}
+
+function copies(record: CallRecord): MenuItem[] {
+  const directory = run.value.value?.directory;
+  const shown: MenuItem[] = [
+    { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
+    { text: 'JSON address', title: 'The record, from the API', act: () => void copy(addressOfApi(...callRequest(record.id)).href) },
+    { text: 'Record as JSON', act: () => void copy(JSON.stringify(record)) },
+  ];
+  if (directory === undefined) return shown;
+  return [
+    ...shown,
+    { text: 'Command', title: 'The same call in the terminal (Shift+C)', act: () => void copy(showCommand(directory, record.id)) },
+    { text: 'SQL', title: 'Its numbers, from the database', act: () => void copy(sqlCommand(directory, callSql(record.id))) },
+  ];
 }

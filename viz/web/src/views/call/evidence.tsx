@@ -1,105 +1,81 @@
-import type { ComponentChildren } from 'preact';
-import { useMemo } from 'preact/hooks';
-import { shortenAll } from '../../lib/names';
-import type { CallRecord, CounterValue } from '../../lib/types';
-import { bytes, columnUnit, duration, exact, inUnit } from '../../lib/units';
-import { Empty, Panel } from '../parts/panel';
+import { ownCounters, lastValues } from '../../lib/calls';
+import { showCommand } from '../../lib/commands';
+import type { CounterTotals } from '../../lib/functiontypes';
+import { shorten } from '../../lib/names';
+import { countersSql } from '../../lib/sql';
+import type { CallRecord } from '../../lib/types';
+import { bytes, columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
+import { byWait } from '../../lib/waits';
+import { callRequest, countersRequest } from '../../net/functions';
+import { counters } from '../../state/call';
+import { FunctionLink } from '../parts/functionlink';
+import { Listed } from '../parts/listed';
 
-/** Call stack, the call itself first. */
-export function Stack({ record }: { record: CallRecord }) {
-  const names = useMemo(() => shortenAll(record.call_stack.map((frame) => frame.function), 44), [record]);
-  return (
-    <Panel name="stack" title="Call stack" summary={`${record.call_stack.length} calls deep.`}>
-      <ol class="stack">
-        {record.call_stack.map((frame, depth) => {
-          const name = names.get(frame.function);
-          return (
-            <li key={frame.id} class={depth === 0 ? 'selected' : undefined} title={frame.function}>
-              <span class={frame.is_anomaly ? 'stack-mark abnormal' : 'stack-mark'}>{frame.is_anomaly ? '▲' : '·'}</span>
-              <span class="stack-name">{name?.text}</span>
-              <span class="unit">{name?.file && `${name.file}:${name.line}`}</span>
-              <span class="stack-time">{frame.exit_us === 0 ? 'open' : duration(frame.exit_us - frame.entry_us)}</span>
-            </li>
-          );
-        })}
-      </ol>
-    </Panel>
-  );
+interface Props {
+  record: CallRecord;
+  normal: CallRecord | null;
 }
 
-export function Listed({ name, title, columns, rows, nothing }: { name: string; title: string; columns: readonly (readonly [string, boolean])[]; rows: readonly (readonly string[])[]; nothing: ComponentChildren }) {
-  return (
-    <Panel name={name} title={title} summary={`${rows.length} lines.`}>
-      {rows.length === 0 ? (
-        <Empty>{nothing}</Empty>
-      ) : (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                {columns.map(([heading, number]) => (
-                  <th key={heading} class={number ? 'number' : undefined}>
-                    {heading}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row, index) => (
-                <tr key={index}>
-                  {row.map((cell, at) => (
-                    <td key={at} class={columns[at]?.[1] ? 'number' : undefined}>
-                      {cell}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </Panel>
-  );
-}
+const asksOf = (record: CallRecord) => ({ json: callRequest(record.id), command: (directory: string) => showCommand(directory, record.id) });
 
-/** Function in which something of the window happened. */
-function placeOf(record: CallRecord): (callId: string) => string {
-  const names = shortenAll(record.window.map((call) => call.function), 24);
-  const byId = new Map(record.window.map((call) => [call.id, names.get(call.function)?.text ?? call.function]));
-  return (id) => byId.get(id) ?? id;
-}
-
+/** Messages of the window, those that were waited for longest first. */
 export function Messages({ record }: { record: CallRecord }) {
-  const place = placeOf(record);
+  const waited = byWait(record);
+  const waitUnit = columnUnit(waited.map((one) => one.wait_us ?? 0));
   const unit = columnUnit(record.messages.map((message) => message.time_us - record.entry_us));
-  const rows = record.messages.map((message) => [
-    `${message.kind === 'SEND' ? 'to' : 'from'} ${message.kind === 'SEND' ? message.destination : message.source}`,
+  const rows = waited.map(({ message, place, wait_us }) => [
+    message.kind === 'SEND' ? `to ${message.destination}` : `from ${message.source}`,
     bytes(message.size_bytes),
     String(message.tag),
+    wait_us === null ? '–' : inUnit(wait_us, waitUnit),
     inUnit(message.time_us - record.entry_us, unit),
-    place(message.call_id),
+    <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />,
   ]);
-  const columns = [['rank', false], ['size', true], ['tag', true], [`at, ${unit}`, true], ['in', false]] as const;
-  return <Listed name="messages" title="Messages in the window" columns={columns} rows={rows} nothing="No message was sent or received in the window." />;
+  const columns = [['rank', false], ['size', true], ['tag', true], [`waited, ${waitUnit}`, true], [`at, ${unit}`, true], ['in', false]] as const;
+  const left = record.left_out > 0 && <span class="unit">{exact(record.left_out)} messages and counters left out (limit)</span>;
+  return <Listed name="messages" title="Messages by wait" columns={columns} rows={rows} nothing="No message was sent or received in the window." actions={left} asks={asksOf(record)} />;
 }
 
-export function Counters({ record }: { record: CallRecord }) {
-  const place = placeOf(record);
+/** What is usual of a counter on the call's rank: mean and deviation of all its values in the run. */
+function usualText(found: CounterTotals | undefined): string {
+  if (found === undefined || found.values === 0) return 'unknown';
+  return found.values === 1 ? `${digits(found.mean)} once` : `${digits(found.mean)} ± ${digits(found.stddev)}`;
+}
+
+const totals = (): Map<string, CounterTotals> => new Map(counters.value.value?.counters.map((counter) => [counter.counter, counter]));
+
+/** Counters recorded in the window and metrics of the call, beside those of the normal call and of the rank. */
+export function Counters({ record, normal }: Props) {
+  const usual = totals();
   const unit = columnUnit(record.counters.map((counter) => counter.time_us - record.entry_us));
-  const rows = record.counters.map((counter) => [counter.counter, exact(counter.value), inUnit(counter.time_us - record.entry_us, unit), place(counter.call_id)]);
-  const columns = [['counter', false], ['value', true], [`at, ${unit}`, true], ['in', false]] as const;
-  return <Listed name="counters" title="Counters in the window" columns={columns} rows={rows} nothing="No counter was recorded in the window." />;
+  const names = new Map(record.window.map((call) => [call.id, call.function]));
+  const ofNormal = normal === null ? new Map<string, number>() : ownCounters(normal);
+  const metricsOfNormal = lastValues(normal?.metrics ?? []);
+  const other = (values: ReadonlyMap<string, number>, counter: string): string => (values.has(counter) ? exact(values.get(counter) as number) : '–');
+  const rows = [
+    ...record.metrics.map(({ counter, value }) => [counter, exact(value), other(metricsOfNormal, counter), usualText(usual.get(counter)), 'rise', 'the call']),
+    ...record.counters.map(({ counter, value, time_us, call_id }) => {
+      const place = names.get(call_id);
+      const own = call_id === record.id ? other(ofNormal, counter) : '–';
+      const link = place === undefined ? call_id : <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />;
+      return [counter, exact(value), own, usualText(usual.get(counter)), inUnit(time_us - record.entry_us, unit), link];
+    }),
+  ];
+  const columns = [['counter', false], ['value', true], ['normal call', true], ['usual on this rank', true], [`at, ${unit}`, true], ['in', false]] as const;
+  return <Listed name="counters" title="Counters" columns={columns} rows={rows} nothing="No counter was recorded in the window." asks={{ json: countersRequest(record.program, record.rank), sql: countersSql(record.program, record.rank), command: asksOf(record).command }} />;
 }
 
-/** Watched counters of the step, beside those of the normal call's. */
-export function NodeState({ record, normal }: { record: CallRecord; normal: CallRecord | null }) {
-  const last = (values: readonly CounterValue[]): Map<string, number> => new Map(values.map((counter) => [counter.counter, counter.value]));
-  const [now, then] = [last(record.node_state), last(normal?.node_state ?? [])];
+/** The node in the step of the call, then of the normal call, and usually. */
+export function NodeState({ record, normal }: Props) {
+  const usual = totals();
+  const [now, then] = [lastValues(record.node_state), lastValues(normal?.node_state ?? [])];
   const rows = [...now].map(([counter, value]) => [
     counter.replace(/^monitoring: /, ''),
     exact(value),
     then.has(counter) ? exact(then.get(counter) as number) : 'unknown',
+    usualText(usual.get(counter)),
   ]);
-  const columns = [['in the step', false], ['this call', true], ['normal call', true]] as const;
-  return <Listed name="node" title={record.node ? `Node ${record.node}` : 'Node'} columns={columns} rows={rows} nothing="No state of the node was recorded in this step." />;
+  const columns = [['in the step', false], ['now', true], ['normal call', true], ['usual', true]] as const;
+  const step = <span class="unit">step of {duration(record.step_end_us - record.step_start_us)}</span>;
+  return <Listed name="node" title={record.node ? `Node ${record.node}` : 'Node'} columns={columns} rows={rows} nothing="No state of the node was recorded in this step." actions={step} asks={asksOf(record)} />;
 }

@@ -5,7 +5,7 @@ import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift
 import { count, duration, exact, wallClock } from '../../lib/units';
 import { addressOf, view } from '../../state/address';
 import { comparison, runs } from '../../state/comparison';
-import { Listed } from '../call/evidence';
+import { Listed } from '../parts/listed';
 import { Empty, Reading } from '../parts/panel';
 import { Progress } from '../parts/progress';
 import { Runtimes } from './runtimes';

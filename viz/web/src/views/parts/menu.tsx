@@ -87,6 +87,10 @@ const entries = (list: HTMLElement): HTMLElement[] => [...list.querySelectorAll<
 function place(list: HTMLElement, button: DOMRect): void {
   const { width, height } = list.getBoundingClientRect();
   const below = button.bottom + MARGIN + height <= innerHeight;
-  list.style.left = `${Math.max(MARGIN, Math.min(button.right - width, innerWidth - width - MARGIN))}px`;
-  list.style.top = `${below ? button.bottom + MARGIN : Math.max(MARGIN, button.top - MARGIN - height)}px`;
+  const left = Math.max(MARGIN, Math.min(button.right - width, innerWidth - width - MARGIN));
+  const top = below ? button.bottom + MARGIN : Math.max(MARGIN, button.top - MARGIN - height);
+  // A page that is zoomed by style is placed in other pixels than it is measured in.
+  const scale = list.offsetWidth > 0 ? width / list.offsetWidth : 1;
+  list.style.left = `${left / scale}px`;
+  list.style.top = `${top / scale}px`;
 }

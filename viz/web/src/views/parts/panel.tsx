@@ -15,7 +15,7 @@ interface PanelProps {
   /** The same content as a table; where there is none, the panel is one. */
   table?: (() => ComponentChildren) | undefined;
   /** What the panel shows, for other tools. */
-  asks?: Asks;
+  asks?: Asks | undefined;
   children: ComponentChildren;
 }
 

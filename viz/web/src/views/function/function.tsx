@@ -1,0 +1,101 @@
+import { functionAnswer } from '../../lib/answer';
+import { bucketsOf, medianOf } from '../../lib/distribution';
+import { functionSql } from '../../lib/sql';
+import { duration, exact } from '../../lib/units';
+import type { Distribution } from '../../lib/functiontypes';
+import * as api from '../../net/functions';
+import { addressOf, view } from '../../state/address';
+import { known, ranks, subject, worst } from '../../state/function';
+import { run } from '../../state/session';
+import { follow } from '../frame/statusbar';
+import { Empty, Reading } from '../parts/panel';
+import { Name } from '../parts/name';
+import { DistributionPanel, type RuntimeMark } from './distribution';
+import { PathsPanel } from './paths';
+import { RanksPanel } from './ranks';
+import { TrendPanel } from './trend';
+import { WorstPanel } from './worst';
+
+/** Always so? One function over the whole run. */
+export function FunctionPage() {
+  const name = view.value.function;
+  const up = { page: 'overview', function: '', program: null } as const;
+  const failure = name === '' ? 'No function is chosen. Press / and type a part of its name.' : known.error.value;
+  if (failure !== null && known.value.value === null) {
+    return (
+      <main class="function-page">
+        <Empty>
+          {failure}{' '}
+          <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
+            Back to the run
+          </a>
+        </Empty>
+      </main>
+    );
+  }
+  const of = subject.value;
+  const found = known.value.value;
+  if (of === null || found === null) {
+    return (
+      <main class="function-page">
+        <Reading what="the function" />
+      </main>
+    );
+  }
+  const asks = { json: api.functionRequest(of), sql: functionSql(of) };
+  return (
+    <main class="function-page">
+      <h1 class="answer" data-answer>
+        {functionAnswer(found.statistics, ranks.value.value?.total ?? null)}
+      </h1>
+      <Name name={of.name} />
+      <Figures />
+      <div class="function-panels">
+        <DistributionPanel asks={asks} marks={usualMarks} />
+        <TrendPanel />
+        <RanksPanel />
+        <PathsPanel />
+        <WorstPanel />
+      </div>
+    </main>
+  );
+}
+
+/** The runtime that half of the calls exceed, or the mean where only that is kept; and the worst recorded call. */
+function usualMarks(distribution: Distribution): RuntimeMark[] {
+  const metric = run.value.value?.config.metric ?? 'exclusive';
+  const median = medianOf(bucketsOf(distribution) ?? []);
+  const usual = median ?? distribution[metric].mean_us;
+  const call = worst.value.value?.calls[0];
+  const longest = call?.[`${metric}_us`];
+  return [
+    { sign: '┊', us: usual, text: `${median === null ? 'mean' : 'median'} ${duration(usual)}` },
+    ...(longest === undefined ? [] : [{ sign: '▲', us: longest, text: `worst ${duration(longest)}` } as const]),
+  ];
+}
+
+/** The statistics of all its calls. */
+function Figures() {
+  const found = known.value.value?.statistics;
+  if (found === undefined) return null;
+  const figures: [string, string][] = [
+    ['calls', exact(found.calls)],
+    ['anomalies', exact(found.anomalies)],
+    ['time lost', duration(found.severity_us)],
+    ['exclusive', `${duration(found.exclusive_mean_us)} ± ${duration(found.exclusive_stddev_us)}`],
+    ['from', duration(found.exclusive_minimum_us)],
+    ['to', duration(found.exclusive_maximum_us)],
+    ['inclusive', duration(found.inclusive_mean_us)],
+    ['at most', duration(found.inclusive_maximum_us)],
+  ];
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div key={name} data-figure={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
