@@ -317,24 +317,6 @@ def test_an_address_opens_the_same_picture_elsewhere(
     other.close()
 
 
-def test_commands_and_links_are_copied(page: Page, finished: MadeRun) -> None:
-    directory = finished.directory.path
-    page.wait_for_selector("[data-answer]:has-text('anomalies')")
-    page.keyboard.press("Shift+C")
-    page.wait_for_selector(".notice >> text=Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"chimbuko query {directory} --sort entry_us"
-    page.keyboard.press("c")
-    page.wait_for_selector(f".notice >> text={page.url}")
-    assert page.evaluate("navigator.clipboard.readText()") == page.url
-    first = page.locator("[data-call]").first
-    event = first.get_attribute("data-call")
-    first.click()
-    page.wait_for_selector(".timeline canvas")
-    page.get_by_role("button", name="Copy command").click()
-    page.wait_for_selector(".notice >> text=chimbuko show")
-    assert page.evaluate("navigator.clipboard.readText()") == f"chimbuko show {event} {directory}"
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1280, 600), (1920, 940)])
 def test_the_overview_fits_the_window(
@@ -351,37 +333,3 @@ def test_the_overview_fits_the_window(
     assert ground == {"light": "rgb(244, 246, 248)", "dark": "rgb(14, 18, 23)"}[scheme]
     assert watched.errors == []
     watched.close()
-
-
-def test_the_theme_can_be_chosen_and_is_remembered(page: Page) -> None:
-    page.get_by_role("button", name="Dark", exact=True).click()
-    page.reload()
-    page.wait_for_selector(".rank-bar")
-    assert page.evaluate("document.documentElement.style.colorScheme") == "dark"
-    page.get_by_role("button", name="Light", exact=True).click()
-
-
-def test_everything_has_a_name_for_those_who_do_not_see(page: Page) -> None:
-    for panel in page.locator("figure.panel").all():
-        label = panel.get_attribute("aria-labelledby")
-        assert label and panel.locator(f'[id="{label}"]').inner_text()
-    unnamed = page.evaluate(
-        "[...document.querySelectorAll('button, a, input, select, [role=application]')]"
-        ".filter(e => !(e.innerText || e.getAttribute('aria-label') || e.labels?.length))"
-        ".map(e => e.outerHTML)"
-    )
-    assert unnamed == []
-    page.keyboard.press("?")
-    page.wait_for_selector("dialog[open]")
-    page.keyboard.press("Escape")
-    page.wait_for_selector("dialog[open]", state="detached")
-
-
-def test_script_and_style_are_small(watched: Watched) -> None:
-    watched.page.wait_for_selector("[data-call]")
-    sizes = watched.page.evaluate(
-        "performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize])"
-    )
-    code = [size for name, size in sizes if name.endswith((".js", ".css"))]
-    assert len(code) == 2
-    assert 0 < sum(code) <= 160_000

@@ -1,7 +1,7 @@
 /** The state of the feed in words: what happened, what is shown, what to do. */
 
 import type { Status } from './types';
-import { count, plural, sinceStart } from './units';
+import { count, sinceStart } from './units';
 
 export type Condition = Status['state'] | 'lost' | 'paused' | 'connecting';
 
@@ -49,11 +49,6 @@ export function bannerOf(now: Circumstances): string {
     default:
       return '';
   }
-}
-
-/** What stands beside the state of a run that has ended. */
-export function endOf(status: Status | null): string {
-  return status?.state === 'ended' ? `${status.sentence} ${plural(status.anomalies, 'anomaly').replace('anomalys', 'anomalies')} found.` : '';
 }
 
 const STEADY_US = 500_000;

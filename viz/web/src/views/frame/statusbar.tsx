@@ -1,4 +1,4 @@
-import { endOf, SIGNS } from '../../lib/status';
+import { SIGNS } from '../../lib/status';
 import { clock, count, duration, exact, percent } from '../../lib/units';
 import { addressOf, go, view } from '../../state/address';
 import { banner, condition } from '../../state/feed';
@@ -46,7 +46,7 @@ function State() {
   return (
     <span class={`state ${condition.value}`} data-state={condition.value}>
       <span aria-hidden="true">{sign}</span> {name}
-      {condition.value === 'ended' && <span class="end">{endOf(status.value)}</span>}
+      {condition.value === 'ended' && <span class="end">{status.value?.sentence}</span>}
     </span>
   );
 }

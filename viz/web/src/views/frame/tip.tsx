@@ -1,9 +1,10 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { notice, spoken, tip } from '../../state/page';
+import { pageZoom } from '../../state/theme';
 
 const OFFSET = 12;
 
-/** The one tooltip of the page: beside the mark, never over it, never outside the window. */
+/** The one tooltip of the page, given by a place in the window: beside the mark, never over it, never outside the window. */
 export function TipLayer() {
   const box = useRef<HTMLDivElement>(null);
   const shown = tip.value;
@@ -11,10 +12,13 @@ export function TipLayer() {
     const element = box.current;
     if (!element || !shown) return;
     const { width, height } = element.getBoundingClientRect();
-    const right = shown.x + OFFSET + width <= innerWidth - 4;
-    const below = shown.y + OFFSET + height <= innerHeight - 4;
-    element.style.left = `${Math.max(4, right ? shown.x + OFFSET : shown.x - OFFSET - width)}px`;
-    element.style.top = `${Math.max(4, below ? shown.y + OFFSET : shown.y - OFFSET - height)}px`;
+    const offset = OFFSET * pageZoom.value;
+    const right = shown.x + offset + width <= innerWidth - 4;
+    const below = shown.y + offset + height <= innerHeight - 4;
+    const left = Math.max(4, right ? shown.x + offset : shown.x - offset - width);
+    const top = Math.max(4, below ? shown.y + offset : shown.y - offset - height);
+    element.style.left = `${left / pageZoom.value}px`;
+    element.style.top = `${top / pageZoom.value}px`;
   }, [shown]);
   return (
     <>
