@@ -12,8 +12,10 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.dashboard import crowd, delay, paint, stream, timeline
+from benchmarks.dashboard.chromium import chromium
 from benchmarks.dashboard.figures import Figure, figures_table, load_now
 
 DELAY_S = 90.0
@@ -23,13 +25,13 @@ CROWD = 100
 CROWD_S = 60.0
 """... for so long."""
 
-BENCHMARKS: dict[str, Callable[[argparse.Namespace], list[Figure]]] = {
-    "paint": lambda options: paint.measure(options.part, options.rounds),
-    "stream": lambda options: stream.measure(options.part, options.rounds),
-    "memory": lambda options: stream.measure_memory(options.part, round(options.minutes)),
-    "delay": lambda options: delay.measure(DELAY_S),
-    "timeline": lambda options: timeline.measure(options.part, options.rounds),
-    "crowd": lambda options: crowd.measure(options.part, CROWD, CROWD_S),
+BENCHMARKS: dict[str, Callable[[Any, argparse.Namespace], list[Figure]]] = {
+    "paint": lambda browser, options: paint.measure(browser, options.part, options.rounds),
+    "stream": lambda browser, options: stream.measure(browser, options.part, options.rounds),
+    "memory": lambda browser, options: stream.measure_memory(browser, options.part, round(options.minutes)),
+    "delay": lambda browser, options: delay.measure(browser, DELAY_S),
+    "timeline": lambda browser, options: timeline.measure(browser, options.part, options.rounds),
+    "crowd": lambda browser, options: crowd.measure(browser, options.part, CROWD, CROWD_S),
 }
 
 
@@ -48,7 +50,9 @@ def main() -> None:
     for name in options.only:
         print(f"{name}: {load_now()}", file=sys.stderr)
         print(f"{name}, {load_now()} before")
-        print(figures_table(BENCHMARKS[name](options)), end="\n\n", flush=True)
+        with chromium() as browser:
+            figures = BENCHMARKS[name](browser, options)
+        print(figures_table(figures), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 SIZE = {"width": 1280, "height": 600}
 ASSETS = "/assets/"
 API = "/api/v1/"
+LOOK_MS = 20
 TEXT = 1
 """Opcode of a message of a socket."""
 FRAME = '["frame",'
@@ -122,9 +124,13 @@ class Tab:
 
     def wait_for_mark(self, name: str, timeout_ms: float = 60_000) -> float:
         """Milliseconds from the beginning of the navigation to a mark of the page."""
-        self.page.wait_for_function(
-            "name => performance.getEntriesByName(name).length > 0", arg=name, timeout=timeout_ms
-        )
+        deadline = time.monotonic() + timeout_ms / 1e3
+        while not self.page.evaluate("name => performance.getEntriesByName(name).length", name):
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"the page does not come to {name!r}; {self.errors or 'it has no complaint'}"
+                )
+            self.page.wait_for_timeout(LOOK_MS)
         at_ms: float = self.page.evaluate("name => performance.getEntriesByName(name)[0].startTime", name)
         return at_ms
 

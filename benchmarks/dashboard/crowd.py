@@ -8,17 +8,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.dashboard.chromium import Tab, chromium
+from benchmarks.dashboard.chromium import Tab
 from benchmarks.dashboard.figures import Figure
 from benchmarks.dashboard.history import PROGRAM
 from benchmarks.dashboard.serving import TOKEN, Dashboard
 from benchmarks.dashboard.stream import stream
 from benchmarks.dashboard.truth import Shown, Truth
 from chimbuko.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SCRIPT = Path(__file__).parent / "crowd.mjs"
 WEB = Path(__file__).parents[2] / "viz" / "web"
@@ -81,32 +85,58 @@ def crowd(address: str, queries: Sequence[str]) -> Iterator[Crowd]:
         pages.end()
 
 
-def measure(part: float, pages: int, seconds: float) -> list[Figure]:
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a crowd."""
+
+    alone_cores: float
+    """What the server took with one page."""
+    cores: float
+    told: dict[str, float]
+    """What the publisher says in the end."""
+    wrong: Counter[str]
+    """Parts of pages that do not show what is stored, and how many."""
+
+
+def measure(browser: Browser, part: float, pages: int, seconds: float) -> list[Figure]:
     """Pages of a run of ``part`` of 10,000 ranks whose steps are stored as they are told."""
+    found = watch(browser, part, pages, seconds, ALONE_S)
+    for name, count in found.wrong.items():
+        print(f"  {count} pages do not show what is stored: {name}", file=sys.stderr)
+    return [
+        Figure(f"server with {pages} pages, cores", [found.cores], SERVER_CORES, [found.alone_cores]),
+        Figure("pages that do not end with what is stored", [max(found.wrong.values(), default=0)], 0.0),
+        Figure("frames that were told", [found.told["ticks"]]),
+        Figure("... latest, s", [found.told["most_late_s"]]),
+    ]
+
+
+def watch(browser: Browser, part: float, pages: int, seconds: float, alone_s: float) -> Outcome:
+    """Open the pages, let the run go on for so long, end it, and compare."""
     with (
-        stream(part, ALONE_S + JOIN_S + seconds + END_S, is_stored=True) as (dashboard, publisher),
-        chromium() as browser,
+        stream(part, alone_s + JOIN_S + seconds, is_stored=True) as (dashboard, publisher),
+        ExitStack() as stack,
     ):
-        tabs = [Tab(browser) for _ in range(BROWSERS)]
-        _open(tabs[0], dashboard)
-        alone = cores(dashboard, ALONE_S)
+        tabs = [stack.enter_context(Tab(browser)) for _ in range(BROWSERS)]
+        open_run_page(tabs[0], dashboard)
+        alone = cores(dashboard, alone_s)
         for tab in tabs[1:]:
-            _open(tab, dashboard)
-        # They rank by different numbers of ranks, so that not all ask the same.
+            open_run_page(tab, dashboard)
+        # They show different numbers of ranks, so that not all ask the same.
         queries = [f"?n={3 + number % 8}" for number in range(pages - BROWSERS)]
         with crowd(dashboard.base + RUN_ADDRESS, queries) as others:
             together = cores(dashboard, seconds)
             publisher.ask_to_stop()
             told = publisher.wait_ready()
-            wrong = until_right(dashboard, tabs, others)
-    for part_of_page, count in wrong.items():
-        print(f"  {count} pages do not show what is stored: {part_of_page}", file=sys.stderr)
-    return [
-        Figure(f"server with {pages} pages, cores", [together], SERVER_CORES, [alone]),
-        Figure("pages that do not end with what is stored", [max(wrong.values(), default=0)], 0.0),
-        Figure("frames that were told", [told["ticks"]]),
-        Figure("... latest, s", [told["most_late_s"]]),
-    ]
+            return Outcome(alone, together, told, until_right(dashboard, tabs, others))
+
+
+def open_run_page(tab: Tab, dashboard: Dashboard) -> None:
+    """Let a real page show a table of steps."""
+    tab.page.goto(dashboard.url)
+    selected = ",".join(f"{PROGRAM}:{rank}" for rank in CHARTED)
+    tab.page.goto(f"{dashboard.base}{RUN_ADDRESS}?sel={selected}&table=steps")
+    tab.page.wait_for_selector(".steps tbody tr")
 
 
 def cores(dashboard: Dashboard, seconds: float) -> float:
@@ -151,10 +181,3 @@ def differences(tab: Tab, truth: Truth) -> list[str]:
     if not shown or shown != stored:
         found.append("table of steps in a browser")
     return found
-
-
-def _open(tab: Tab, dashboard: Dashboard) -> None:
-    tab.page.goto(dashboard.url)
-    selected = ",".join(f"{PROGRAM}:{rank}" for rank in CHARTED)
-    tab.page.goto(f"{dashboard.base}{RUN_ADDRESS}?sel={selected}&table=steps")
-    tab.page.wait_for_selector(".steps tbody tr")

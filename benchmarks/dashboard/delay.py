@@ -6,12 +6,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.dashboard import marking
-from benchmarks.dashboard.chromium import Tab, chromium
+from benchmarks.dashboard.chromium import Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import scratch
 from tests.integration.conftest import Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PERIOD_MS = 1_000.0
 MOST_MS = 2_000.0 + PERIOD_MS
@@ -33,12 +37,12 @@ _NOTE_STEPS = """() => {
 }"""
 
 
-def measure(seconds: float) -> list[Figure]:
+def measure(browser: Browser, seconds: float) -> list[Figure]:
     """Of a program that runs for so long on one rank, with a trace period of 1 s."""
     with scratch() as folder:
         marks = folder / "marks"
         with running(folder / "run", seconds, marks) as run:
-            seen_ms = watched(run)
+            seen_ms = watched(browser, run)
             run.end()
         marks_us = [int(line) for line in marks.read_text().split()]
         delays_ms, waits_ms = delays(run, marks_us, seen_ms)
@@ -65,10 +69,10 @@ def running(folder: Path, seconds: float, marks: Path) -> Iterator[Run]:
             run.end()
 
 
-def watched(run: Run) -> dict[int, float]:
+def watched(browser: Browser, run: Run) -> dict[int, float]:
     """Steps of the only rank, and when the page showed them first, ms since the epoch."""
     url = run.wait_for_line(SAYS).partition(SAYS)[2].strip()
-    with chromium() as browser, Tab(browser) as tab:
+    with Tab(browser) as tab:
         tab.page.goto(url)
         tab.page.wait_for_url("**/r/*")
         tab.page.goto(tab.page.url + "?sel=0:0&table=steps")

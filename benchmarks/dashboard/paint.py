@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from benchmarks.dashboard.chromium import API, ASSETS, TUNNEL, Network, Tab, chromium
+from benchmarks.dashboard.chromium import API, ASSETS, TUNNEL, Network, Tab
 from benchmarks.dashboard.figures import Figure
 from benchmarks.dashboard.history import MadeHistory
 from benchmarks.dashboard.serving import Dashboard, scratch
@@ -46,10 +46,10 @@ class Opened:
     nodes: int
 
 
-def measure(part: float, rounds: int) -> list[Figure]:
+def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
     """Pages of a run with ``part`` of 10,000 ranks, and 3,600 steps of each."""
     made = MadeHistory(ranks=round(part * 10_000), anomalies=round(part * 100_000))
-    with scratch() as folder, Dashboard(made.make(folder / "made-up")) as dashboard, chromium() as browser:
+    with scratch() as folder, Dashboard(made.make(folder / "made-up")) as dashboard:
         first = opened(browser, dashboard.url)
         figures = [Figure("first page after the server's start, ms", [first.paint_ms], LOOPBACK_MS)]
         with plain_page(first.asset_bytes, first.data_bytes) as plain_url:

@@ -158,7 +158,8 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
         say_ready(ranks=len(application.health))
         began_s = time.monotonic()
         latest_s = 0.0
-        while application.tick < TICKS * seconds and not should_stop():
+        # All ranks end with the same step.
+        while application.tick % TICKS or not (application.tick >= TICKS * seconds or should_stop()):
             due_s = began_s + application.tick * TICK_S
             time.sleep(max(0.0, due_s - time.monotonic()))
             frame, steps = application.advance()

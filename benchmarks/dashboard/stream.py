@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.dashboard.chromium import API, Tab, chromium
+from benchmarks.dashboard.chromium import API, Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.history import MadeHistory
 from benchmarks.dashboard.paint import MARK, NODES
@@ -80,13 +80,12 @@ def publishing(run: RunDirectory, broker_url: str, seconds: float, is_stored: bo
         publisher.stop(10.0)
 
 
-def measure(part: float, rounds: int) -> list[Figure]:
+def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
     """Rounds of a page, each beside an empty one."""
     seconds = 60.0 + rounds * 2 * ROUND_S
     watched, blank = [], []
     with (
         stream(part, seconds) as (dashboard, _),
-        chromium() as browser,
         shown(browser, dashboard.url) as tab,
         Tab(browser) as empty,
     ):
@@ -120,12 +119,11 @@ def measure(part: float, rounds: int) -> list[Figure]:
     ]
 
 
-def measure_memory(part: float, minutes: int, minute_s: float = 60.0) -> list[Figure]:
+def measure_memory(browser: Browser, part: float, minutes: int, minute_s: float = 60.0) -> list[Figure]:
     """Heap after each minute, once what is not needed is let go of."""
     heaps, blank = [], []
     with (
         stream(part, (minutes + 1) * minute_s) as (dashboard, _),
-        chromium() as browser,
         shown(browser, dashboard.url) as tab,
         Tab(browser) as empty,
     ):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.dashboard.chromium import API, Tab, chromium
+from benchmarks.dashboard.chromium import API, Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import Dashboard, scratch
 from benchmarks.generate import SyntheticTrace, write_trace
@@ -39,13 +39,13 @@ REACH = 0.3
 """Of the picture's width, to either side, while dragging."""
 
 
-def measure(part: float, rounds: int) -> list[Figure]:
+def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
     """A trace of ``part`` of a million calls on one rank."""
     with scratch() as folder:
         run, made_s, indexed_s = make(folder, round(part * CALLS))
         with open_run(run) as provenance:
             calls = sum(stream.calls for stream in provenance.health())
-        with Dashboard(run) as dashboard, chromium() as browser:
+        with Dashboard(run) as dashboard:
             opened = [opening(browser, dashboard) for _ in range(rounds)]
             intervals_ms, still_ms, moved_bytes = moving(browser, dashboard)
     return [
