@@ -82,7 +82,7 @@ function paintBar(context: CanvasRenderingContext2D, box: BarBox, focused: boole
 }
 
 /** The group of a function, said once more without colour. */
-function underline(context: CanvasRenderingContext2D, group: Group, x: number, y: number, width: number, theme: Theme): void {
+export function underline(context: CanvasRenderingContext2D, group: Group, x: number, y: number, width: number, theme: Theme): void {
   const pattern: Record<Group, { dash: number[]; lines: number; thick: number } | null> = {
     app: null,
     mpi: { dash: [], lines: 2, thick: 1 },

@@ -5,6 +5,8 @@ import { decoded, type Grid, type GridAnswer } from '../lib/grid';
 import { filterQuery } from '../lib/filters';
 import type { Range, View } from '../lib/view';
 import type { GapsAnswer, StepSum, StreamsAnswer, Vitals } from '../lib/health';
+import type { TimelineAnswer } from '../lib/spans';
+import type { Asked } from '../lib/timelineaxis';
 import { get, type Request } from './http';
 
 export const PAGE_SIZE = 50;
@@ -111,3 +113,13 @@ export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [
   } while (after !== null && after < last);
   return found;
 }
+
+/** Calls of a rank as they happened; `wanted` null: all of them. */
+export const timelineRequest = (rank: RankKey, partners: readonly RankKey[], wanted: Asked | null, columns: number): Request => {
+  const query: [string, string][] = [['rank', rank], ...partners.map((partner): [string, string] => ['with', partner])];
+  if (wanted !== null) query.push(['from_us', String(wanted.from)], ['to_us', String(wanted.to)]);
+  return ['timeline', [...query, ['columns', String(wanted?.columns ?? columns)]]];
+};
+
+export const getTimeline = (rank: RankKey, partners: readonly RankKey[], wanted: Asked | null, columns: number, signal: AbortSignal): Promise<TimelineAnswer> =>
+  get(...timelineRequest(rank, partners, wanted, columns), signal);

@@ -29,7 +29,7 @@ const PAGES: Partial<Record<PageName, ComponentType>> = {
 };
 
 /** Pages that fill the window and scroll inside. */
-const FITTED: readonly PageName[] = ['overview', 'calls'];
+const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline'];
 
 export function App() {
   const { page, call, compare } = view.value;

@@ -1,0 +1,60 @@
+import { callAnswer } from '../../lib/answer';
+import { showCommand } from '../../lib/commands';
+import { shorten } from '../../lib/names';
+import { spotLines } from '../../lib/timelinewords';
+import { addressOf, view } from '../../state/address';
+import { detail, telling } from '../../state/calls';
+import { copy } from '../../state/page';
+import { run } from '../../state/session';
+import * as timeline from '../../state/timeline';
+import { follow } from '../frame/statusbar';
+import { Menu } from '../parts/menu';
+import { Empty, Panel } from '../parts/panel';
+
+/** The chosen call: what is known of it, and where to go from it. */
+export function Chosen() {
+  const { call } = view.value;
+  const record = timeline.record.value;
+  const spot = timeline.chosen.value;
+  return (
+    <Panel name="chosen" title="Selected call" summary={call === null ? 'None.' : `Call ${call}.`}>
+      {call === null ? (
+        <Empty>Click a bar to select its call, or press ] for the next abnormal one. Drag to zoom, Shift-drag to pan.</Empty>
+      ) : (
+        <div class="chosen-call">
+          {record !== null ? (
+            <p>{callAnswer(record, telling.value.metric, telling.value.programs)}</p>
+          ) : (
+            <p>{detail.error.value === null ? `Reading call ${call}…` : 'A call without a record of its own: only abnormal calls, and some normal ones, have those.'}</p>
+          )}
+          {spot !== null && (
+            <ul class="chosen-lines">
+              {spotLines(timeline.scene.value, spot, telling.value).slice(0, -1).map((line, at) => (
+                <li key={at} title={line}>
+                  {at === 0 ? shorten(line, 60).text : line}
+                </li>
+              ))}
+            </ul>
+          )}
+          <p class="ways-on">
+            {record !== null && (
+              <a class="button" href={addressOf({ page: 'call', call })} onClick={(event) => follow(event, { page: 'call', call })} title="Everything kept about it (Enter)">
+                Why
+              </a>
+            )}
+            <Menu label="Copy the selected call" text="Copy ▾" items={() => copies(call, record?.function ?? null)} />
+          </p>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function copies(call: string, name: string | null): { text: string; title: string; act: () => void }[] {
+  const directory = run.value.value?.directory;
+  return [
+    { text: 'Id', title: call, act: () => void copy(call) },
+    ...(name === null ? [] : [{ text: 'Function', title: 'Its full name', act: () => void copy(name) }]),
+    ...(directory === undefined ? [] : [{ text: 'Command', title: 'Everything kept about it, in the terminal', act: () => void copy(showCommand(directory, call)) }]),
+  ];
+}

@@ -1,0 +1,74 @@
+import { shorten } from '../../lib/names';
+import { ANOMALY, firstEndingFrom, idOf, MERGED, OPEN } from '../../lib/spans';
+import { nameOf, runtimeOf } from '../../lib/timelinewords';
+import type { Scene, Spot } from '../../lib/timelinescene';
+import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
+import type { Range } from '../../lib/view';
+import { view } from '../../state/address';
+import { zero_us } from '../../state/session';
+import { select } from './chart';
+
+const MOST_ROWS = 300;
+
+/** The calls of the picture as a table, in order of entry, depth by indentation. */
+export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
+  const spots = spotsIn(scene, shown);
+  const rows = spots.slice(0, MOST_ROWS);
+  const unit = columnUnit(rows.map(runtimeOf));
+  return (
+    <div class="scroll">
+      {spots.length > rows.length && <p class="unit">The first {exact(rows.length)} of {exact(spots.length)}: zoom in for the others.</p>}
+      <table class="span-table">
+        <thead>
+          <tr>
+            <th>function</th>
+            <th>rank, thread</th>
+            <th class="number">calls</th>
+            <th>entry</th>
+            <th class="number">inclusive, {unit}</th>
+            <th class="number">exclusive, {unit}</th>
+            <th>call</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((spot) => (
+            <Row key={`${spot.line.y} ${spot.at}`} spot={spot} unit={unit} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ spot, unit }: { spot: Spot; unit: ReturnType<typeof columnUnit> }) {
+  const { row, spans } = spot.line;
+  const flags = row.flags[spot.at] as number;
+  const id = idOf(spans.rank, row, spot.at);
+  const exclusive = row.exclusive[spot.at] as number;
+  return (
+    <tr class={id === view.value.call ? 'selected' : undefined} onClick={() => select(spot)}>
+      <td class="name" title={nameOf(spot)} style={{ paddingLeft: `${8 + 12 * row.depth}px` }}>
+        {flags & ANOMALY ? '▲ ' : ''}
+        {shorten(nameOf(spot), 60).text}
+      </td>
+      <td>
+        {spans.rank}, {row.thread}
+      </td>
+      <td class="number">{exact(row.count[spot.at] as number)}</td>
+      <td>{sinceStart((row.begin[spot.at] as number) - zero_us.value)}</td>
+      <td class="number">{flags & OPEN ? 'open' : inUnit(runtimeOf(spot), unit)}</td>
+      <td class="number">{exclusive < 0 ? '' : inUnit(exclusive, unit)}</td>
+      <td>{flags & MERGED ? 'merged' : <button class="quiet" onClick={() => select(spot)}>{id}</button>}</td>
+    </tr>
+  );
+}
+
+/** All spans that overlap a range of times, by entry and outer ones first. */
+function spotsIn(scene: Scene, [first, last]: Range): Spot[] {
+  const found: Spot[] = [];
+  for (const line of scene.lines) {
+    const { begin, end } = line.row;
+    for (let at = firstEndingFrom(end, first); at < begin.length && (begin[at] as number) <= last; at++) found.push({ line, at });
+  }
+  return found.sort((a, b) => (a.line.row.begin[a.at] as number) - (b.line.row.begin[b.at] as number) || a.line.y - b.line.y);
+}
