@@ -99,5 +99,6 @@ describe('the answer', () => {
     expect(callsAnswer(two, { ...view, label: 'anomaly' }, 2)).toBe('Rank 0:1164, step 86: 2 anomalies of 9 analysed; worst MD_NEWTON, 212 ms lost.');
     const one = pointsOf([USUAL], { analysed: 9 });
     expect(callsAnswer(one, { ...FIRST_VIEW, label: 'normal' }, 1)).toBe('The whole run: 1 normal kept of 9 analysed.');
+    expect(callsAnswer(pointsOf([], { analysed: 9 }), view, 1)).toBe('Rank 1164, step 86: no call kept of 9 analysed.');
   });
 });

@@ -20,7 +20,8 @@ export function paintCalls(context: CanvasRenderingContext2D, layout: CallLayout
   for (const at of layout.drawn) {
     const mark = MARKS[layout.kind[at] as number] as (typeof MARKS)[number];
     const mask = maskOf(mark.path, mark.hollow, (layout.size[at] as number) * scale);
-    stamp(raster, mask, (layout.x[at] as number) * scale, (layout.y[at] as number) * scale, colour(mark.colour, theme));
+    const opacity = layout.size[at] === 6 ? layout.opacity : 1;
+    stamp(raster, mask, (layout.x[at] as number) * scale, (layout.y[at] as number) * scale, colour(mark.colour, theme), opacity);
   }
   paste(context, raster.image);
 }

@@ -4,7 +4,7 @@ import { ranked } from './answer';
 import { filtersOf } from './filters';
 import { shorten } from './names';
 import type { CallSummary, Points, Run } from './types';
-import { duration, exact, plural, ratio, score, sinceStart, wallClock } from './units';
+import { count, duration, exact, plural, ratio, score, sinceStart, wallClock } from './units';
 import type { Sort, View } from './view';
 
 /** A call of a chart: what lists show, and who called it. */
@@ -105,9 +105,10 @@ export function callsAnswer(points: Points, view: View, programs: number): strin
   const filters = filtersOf(view).filter((filter) => !('label' in filter.dropped)).map((filter) => filter.text(view, programs));
   const where = filters.length === 0 ? 'The whole run' : filters.join(', ');
   const kept = points.anomalies + points.normal_calls;
-  const of = points.analysed === null ? '' : ` of ${exact(points.analysed)} analysed`;
+  const of = points.analysed === null ? '' : ` of ${count(points.analysed)} analysed`;
   const found = { any: `${anomalies(points.anomalies)}, ${exact(kept)} kept`, anomaly: anomalies(kept), normal: `${exact(kept)} normal kept` };
-  return `${where[0]?.toUpperCase()}${where.slice(1)}: ${found[view.label]}${of}${worst(points)}.`;
+  const what = kept === 0 ? 'no call kept' : found[view.label];
+  return `${where[0]?.toUpperCase()}${where.slice(1)}: ${what}${of}${worst(points)}.`;
 }
 
 function worst({ functions, columns }: Points): string {

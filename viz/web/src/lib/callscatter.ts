@@ -35,6 +35,8 @@ export interface CallLayout {
   drawn: Uint32Array;
   /** Normal calls that are not drawn, for another stands within the same 2 × 2 pixels. */
   covered: number;
+  /** How far the smallest anomalies are seen: of very many only the larger ones must stand out. */
+  opacity: number;
   xAxis: PlacedAxis;
   yAxis: PlacedAxis;
 }
@@ -59,6 +61,8 @@ const NAME = 22;
 /** A name that is shorter is not recognised: rather every second one is left out. */
 const SHORT_NAME = 14;
 const CELL = 2;
+/** Marks that cover each other all over a chart. */
+const CROWD = 5_000;
 /** Between calls that stand side by side. */
 const LANE = 8;
 
@@ -77,7 +81,8 @@ export function layoutCalls(points: Points, wanted: Wanted, width: number, heigh
   else if (across.unit > 0) stack(across.at, up.at, across.unit);
   const { drawn, covered } = visible(points.columns, kind, across.at, up.at, width, height);
   const frame = { width, height, left, right, top, base };
-  return { ...frame, x: across.at, y: up.at, size, kind, drawn, covered, xAxis: across.axis, yAxis: up.axis };
+  const opacity = drawn.length > CROWD ? 0.4 : 1;
+  return { ...frame, x: across.at, y: up.at, size, kind, drawn, covered, opacity, xAxis: across.axis, yAxis: up.axis };
 }
 
 /** The mark nearest to a position, no farther than `reach`; of those at one place the one on top. -1 for none. */
@@ -188,7 +193,7 @@ function projection([least, most]: Domain, scale: Scale, from: number, to: numbe
 
 /** Round values with their texts, all in one unit, which the title names. */
 function numberTicks(kind: string, domain: Domain, scale: Scale, most: number): { ticks: Tick[]; unit: string } {
-  const values = scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : timeTicks(domain[0], domain[1], most);
+  const values = scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
   if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
   if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
   if (kind === 'duration') {
@@ -199,6 +204,17 @@ function numberTicks(kind: string, domain: Domain, scale: Scale, most: number): 
   const unit = columnUnit(domain);
   const step = (values[1] ?? domain[1]) - (values[0] ?? domain[0]);
   return { ticks: values.map((at) => ({ at, text: timeText(at, unit, step) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit} since the start` };
+}
+
+/** Seconds between ticks that read well on a clock. */
+const CLOCK_STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400];
+
+/** Round values; of times that are read on a clock, round ones there. */
+function clockTicks([least, most]: Domain, room: number): number[] {
+  const seconds = (most - least) / 1e6 / room;
+  const step = columnUnit([least, most]) === 'clock' && seconds > 10 ? (CLOCK_STEPS.find((one) => one >= seconds) ?? 86_400) * 1e6 : 0;
+  if (step === 0) return timeTicks(least, most, room);
+  return Array.from({ length: Math.floor(most / step) - Math.ceil(least / step) + 1 }, (_, at) => (Math.ceil(least / step) + at) * step || 0);
 }
 
 const DIVISOR = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 } as const;

@@ -30,6 +30,9 @@ export const points = question(
   { live: true, keep: true },
 );
 
+/** Instead of a filter's text: all of them. */
+export const EVERY = '';
+
 export interface Way {
   text: string;
   drop: Partial<View>;
@@ -42,7 +45,7 @@ const isNothing = computed(() => view.value.page === 'calls' && calls.value.valu
 /** Where nothing matches: how many calls there would be without each of the filters, and without all. */
 export const ways = question(
   () => (isNothing.value ? filters.value : null),
-  (signal) => Promise.all([...filtersOf(view.value).map((filter) => way(filter.text(view.value, programs.value), filter.dropped, signal)), way('any filter', UNFILTERED, signal)]),
+  (signal) => Promise.all([...filtersOf(view.value).map((filter) => way(filter.text(view.value, programs.value), filter.dropped, signal)), way(EVERY, UNFILTERED, signal)]),
   { live: true },
 );
 

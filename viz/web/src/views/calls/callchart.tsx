@@ -82,7 +82,7 @@ export function CallChart({ points, label }: Props) {
     >
       <canvas ref={marks} aria-hidden="true" />
       <canvas ref={rings} aria-hidden="true" />
-      {layout.covered > 0 && <span class="covered unit">{exact(layout.covered)} normal calls lie under others</span>}
+      <span class="thinned unit">{thinned(points, layout.covered)}</span>
     </div>
   );
 }
@@ -90,4 +90,16 @@ export function CallChart({ points, label }: Props) {
 function linesOf(points: Points, at: number): string[] {
   const call = callAt(points, at);
   return [...callLines(call, telling.value), view.value.call === call.id ? 'click: its timeline' : 'click: select'];
+}
+
+/** What is not drawn of what there is. */
+function thinned({ columns, anomalies, normal_calls }: Points, covered: number): string {
+  const shown = columns.is_anomaly.filter(Boolean).length;
+  const normal = columns.rank.length - shown;
+  const parts = [
+    shown < anomalies && `the ${exact(shown)} worst of ${exact(anomalies)} anomalies`,
+    normal < normal_calls && `${exact(normal)} of ${exact(normal_calls)} normal calls`,
+    covered > 0 && `${exact(covered)} normal calls lie under others`,
+  ];
+  return parts.filter((part) => part !== false).join(', ');
 }

@@ -1,7 +1,7 @@
 import { exact } from '../../lib/units';
 import { filtersOf } from '../../lib/filters';
 import { go, view } from '../../state/address';
-import { ways } from '../../state/calls';
+import { EVERY, ways } from '../../state/calls';
 import { Empty } from '../parts/panel';
 
 /** Nothing matches: what would without which filter. */
@@ -14,9 +14,9 @@ export function Nothing() {
       <ul class="ways">
         {useful?.map((way) => (
           <li key={way.text}>
-            Without ‘{way.text}’: {exact(way.calls)}.{' '}
+            {way.text === EVERY ? 'Without any filter' : `Without ‘${way.text}’`}: {exact(way.calls)}.{' '}
             <button class="quiet" onClick={() => go({ ...way.drop, cursor: null })}>
-              {way.text === 'any filter' ? 'Drop all filters' : 'Drop filter'}
+              {way.text === EVERY ? 'Drop all filters' : 'Drop filter'}
             </button>
           </li>
         ))}

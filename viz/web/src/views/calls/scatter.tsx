@@ -2,7 +2,6 @@ import { AXES, AXIS_KINDS, scaleOf, type Axis } from '../../lib/axes';
 import { callAt, callsAnswer } from '../../lib/callpoints';
 import { queryCommand } from '../../lib/commands';
 import type { Points } from '../../lib/types';
-import { exact } from '../../lib/units';
 import { pointsRequest } from '../../net/api';
 import { go, view } from '../../state/address';
 import { filters, points } from '../../state/calls';
@@ -33,7 +32,7 @@ export function Scatter() {
         </button>
       )}
       <span class="unit">
-        ▲ slower ▼ faster ○ normal · larger: more time lost{found && stated(found)}
+        ▲ slower ▼ faster ○ normal · larger: more time lost
       </span>
     </>
   );
@@ -79,16 +78,6 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
       )}
     </span>
   );
-}
-
-/** What is drawn of what there is. */
-function stated({ columns, anomalies, normal_calls }: Points): string {
-  const shown = columns.is_anomaly.filter(Boolean).length;
-  const normal = columns.rank.length - shown;
-  const worst = shown < anomalies ? `the ${exact(shown)} worst of ${exact(anomalies)} anomalies` : '';
-  const some = normal < normal_calls ? `${exact(normal)} of ${exact(normal_calls)} normal calls` : '';
-  const parts = [worst, some].filter((part) => part !== '');
-  return parts.length === 0 ? '' : `; drawn: ${parts.join(', ')}`;
 }
 
 /** The chart as a table: its first calls, the worst. */
