@@ -42,7 +42,12 @@ class StepQueries(Questions):
             conditions.append(STEPS.c.step <= step_max)
         return self._all(StepCount, STEPS, *conditions)
 
-    def step_sums(self, level: int, ranks: Sequence[tuple[int, int]] | None = None) -> list[StepSum]:
+    def step_sums(
+        self,
+        level: int,
+        ranks: Sequence[tuple[int, int]] | None = None,
+        steps: tuple[int, int] | None = None,
+    ) -> list[StepSum]:
         """Steps summed up by 8 ** ``level``, by program, rank and step.
 
         Parameters
@@ -51,9 +56,11 @@ class StepQueries(Questions):
             0 to 4.
         ranks
             (program, rank) of those wanted, with what they counted; None: of all ranks of a program together.
+        steps
+            First and last step wanted, of all ranks together; None for all.
         """
         if ranks is None:
-            return self._kept_step_sums(level, STEP_LEVELS.c.rank == ALL_RANKS)
+            return self._kept_step_sums(level, *_over_all_ranks(level, steps))
         kept = self._kept_step_sums(level, of_ranks(ranks, STEP_LEVELS.c)) if level else []
         after = dict.fromkeys(ranks, 0)
         after.update({(of.program, of.rank): of.step + of.length for of in kept})
@@ -114,9 +121,17 @@ class StepQueries(Questions):
         statement = select(*columns).where(cell.run == self._run, cell.steps > 0)
         return rank_statistics([tuple(row) for row in self._rows(statement.order_by(*columns[:3]))])
 
-    def _kept_step_sums(self, level: int, ranks: ColumnElement[bool]) -> list[StepSum]:
+    def _kept_step_sums(self, level: int, *conditions: ColumnElement[bool]) -> list[StepSum]:
         total = STEP_LEVELS.c
         columns = (total.program, total.rank, total.bucket * 8**level, literal(8**level), total.steps)
         numbers = (total[name] for name in StepSum.__struct_fields__[len(columns) :])
-        statement = select(*columns, *numbers).where(total.run == self._run, total.level == level, ranks)
+        statement = select(*columns, *numbers).where(
+            total.run == self._run, total.level == level, *conditions
+        )
         return [StepSum(*row) for row in self._rows(statement.order_by(*columns[:2], total.bucket))]
+
+
+def _over_all_ranks(level: int, steps: tuple[int, int] | None) -> list[ColumnElement[bool]]:
+    total = STEP_LEVELS.c
+    among = [] if steps is None else [total.bucket.between(*(step // 8**level for step in steps))]
+    return [total.rank == ALL_RANKS, *among]

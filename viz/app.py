@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,33 +11,26 @@ from flask_socketio import SocketIO
 from werkzeug.exceptions import HTTPException
 
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.provenance.calls import as_object
 from chimbuko.provenance.queries import Provenance
 from chimbuko.rundir import RunInfo
 from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS
-from chimbuko.viz.api.parameters import rank_text
-from chimbuko.viz.api.steps import step_row
 from chimbuko.viz.compression import compressed
 from chimbuko.viz.door import Door, error_body
-from chimbuko.viz.feed import Feed, Update
+from chimbuko.viz.events import Events
+from chimbuko.viz.feed import Feed
 from chimbuko.viz.jobs.answers import make_answers
 from chimbuko.viz.jobs.desk import Desk
-from chimbuko.viz.jobs.messagequeue import EVENTS
 
 STATIC = Path(__file__).parent / "static"
 NOT_BUILT = "web page not built: run make web"
-MOST_WATCHED = 64
-"""Ranks whose steps one page gets live: more than it can tell apart."""
 MOST_BODY_BYTES = 65_536
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
 )
-
-_RANK = re.compile(r"\d{1,9}:\d{1,9}")
 
 
 def create_app(
@@ -86,7 +76,7 @@ def create_app(
         transports=["websocket", "polling"] if is_alone else ["websocket"],
         **{"client_manager": desk.queue} if desk else {},
     )
-    events = _Events(sockets)
+    events = Events(sockets)
     feed.on_update = events.send
     if desk is not None:
         desk.attach(sockets)
@@ -159,58 +149,3 @@ def _seal(response: Response) -> Response:
     response.headers["Referrer-Policy"] = "no-referrer"
     response.headers.setdefault("Cache-Control", "no-store")
     return compressed(response, request.accept_encodings)
-
-
-class _Events:
-    """Sends updates to pages: the same frame to all, and to each the steps of the ranks that it watches."""
-
-    def __init__(self, sockets: SocketIO) -> None:
-        self._sockets = sockets
-        self._watched: dict[str, list[str]] = {}
-        self._lock = threading.Lock()
-        self.on_gone: Callable[[str], None] = lambda page: None
-        sockets.on_event("connect", self._connect, namespace=EVENTS)
-        sockets.on_event("disconnect", self._disconnect, namespace=EVENTS)
-        sockets.on_event("watch", self._watch, namespace=EVENTS)
-
-    def send(self, update: Update) -> None:
-        """One frame to all pages, and new steps to those that watch their ranks."""
-        frame = {"status": as_object(update.status), "resync": update.resync, "grid": None}
-        self._sockets.emit("frame", frame, namespace=EVENTS)
-        with self._lock:
-            watched = dict(self._watched)
-        # Of 10,000 ranks a page watches at most a few: only those are worth converting.
-        wanted = {rank for ranks in watched.values() for rank in ranks}
-        texts = {key: rank_text(key) for key in update.steps}
-        steps = {
-            texts[key]: [step_row(step) for step in rows]
-            for key, rows in update.steps.items()
-            if texts[key] in wanted
-        }
-        for page, ranks in watched.items():
-            if mine := {rank: steps[rank] for rank in ranks if rank in steps}:
-                self._sockets.emit("steps", mine, namespace=EVENTS, to=page)
-
-    def _connect(self, _auth: Any = None) -> None:
-        with self._lock:
-            self._watched[_page()] = []
-
-    def _disconnect(self, _reason: Any = None) -> None:
-        with self._lock:
-            self._watched.pop(_page(), None)
-        self.on_gone(_page())
-
-    def _watch(self, ranks: Any) -> bool:
-        """Replace the ranks that a page watches; the answer tells it that the history may be read now."""
-        if not isinstance(ranks, list) or len(ranks) > MOST_WATCHED:
-            return False
-        if not all(isinstance(rank, str) and _RANK.fullmatch(rank) for rank in ranks):
-            return False
-        with self._lock:
-            self._watched[_page()] = list(dict.fromkeys(ranks))
-        return True
-
-
-def _page() -> str:
-    sid: str = request.sid  # type: ignore[attr-defined]
-    return sid

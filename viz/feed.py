@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -17,10 +18,12 @@ from chimbuko.broker import read_stream
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, FunctionStatistics
 from chimbuko.provenance.queries import Provenance
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.records import Silence, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
 from chimbuko.views import SlowRank
 from chimbuko.viz.agents import Agents, AgentState
+from chimbuko.viz.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
+from chimbuko.viz.gridreading import Piece, read_piece, read_stored, width_for
 from chimbuko.viz.status import Status, status
 from chimbuko.viz.tally import Ranking, RankKey, Statistic, Tally
 from chimbuko.viz.vitals import Vital, Vitals
@@ -45,7 +48,19 @@ class Update(msgspec.Struct, frozen=True):
     status: Status
     steps: StepsByRank
     resync: bool
-    """Steps may be missing here: the history is to be read again."""
+    """Steps may be missing here: histories and grid are to be read again."""
+    grid: GridUpdate | None
+
+
+class ShownGrid(msgspec.Struct, frozen=True):
+    """The grid of all ranks, or a piece of it."""
+
+    version: int
+    layout: int
+    """Differs where rows of the whole grid stand for other ranks, or other ranks are silent."""
+    picture: Picture
+    silent: list[tuple[int, RankKey, Silence]]
+    """Ranks that give no step, each with its place in the order of ranks."""
 
 
 class Feed:
@@ -72,7 +87,11 @@ class Feed:
         self._tally = Tally()
         self._agents = Agents()
         self._vitals = Vitals()
+        self._grid = Grid()
+        self._has_grid = False
         self._lock = threading.Lock()
+        self._grid_lock = threading.Lock()
+        """While the grid is read from the store."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
         self._info = run.read_info()
@@ -148,10 +167,34 @@ class Feed:
         with self._lock:
             return list(self._vitals.samples)
 
+    def grid(self, wanted: Piece) -> ShownGrid:
+        """What each rank had in each step; finer pieces than are kept are read from the store.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be read.
+        """
+        self._read_grid_once()
+        with self._lock:
+            self._name_ranks()
+            ranks, sums = self._grid.ranks, self._tally.sums()
+            last_step = sums.last_step or 0
+            first, last = wanted.steps or (0, last_step)
+            is_kept = width_for(first, min(last, last_step), wanted.columns) >= self._grid.steps_per_column
+            if is_kept:
+                picture = self._grid.picture(wanted.places, wanted.steps, wanted.rows, wanted.columns)
+            recent = [] if is_kept else list(self._tally.recent)
+            shown = self._tally.version, self._grid.layout
+        if not is_kept:
+            picture = read_piece(self._provenance, ranks, recent, wanted, last_step)
+        silent = [(bisect_left(ranks, rank), rank, silence) for rank, silence in sums.silent.items()]
+        return ShownGrid(*shown, picture, silent)
+
     def ranks_with_anomalies(self) -> int:
         """How many ranks have at least one."""
         with self._lock:
-            return sum(row.total > 0 for row in self._tally.ranks.values())
+            return self._tally.sums().with_anomalies
 
     def recent_steps(self, ranks: Iterable[RankKey]) -> list[StepCount]:
         """Newest steps of these ranks, which the store may not have yet."""
@@ -180,6 +223,7 @@ class Feed:
             if self._tally.missed or not self.is_live:
                 self._read_store()
             self._read_info()
+            self._read_grid_once()
         except (redis.RedisError, ChimbukoError):
             return
         if self._tally.version != before:
@@ -222,6 +266,7 @@ class Feed:
             self._tally.missed = True
             return
         self._tally.add_frame(frame)
+        self._grid.add_steps(frame.steps)
         self._agents.take(frame.views, time.monotonic())
         for step in frame.steps:
             self._fresh[step.program, step.rank].append(step)
@@ -251,18 +296,50 @@ class Feed:
         times = self._provenance.time_range()
         with self._lock:
             before, was_missed = self._tally.version, self._tally.missed
+            since = 0 if was_missed else self._tally.oldest_news(ranks)
             self._tally.add_totals(ranks, functions, health)
             self._tally.missed = False
             if times is not None:
                 self._tally.zero_us, self._tally.newest_us = times
             self._resync = self._resync or self._tally.version != before or was_missed
+        if self._has_grid and since is not None:
+            self._read_grid(since)
+
+    def _read_grid_once(self) -> None:
+        with self._grid_lock:
+            if not self._has_grid:
+                self._read_grid(0)
+                self._has_grid = True
+
+    def _read_grid(self, since: int) -> None:
+        """Take in what the store knows of the steps from ``since`` on."""
+        with self._lock:
+            sums = self._tally.sums()
+            width = self._grid.steps_per_column
+        last_step = sums.last_step
+        if last_step is None:
+            return
+        width = max(width, width_for(0, last_step, MOST_COLUMNS))
+        stored = read_stored(self._provenance, sums.ranks, (since, last_step), width)
+        with self._lock:
+            stored.add_to(self._grid)
+            self._grid.forget_changes()
+            self._resync = True
+
+    def _name_ranks(self) -> None:
+        """The grid shows all ranks, also those that give no steps."""
+        self._grid.name(self._tally.health)
+        self._grid.name(self._tally.ranks)
+        self._grid.note_silent(frozenset(self._tally.sums().silent))
 
     def _emit(self) -> None:
         with self._lock:
             fresh, self._fresh = self._fresh, defaultdict(list)
             resync, self._resync = self._resync, False
+            self._name_ranks()
+            grid = self._grid.changes()
         if self.on_update is not None:
-            self.on_update(Update(self.status(), fresh, resync))
+            self.on_update(Update(self.status(), fresh, resync, grid))
 
     def _note_vitals(self) -> None:
         now_us = time.time_ns() // 1000

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from chimbuko.rundir import RunInfo
+from chimbuko.viz.sums import Sums
 from chimbuko.viz.tally import Tally
 
 STALE_AFTER_S = 5.0
@@ -29,6 +30,11 @@ class Status(msgspec.Struct, frozen=True):
     lag_us: int | None
     """Age of the newest analysed step; None where the trace was recorded before the run."""
     last_step: int | None
+    steps: int
+    """Analysed ones, of all ranks together."""
+    events: int
+    """Rows of traces that were read."""
+    calls: int
     ranks: int
     ranks_reporting: int
     anomalies: int
@@ -63,9 +69,8 @@ def status(
     ended = tally.is_last or run.state != "running"
     is_live_trace = newest_us >= run.started_us
     lag_us = max(0, now_us - newest_us) if is_live_trace and not ended and tally.recent else None
-    state, sentence = _judge(tally, run, ended, lag_us, silence_s, broker_lost_s, silent_agents)
-    reporting = sum(stream.state in ("reading", "ended") for stream in tally.health.values())
-    known = tally.health.keys() | tally.ranks.keys()
+    sums = tally.sums()
+    state, sentence = _judge(sums, run, ended, lag_us, silence_s, broker_lost_s, silent_agents)
     return Status(
         state=state,
         sentence=sentence,
@@ -73,17 +78,20 @@ def status(
         zero_us=zero_us,
         clock_us=newest_us - zero_us,
         lag_us=lag_us,
-        last_step=max((row.last_step for row in tally.ranks.values()), default=None),
-        ranks=len(known),
-        ranks_reporting=reporting if tally.health else len(tally.ranks),
-        anomalies=sum(row.total for row in tally.ranks.values()),
-        loss=_loss(tally),
-        losses=_losses(tally),
+        last_step=sums.last_step,
+        steps=sums.steps,
+        events=sums.events,
+        calls=sums.calls,
+        ranks=sums.ranks,
+        ranks_reporting=sums.reporting,
+        anomalies=sums.anomalies,
+        loss=sums.loss,
+        losses=sums.losses,
     )
 
 
 def _judge(
-    tally: Tally,
+    sums: Sums,
     run: RunInfo,
     ended: bool,
     lag_us: int | None,
@@ -98,9 +106,9 @@ def _judge(
             f"The run's broker has not answered for {broker_lost_s:.0f} s. "
             "Shown: what was known then. Is the run's machine up? The page goes on by itself."
         )
-    silent = _silent(tally)
+    silent = _silent(sums)
     if silence_s > max(STALE_AFTER_S, STALE_AFTER_PERIODS * run.config.period_us / 1e6):
-        last = max((row.last_step for row in tally.ranks.values()), default=None)
+        last = sums.last_step
         said = "No step yet" if last is None else f"No step for {silence_s:.0f} s (last: {last:,})"
         why = _silent_agents(silent_agents) or silent or "The application ended, hangs, or agents are silent."
         return "stale", f"{said}. {why}"
@@ -120,15 +128,14 @@ def _silent_agents(nodes: Sequence[str]) -> str:
     return f"{which} silent{also}: stopped or killed? See the logs of the run."
 
 
-def _silent(tally: Tally) -> str:
+def _silent(sums: Sums) -> str:
     """Which ranks give no step, and what the first of them is in; empty where there is none."""
-    silences = [(place, held.silence) for place, held in sorted(tally.health.items()) if held.silence]
-    if not silences:
+    if not sums.silent:
         return ""
-    (program, rank), silence = silences[0]
+    (program, rank), silence = next(iter(sums.silent.items()))
     function = silence.function.partition(" [")[0]
     doing = f"it is in {function}" if function else "it is in no call that is known"
-    others = f" {len(silences) - 1} more are silent." if silences[1:] else ""
+    others = f" {len(sums.silent) - 1} more are silent." if len(sums.silent) > 1 else ""
     return f"Rank {program}:{rank} gives no step, {doing}.{others}"
 
 
@@ -140,19 +147,3 @@ def _end(run: RunInfo) -> str:
     if run.state == "imported":
         return "Imported."
     return "Finished." if run.exit_code is None else f"Finished, exit {run.exit_code}."
-
-
-def _loss(tally: Tally) -> float | None:
-    gaps = sum(stream.gap_steps for stream in tally.health.values())
-    steps = sum(stream.steps for stream in tally.health.values())
-    return gaps / (steps + gaps) if steps + gaps else None
-
-
-def _losses(tally: Tally) -> dict[str, int]:
-    totals: dict[str, int] = {}
-    for stream in tally.health.values():
-        for kind, number in stream.losses.items():
-            totals[kind] = totals.get(kind, 0) + number
-        if stream.gap_steps:
-            totals["steps"] = totals.get("steps", 0) + stream.gap_steps
-    return totals

@@ -14,8 +14,9 @@ import msgspec
 
 from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.records import SILENT, StepCount, StreamHealth
+from chimbuko.viz.sums import RankKey as RankKey
+from chimbuko.viz.sums import Sums, summed
 
-RankKey = tuple[int, int]
 Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
@@ -52,6 +53,8 @@ class Tally:
         self.missed = False
         """Frames were lost: server and store know more than this."""
         self._tick = 0
+        self._sums: tuple[int, Sums] | None = None
+        """... of a version."""
 
     def add_frame(self, frame: Frame) -> None:
         """Take in what a frame says has changed."""
@@ -95,6 +98,22 @@ class Tally:
                 self.health[stream.program, stream.rank] = stream
                 changed = True
         self.version += changed
+
+    def oldest_news(self, ranks: Iterable[RankStatistics]) -> int | None:
+        """The first step that is new in totals which are not taken in yet; None where none is."""
+        known = ((self.ranks.get((rank.program, rank.rank)), rank) for rank in ranks)
+        news = [
+            0 if old is None else old.last_step
+            for old, rank in known
+            if old is None or old.steps < rank.steps
+        ]
+        return min(news, default=None)
+
+    def sums(self) -> Sums:
+        """What all ranks add up to."""
+        if self._sums is None or self._sums[0] != self.version:
+            self._sums = self.version, summed(self.ranks, self.health)
+        return self._sums[1]
 
     def add_times(self, steps: Iterable[StepCount]) -> None:
         """Widen the analysed time by that of ``steps``."""

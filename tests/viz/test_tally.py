@@ -17,7 +17,7 @@ from tests.viz.made_run import STEPS, MadeRun
 
 def rank_row(rank: int, value: int) -> RankStatistics:
     """A rank all of whose statistics are about ``value``."""
-    return RankStatistics(0, rank, 10, value, value / 10, value / 7, value, value, 0.0, 0.0, 1.0 * value, 9)
+    return RankStatistics(0, rank, value, *[value] * 7, 1.0 * value, 9)
 
 
 @given(

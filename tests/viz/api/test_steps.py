@@ -31,6 +31,7 @@ def summed(steps: list[StepCount], rank: int, length: int) -> list[dict[str, Any
             "anomalies": sum(step.anomalies for step in some),
             "severity_us": pytest.approx(sum(step.severity_us for step in some)),
             "highest_score": max(step.highest_score for step in some),
+            "most_anomalies": max(step.anomalies for step in some),
         }
         for first, some in sorted(groups.items())
     ]

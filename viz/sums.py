@@ -1,0 +1,69 @@
+"""What all ranks of a run add up to. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from chimbuko.messages import RankStatistics
+from chimbuko.records import Silence, StreamHealth
+
+RankKey = tuple[int, int]
+"""Program and rank."""
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Over all ranks and streams."""
+
+    ranks: int
+    """That are known, whether they gave steps or not."""
+    reporting: int
+    """That are being read, or were to their end."""
+    with_anomalies: int
+    anomalies: int
+    steps: int
+    """Analysed ones."""
+    steps_by_program: dict[int, int]
+    last_step: int | None
+    events: int
+    """Rows of traces that were read."""
+    calls: int
+    loss: float | None
+    """Share of steps that were not analysed; None while no stream has told."""
+    losses: dict[str, int]
+    """What was not used, by kind; steps that were not analysed are one of them."""
+    silent: dict[RankKey, Silence]
+    """Ranks that give no step, in order."""
+
+
+def summed(ranks: Mapping[RankKey, RankStatistics], health: Mapping[RankKey, StreamHealth]) -> Sums:
+    """Add up what is known of each rank and each stream."""
+    losses: Counter[str] = Counter()
+    steps_by_program: Counter[int] = Counter()
+    reporting = events = calls = read = 0
+    for stream in health.values():
+        reporting += stream.state in ("reading", "ended")
+        events += stream.rows
+        calls += stream.calls
+        read += stream.steps
+        losses.update(stream.losses)
+        losses["steps"] += stream.gap_steps
+    gap_steps = losses["steps"]
+    for row in ranks.values():
+        steps_by_program[row.program] += row.steps
+    return Sums(
+        ranks=len(ranks.keys() | health.keys()),
+        reporting=reporting if health else len(ranks),
+        with_anomalies=sum(row.total > 0 for row in ranks.values()),
+        anomalies=sum(row.total for row in ranks.values()),
+        steps=steps_by_program.total(),
+        steps_by_program=dict(steps_by_program),
+        last_step=max((row.last_step for row in ranks.values()), default=None),
+        events=events,
+        calls=calls,
+        loss=gap_steps / (read + gap_steps) if read + gap_steps else None,
+        losses={kind: number for kind, number in losses.items() if number},
+        silent={key: held.silence for key, held in sorted(health.items()) if held.silence},
+    )
