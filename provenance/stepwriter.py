@@ -120,7 +120,9 @@ def _of_level_below(level: int) -> str:
         table, number, steps, most = "step_levels", "bucket", "SUM(steps)", "most_anomalies"
         below = f"level = {level - 1} AND rank <> {ALL_RANKS}"
     else:
-        table, number, steps, most, below = "steps", "step", "COUNT(*)", "anomalies", "rank >= 0"
+        table, number, steps, most = "steps", "step", "COUNT(*)", "anomalies"
+        # With "rank >= 0" SQLite reads the steps of all ranks from there on.
+        below = f"rank <> {ALL_RANKS}"
     shown = f"CASE WHEN {most} < {MOST_SHOWN} THEN {most} ELSE {MOST_SHOWN} END + 1"
     sums = (
         f"{steps}, COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US}), MAX(end_us), SUM(calls), SUM(anomalies), "
