@@ -256,6 +256,8 @@ def _config(calls: list[ForeignCall], profiles: _Profiles) -> AnalysisConfig:
     return AnalysisConfig(
         detector=next((learned.detector for learned in [*told, *profiles.models.values()]), "sstd"),
         metric=votes.most_common(1)[0][0] if votes else METRICS[0],
+        # The C++ Chimbuko flags however little time is lost.
+        min_anomaly_us=0,
     )
 
 

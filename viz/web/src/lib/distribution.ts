@@ -1,6 +1,7 @@
 /** How the runtimes of a function are distributed, laid out on a logarithmic axis. */
 
 import type { Bucket, Distribution } from './functiontypes';
+import { timeTicks } from './timeline';
 import { columnUnit, duration, inUnit, type DurationUnit } from './units';
 
 /** Share of the calls that took less than `us`, by the buckets; null where nothing is counted. */
@@ -69,13 +70,16 @@ export function logAxis(runtimes: readonly number[], width: number): Axis {
   const [shortest, longest] = known.length === 0 ? [1, 10] : [Math.min(...known), Math.max(...known)];
   const [low, high] = [Math.log(shortest) - 0.15, Math.log(longest) + 0.15];
   const xOf = (us: number): number => ((Math.log(Math.max(us, 1e-3)) - low) / (high - low)) * width;
-  // A clock would give all that is below a second the same text.
-  const unit = longest < 60e6 ? columnUnit([longest]) : 's';
+  // The unit of the middle: in that of the longest, a microsecond beside a second is 0.000001.
+  const middle = columnUnit([Math.sqrt(shortest * longest)]);
+  const unit = middle === 'clock' ? 's' : middle;
   return { xOf, unit, ticks: logTicks(low, high, Math.floor(width / 64)).map((us) => ({ x: xOf(us), text: inUnit(us, unit) })) };
 }
 
 /** Round numbers, as close as there is room: 1, 2, 5, 10 or 1, 10, 100. */
 function logTicks(low: number, high: number, most: number): number[] {
+  // Within a factor of three there are too few round numbers for a logarithmic step.
+  if (high - low < Math.log(3)) return timeTicks(Math.exp(low), Math.exp(high), most);
   const choices = [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
   for (const factors of choices) {
     const found = powers(low, high).flatMap((power) => factors.map((factor) => factor * power)).filter((us) => Math.log(us) >= low && Math.log(us) <= high);

@@ -1,10 +1,11 @@
 import { callAnswer, ranked } from '../../lib/answer';
 import { judgedUs, signOf } from '../../lib/calls';
 import { showCommand, sqlCommand } from '../../lib/commands';
+import { isFlagged } from '../../lib/distribution';
 import type { Distribution } from '../../lib/functiontypes';
 import { callSql } from '../../lib/sql';
 import type { CallDetail, CallRecord } from '../../lib/types';
-import { duration, exact, sinceStart, wallClock } from '../../lib/units';
+import { duration, exact, plural, sinceStart, wallClock } from '../../lib/units';
 import type { View } from '../../lib/view';
 import { callRequest, functionRequest } from '../../net/functions';
 import { addressOfApi } from '../../net/http';
@@ -81,7 +82,7 @@ function Page({ found }: { found: CallDetail }) {
         <p class="place">{placeText(record)}</p>
       </div>
       <div class="call-panels">
-        <DistributionPanel asks={{ json: functionRequest({ program: record.program, name: record.function }) }} marks={marks} />
+        <DistributionPanel asks={{ json: functionRequest({ program: record.program, name: record.function }) }} marks={marks} note={(distribution) => hindsight(record, metric, distribution)} />
         <CallTimeline record={record} normal={normal} />
         <Stack record={record} />
         <Messages record={record} />
@@ -114,6 +115,13 @@ function runtimeMarks(record: CallRecord, normal: CallRecord | null, metric: 'ex
   const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `usual then ${duration(record.expected_us)}` } as const] : [];
   const twin = normal === null ? [] : [{ sign: '◎', us: judgedUs(normal, metric), text: `normal call ${duration(judgedUs(normal, metric))}` } as const];
   return [{ sign: signOf(record, metric), us: took, text: `this call ${duration(took)}${place && `, ${place}`}` }, ...twin, ...usual];
+}
+
+/** A call was judged by what was known then; the picture shows what is known now. */
+function hindsight(record: CallRecord, metric: 'exclusive' | 'inclusive', distribution: Distribution): string {
+  const then = `Judged when ${plural(record.seen, 'call')} of the function ${record.seen === 1 ? 'was' : 'were'} known`;
+  const differs = (record.label === 'anomaly') !== isFlagged(judgedUs(record, metric), distribution);
+  return differs ? `${then}; by all that is known now it would ${record.label === 'anomaly' ? 'not ' : ''}be flagged.` : `${then}.`;
 }
 
 function copies(record: CallRecord): MenuItem[] {

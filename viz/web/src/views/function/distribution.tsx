@@ -18,10 +18,12 @@ export interface RuntimeMark {
 interface Props {
   asks: Asks;
   marks: (distribution: Distribution) => readonly RuntimeMark[];
+  /** What must be said below the picture. */
+  note?: (distribution: Distribution) => string;
 }
 
 /** How the runtimes of the function are distributed, where flagging begins, and where some calls are. */
-export function DistributionPanel({ asks, marks }: Props) {
+export function DistributionPanel({ asks, marks, note }: Props) {
   const found = known.value.value;
   const metric = run.value.value?.config.metric ?? 'exclusive';
   const distribution = found?.distribution ?? null;
@@ -49,7 +51,10 @@ export function DistributionPanel({ asks, marks }: Props) {
       ) : distribution === null || shown === null ? (
         <NotKept found={found} />
       ) : (
-        <Chart distribution={distribution} metric={metric} marks={shown} summary={summary} />
+        <>
+          <Chart distribution={distribution} metric={metric} marks={shown} summary={summary} />
+          {note && <p class="unit">{note(distribution)}</p>}
+        </>
       )}
     </Panel>
   );
@@ -100,8 +105,11 @@ function Chart({ distribution, metric, marks, summary }: ChartProps) {
           {limits.map((us) => (
             <line key={us} class="limit" x1={axis.xOf(us)} x2={axis.xOf(us)} y1={top - 4} y2={top + PLOT} />
           ))}
+          {labels.filter((label) => label.sign !== '').map((label) => (
+            <line key={label.text} class={kindOf(label.sign)} x1={label.x} x2={label.x} y1={label.lane * LANE + 13} y2={top + PLOT} />
+          ))}
           {labels.map((label) => (
-            <MarkLabel key={label.text} {...label} foot={top + PLOT} />
+            <MarkLabel key={label.text} {...label} />
           ))}
         </MarkChart>
       )}
@@ -141,13 +149,13 @@ function Band({ axis, top, mean, spread }: { axis: Axis; top: number; mean: numb
   );
 }
 
-function MarkLabel({ x, lane, anchor, sign, text, foot }: Label & { lane: number; anchor: 'start' | 'end'; sign: string; foot: number }) {
+const kindOf = (sign: string): string => (sign === '▲' || sign === '▼' ? 'call-mark' : sign === '' ? 'limit-mark' : 'usual-mark');
+
+function MarkLabel({ x, lane, anchor, sign, text }: Label & { lane: number; anchor: 'start' | 'end'; sign: string }) {
   const y = lane * LANE + 11;
-  const kind = sign === '▲' || sign === '▼' ? 'call-mark' : sign === '' ? 'limit-mark' : 'usual-mark';
   const away = sign === '' || sign === '┊' ? 4 : 10;
   return (
-    <g class={kind}>
-      {sign !== '' && <line x1={x} x2={x} y1={y + 2} y2={foot} />}
+    <g class={kindOf(sign)}>
       {sign !== '' && sign !== '┊' && (
         <text x={x} y={y} text-anchor="middle">
           {sign}

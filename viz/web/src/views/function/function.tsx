@@ -2,7 +2,7 @@ import { functionAnswer } from '../../lib/answer';
 import { bucketsOf, medianOf } from '../../lib/distribution';
 import { functionSql } from '../../lib/sql';
 import { duration, exact } from '../../lib/units';
-import type { Distribution } from '../../lib/functiontypes';
+import type { Distribution, FunctionStatistics } from '../../lib/functiontypes';
 import * as api from '../../net/functions';
 import { addressOf, view } from '../../state/address';
 import { known, ranks, subject, worst } from '../../state/function';
@@ -74,6 +74,16 @@ function usualMarks(distribution: Distribution): RuntimeMark[] {
   ];
 }
 
+/** Imported runs tell one of the runtimes only; of the other, zero would be wrong. */
+function exclusiveFigures(found: FunctionStatistics): [string, string][] {
+  if (found.exclusive_maximum_us === 0) return [['exclusive', 'unknown']];
+  return [
+    ['exclusive mean', `${duration(found.exclusive_mean_us)} ± ${duration(found.exclusive_stddev_us)}`],
+    ['exclusive, shortest', duration(found.exclusive_minimum_us)],
+    ['exclusive, longest', duration(found.exclusive_maximum_us)],
+  ];
+}
+
 /** The statistics of all its calls. */
 function Figures() {
   const found = known.value.value?.statistics;
@@ -82,11 +92,9 @@ function Figures() {
     ['calls', exact(found.calls)],
     ['anomalies', exact(found.anomalies)],
     ['time lost', duration(found.severity_us)],
-    ['exclusive', `${duration(found.exclusive_mean_us)} ± ${duration(found.exclusive_stddev_us)}`],
-    ['from', duration(found.exclusive_minimum_us)],
-    ['to', duration(found.exclusive_maximum_us)],
-    ['inclusive', duration(found.inclusive_mean_us)],
-    ['at most', duration(found.inclusive_maximum_us)],
+    ...exclusiveFigures(found),
+    ['inclusive mean', duration(found.inclusive_mean_us)],
+    ['inclusive, longest', duration(found.inclusive_maximum_us)],
   ];
   return (
     <dl class="figures">

@@ -84,7 +84,7 @@ function imageOf(canvas: HTMLCanvasElement, box: DOMRect, origin: DOMRect): stri
   return tag('image', { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height, href: canvas.toDataURL() });
 }
 
-const LOOKS = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor', 'dominant-baseline'];
+const LOOKS = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor', 'dominant-baseline', 'paint-order'];
 
 /** A copy of a chart that looks the same without the page's style sheets. */
 function svgOf(chart: SVGSVGElement, box: DOMRect, origin: DOMRect): string {
