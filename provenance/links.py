@@ -100,33 +100,43 @@ def between(links: Links, first_us: int, last_us: int) -> Links:
 
 def bundled(links: Links, most: int) -> Links:
     """At most about ``most`` links: those near to each other, between the same lines, become one."""
-    width_log2 = 0
-    if len(links) > most:
-        length_us = int(links["time_us"].max() - links["time_us"].min())
-        width_log2 = max(0, (length_us >> _STRETCHES_LOG2).bit_length())
     found = links
-    while len(found) > most and width_log2 < 60:
+    width_log2 = 0
+    while len(found) > most:
+        lines = _lines(found)
+        if width_log2 == 0:
+            length_us = int(found["time_us"].max() - found["time_us"].min())
+            stretches = max(1, most // len(np.unique(lines)))
+            width_log2 = max(1, (length_us // stretches).bit_length() - 1)
         # Bundles of bundles are those of the links: each round has less to do.
-        found = _bundles(found, width_log2)
+        found = _bundles(found, lines, width_log2)
         width_log2 += 1
+        if width_log2 > _WIDEST_LOG2:
+            break
     return found
 
 
-_STRETCHES_LOG2 = 11
+_WIDEST_LOG2 = 60
 
 
-def _bundles(links: Links, width_log2: int) -> Links:
-    """One for each pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
-    times = links["time_us"]
-    stretches = (times >> width_log2) - (int(times.min()) >> width_log2)
+def _lines(links: Links) -> npt.NDArray[np.int64]:
+    """A number for each kind of link and pair of lines, in 51 bits."""
     is_launch = links["kind"] == LAUNCH
     others = np.where(is_launch, links["other_thread"], links["other_rank"]).astype(np.int64) + 1
     is_known = (links["other_us"] != UNKNOWN).astype(np.int64)
-    keys = (stretches << 51) | (others << 20) | (links["thread"].astype(np.int64) << 3)
-    keys |= (is_known << 2) | links["kind"]
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    lines: npt.NDArray[np.int64] = (others << 20) | (links["thread"].astype(np.int64) << 3)
+    lines |= (is_known << 2) | links["kind"]
+    return lines
+
+
+def _bundles(links: Links, lines: npt.NDArray[np.int64], width_log2: int) -> Links:
+    """One for each pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
+    stretches = links["time_us"] >> width_log2
+    # The sort by lines is stable, so that times stay in order within each pair.
+    order = np.argsort(lines, kind="stable")
+    is_first = np.ones(len(links), np.bool_)
+    is_first[1:] = (np.diff(lines[order]) != 0) | (np.diff(stretches[order]) != 0)
+    firsts = np.flatnonzero(is_first)
     made: Links = links[order[firsts]]
     for name in ("count", "size_bytes"):
         made[name] = np.add.reduceat(links[name][order], firsts)

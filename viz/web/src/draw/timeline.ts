@@ -99,8 +99,10 @@ export function underline(context: CanvasRenderingContext2D, group: Group, x: nu
   context.setLineDash(style.dash);
   for (let at = 0; at < style.lines; at++) {
     context.beginPath();
-    context.moveTo(x + 1, y - 2 * at);
-    context.lineTo(x + width - 1, y - 2 * at);
+    // On whole pixels, or two lines are one grey band.
+    const middle = Math.round(y - 2 * at) + (style.thick % 2) / 2;
+    context.moveTo(x + 1, middle);
+    context.lineTo(x + width - 1, middle);
     context.stroke();
   }
   context.restore();

@@ -19,6 +19,10 @@ export const AXIS = 20;
 const MOST_NAMES = 600;
 const MOST_ARROWS = 500;
 const LEAST_NAME = 26;
+/** Narrow abnormal calls that are nearer than this share a triangle; the ribbon counts them. */
+const TRIANGLE_ROOM = 16;
+/** So many arrows leave room for their sizes. */
+const FEW_ARROWS = 40;
 
 export interface Picture {
   scene: Scene;
@@ -150,13 +154,13 @@ function paintMarks(context: CanvasRenderingContext2D, picture: Picture, emphasi
       const width = Math.max(isAbnormal ? 3 : 1, xOf(picture, line.end[at] as number) - x0);
       const from = Math.max(0, x0);
       const seen = x0 + width - from;
-      if (isAbnormal && from - lastTriangle >= 9) {
+      if (isAbnormal && from - lastTriangle >= (seen >= 16 ? 9 : TRIANGLE_ROOM)) {
         drawTriangle(context, seen >= 16 ? from + 9 : from + 1.5, line.y + ROW / 2, 9, colour('anomaly', picture.theme));
         lastTriangle = from;
       }
       if (seen < LEAST_NAME) continue;
       const group = GROUPS[line.spans.groups[line.row.function[at] as number] as number] as Group;
-      underline(context, group, from, line.y + ROW - 4, seen, picture.theme);
+      underline(context, group, from, line.y + ROW - 3.5, seen, picture.theme);
       if (names < MOST_NAMES && paintName(context, picture, line, at, from + (isAbnormal ? 16 : 4), x0 + width - 3)) names++;
     }
   }
@@ -190,11 +194,15 @@ function ring(context: CanvasRenderingContext2D, picture: Picture, { line, at }:
   context.strokeRect(x0 - 1.5, line.y + 0.5, x1 - x0 + 3, ROW - 1);
 }
 
+/** Of many arrows those whose other end is elsewhere are left to the pointer, and the others are faint. */
 function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphasis: Emphasis): void {
   const { theme } = picture;
-  const shown = picture.arrows.slice(0, MOST_ARROWS);
-  const isFew = shown.length <= 40;
-  for (const arrow of shown) if (arrow !== emphasis.arrow) paintArrow(context, arrow, colour('text-2', theme), 1, isFew, theme);
+  const isFew = picture.arrows.length <= FEW_ARROWS;
+  const isTold = picture.arrows.length <= FEW_ARROWS / 2;
+  const shown = isFew ? picture.arrows : picture.arrows.filter((arrow) => arrow.to !== null).slice(0, MOST_ARROWS);
+  context.globalAlpha = shown.length <= FEW_ARROWS ? 1 : 0.4;
+  for (const arrow of shown) if (arrow !== emphasis.arrow) paintArrow(context, arrow, colour('text-2', theme), 1, isTold, theme);
+  context.globalAlpha = 1;
   if (emphasis.arrow !== null) paintArrow(context, emphasis.arrow, colour('accent', theme), 2, true, theme);
 }
 
@@ -203,7 +211,7 @@ function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string
   const end = arrow.to ?? { x: arrow.x, y: arrow.y + (isInward ? -STUB : STUB) };
   const [tail, head] = isInward ? [end, arrow] : [arrow, end];
   context.strokeStyle = context.fillStyle = ink;
-  context.lineWidth = link.count > 1 ? Math.min(4, thick + Math.log10(link.count)) : thick;
+  context.lineWidth = link.count > 1 ? thick + 1 : thick;
   context.setLineDash(link.kind === LAUNCHED ? [4, 3] : arrow.to === null ? [2, 2] : []);
   context.beginPath();
   context.moveTo(tail.x, tail.y);
@@ -214,7 +222,7 @@ function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string
   context.beginPath();
   for (const side of [0, 2.7, -2.7]) context.lineTo(head.x + (side === 0 ? 0 : 7 * Math.cos(turn + side)), head.y + (side === 0 ? 0 : 7 * Math.sin(turn + side)));
   context.fill();
-  if (!isTold && link.count === 1) return;
+  if (!isTold) return;
   const text = link.count > 1 ? `${count(link.count)}×` : link.kind === LAUNCHED ? 'launch' : bytes(link.bytes);
   const where = arrow.to === null ? `${text} ${isInward ? 'from' : 'to'} r${link.otherRank}` : text;
   paintWord(context, where, (tail.x + head.x) / 2, arrow.to === null ? end.y + (isInward ? -8 : 8) : (tail.y + head.y) / 2, theme);

@@ -39,7 +39,7 @@ export function pixelOf(colour: string): number {
 /**
  * Fill the pixels of one row.
  *
- * Merged spans have no edge; an abnormal call has one of two pixels in its own colour, is at least three pixels
+ * Merged spans have no edge; an abnormal call has one of two pixels in its own colour, is at least two pixels
  * wide, and is drawn over all others.
  */
 export function rasterRow(pixels: RowPixels, row: RasterRow, groups: Uint8Array, colours: RasterColours, first: number, perPixel: number): void {
@@ -73,7 +73,7 @@ export function rasterRow(pixels: RowPixels, row: RasterRow, groups: Uint8Array,
   for (let at = from; at < begin.length && (begin[at] as number) < last; at++) {
     if (!((flags[at] as number) & ANOMALY)) continue;
     const x0 = Math.max(0, Math.floor(((begin[at] as number) - first) / perPixel));
-    const x1 = Math.min(width, Math.max(x0 + 3, Math.floor(((end[at] as number) - first) / perPixel)));
+    const x1 = Math.min(width, Math.max(x0 + 2, Math.floor(((end[at] as number) - first) / perPixel)));
     const fill = colours.fills[groups[row.function[at] as number] as number] as number;
     outer.fill(colours.anomaly, x0, x1);
     inner.fill(colours.anomaly, x0, x1);

@@ -59,7 +59,9 @@ const centre = computed<Range | null>(() => {
 });
 
 const key = computed(() => {
-  if (!isOpen.value || run.value.value === null) return null;
+  const { rank, call, selected, window } = view.value;
+  const isNamed = rank !== null || call !== null || selected.length > 0;
+  if (!isOpen.value || ((!isNamed || window !== null) && run.value.value === null)) return null;
   // What to ask for is not known before the chosen call is, and the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
   return JSON.stringify([ranks.value, asked.value, readied.value]);

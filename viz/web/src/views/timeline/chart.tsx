@@ -61,6 +61,7 @@ export function Chart({ label }: { label: string }) {
     const emphasis: Emphasis = { ...focus.value, chosen, brush: brush.value };
     const frame = requestAnimationFrame(() => {
       if (canvas.current !== null) paintScene(prepare(canvas.current, width, height), made, emphasis);
+      if (made.scene.lines.length > 0) performance.mark('first-useful-paint');
     });
     return () => cancelAnimationFrame(frame);
   }, painted);

@@ -22,11 +22,20 @@ export function Chosen() {
         <Empty>Click a bar to select its call, or press ] for the next abnormal one. Drag to zoom, Shift-drag to pan.</Empty>
       ) : (
         <div class="chosen-call">
-          {record !== null ? (
-            <p>{callAnswer(record, telling.value.metric, telling.value.programs)}</p>
-          ) : (
-            <p>{detail.error.value === null ? `Reading call ${call}…` : 'A call without a record of its own: only abnormal calls, and some normal ones, have those.'}</p>
-          )}
+          <p class="chosen-head">
+            {record !== null ? (
+              <strong>{callAnswer(record, telling.value.metric, telling.value.programs)}</strong>
+            ) : (
+              <span>{detail.error.value === null ? `Reading call ${call}…` : 'No record of its own: only abnormal calls, and some normal ones, have one.'}</span>
+            )}
+            <span class="space" />
+            {record !== null && (
+              <a class="button" href={addressOf({ page: 'call', call })} onClick={(event) => follow(event, { page: 'call', call })} title="Everything kept about it (Enter)">
+                Why
+              </a>
+            )}
+            <Menu label="Copy the selected call" text="Copy ▾" items={() => copies(call, record?.function ?? null)} />
+          </p>
           {spot !== null && (
             <ul class="chosen-lines">
               {spotLines(timeline.scene.value, spot, telling.value).slice(0, -1).map((line, at) => (
@@ -36,14 +45,6 @@ export function Chosen() {
               ))}
             </ul>
           )}
-          <p class="ways-on">
-            {record !== null && (
-              <a class="button" href={addressOf({ page: 'call', call })} onClick={(event) => follow(event, { page: 'call', call })} title="Everything kept about it (Enter)">
-                Why
-              </a>
-            )}
-            <Menu label="Copy the selected call" text="Copy ▾" items={() => copies(call, record?.function ?? null)} />
-          </p>
         </div>
       )}
     </Panel>

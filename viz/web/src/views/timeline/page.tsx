@@ -101,7 +101,9 @@ function Actions() {
           </li>
         ))}
       </ul>
-      <span class="unit">{all !== null && sourceText(all)}</span>
+      <span class="unit" title={all === null ? undefined : sourceText(all)}>
+        {all !== null && sourceText(all)}
+      </span>
       <Indexing />
     </>
   );
