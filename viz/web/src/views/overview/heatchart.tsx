@@ -72,7 +72,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     paintHeatFocus(prepare(above.current, width, height), cell && boxOf(layout, cell), brush, theme.value);
   }, [layout, theme.value, cell?.row, cell?.column, corner?.row, corner?.column, drag]);
   useEffect(() => {
-    if (cell && found && tip.value !== null) tell(cell, found, 0);
+    if (cell && found && !drag) tell(cell, found, tip.value === null ? undefined : 0);
   }, [found]);
 
   const tell = (one: Cell, worst: Found | null, delay?: number): void => {

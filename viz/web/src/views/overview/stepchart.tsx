@@ -49,7 +49,7 @@ export function StepChart({ series, zoom }: Props) {
   }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
 
   useEffect(() => {
-    if (point !== null && detail !== null && tip.value !== null) tell(point, detail, 0);
+    if (point !== null && detail !== null && drag === null) tell(point, detail, tip.value === null ? undefined : 0);
   }, [detail]);
 
   const tell = (found: Point, worst: CallSummary | null, delay?: number): void => {

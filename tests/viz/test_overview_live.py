@@ -1,4 +1,4 @@
-"""The page over a run that goes on: frames over a real broker, a store that fills, a server that dies."""
+"""The overview of a run that goes on: frames over a real broker, a store that fills, a server that dies."""
 
 from __future__ import annotations
 
@@ -10,51 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import FRAMES, PAYLOAD
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
+from chimbuko.broker import PrivateBroker
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
-from tests.viz.made_run import MadeRun, make_run, store
+from tests.viz.live_run import LiveRun
+from tests.viz.made_run import MadeRun, make_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 WAIT_MS = 20_000
-
-
-class LiveRun:
-    """A run whose steps happen when the test says so."""
-
-    def __init__(self, made: MadeRun, broker_url: str, first: int) -> None:
-        self.made = made
-        self.broker_url = broker_url
-        self._client = connect(broker_url)
-        self._next = first
-        self._engine = open_for_writing(made.directory.read_info().store_url)
-        self._writer = Writer(self._engine, made.directory.read_info().id)
-
-    def advance(self, steps: int, stored: bool = True) -> None:
-        """All ranks analyse some more steps; their findings reach the store, or do not yet."""
-        for step in range(self._next, self._next + steps):
-            if stored:
-                store(self._writer, self.made, step, step + 1)
-            frame = msgspec.msgpack.encode(self.made.frame(step, step))
-            self._client.xadd(FRAMES, {PAYLOAD: frame})
-        self._next += steps
-
-    def anomalies(self, *ranks: int) -> int:
-        """Anomalies so far, of some ranks or of all."""
-        return sum(
-            step.anomalies
-            for step in self.made.steps
-            if step.step < self._next and (not ranks or step.rank in ranks)
-        )
-
-    def close(self) -> None:
-        """Let go of broker and store."""
-        self._client.close()
-        self._engine.dispose()
 
 
 @pytest.fixture

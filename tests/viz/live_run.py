@@ -1,0 +1,45 @@
+"""A run whose steps happen when a test says so."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.broker import connect
+from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.provenance.store import open_for_writing
+from chimbuko.provenance.writer import Writer
+from tests.viz.made_run import MadeRun, store
+
+
+class LiveRun:
+    """A made run that goes on from step ``first``, over a real broker."""
+
+    def __init__(self, made: MadeRun, broker_url: str, first: int) -> None:
+        self.made = made
+        self.broker_url = broker_url
+        self._client = connect(broker_url)
+        self._next = first
+        self._engine = open_for_writing(made.directory.read_info().store_url)
+        self._writer = Writer(self._engine, made.directory.read_info().id)
+
+    def advance(self, steps: int, stored: bool = True) -> None:
+        """All ranks analyse some more steps; their findings reach the store, or do not yet."""
+        for step in range(self._next, self._next + steps):
+            if stored:
+                store(self._writer, self.made, step, step + 1)
+            frame = msgspec.msgpack.encode(self.made.frame(step, step))
+            self._client.xadd(FRAMES, {PAYLOAD: frame})
+        self._next += steps
+
+    def anomalies(self, *ranks: int) -> int:
+        """Anomalies so far, of some ranks or of all."""
+        return sum(
+            step.anomalies
+            for step in self.made.steps
+            if step.step < self._next and (not ranks or step.rank in ranks)
+        )
+
+    def close(self) -> None:
+        """Let go of broker and store."""
+        self._client.close()
+        self._engine.dispose()
