@@ -19,6 +19,8 @@ export const AXIS = 20;
 const MOST_NAMES = 600;
 const MOST_ARROWS = 500;
 const LEAST_NAME = 26;
+/** Less of a name is a riddle. */
+const LEAST_CHARACTERS = 5;
 /** Narrow abnormal calls that are nearer than this share a triangle; the ribbon counts them. */
 const TRIANGLE_ROOM = 16;
 /** So many arrows leave room for their sizes. */
@@ -173,7 +175,7 @@ const shortened = new Map<string, string>();
 function paintName(context: CanvasRenderingContext2D, picture: Picture, line: Line, at: number, left: number, right: number): boolean {
   const flags = line.row.flags[at] as number;
   const room = Math.floor((Math.min(right, picture.width - GUTTER) - left) / 6.4);
-  if (room < 3) return false;
+  if (room < LEAST_CHARACTERS) return false;
   const name = line.spans.functions[line.row.function[at] as number] as string;
   const limit = Math.min(room, 80);
   const key = `${limit} ${name}`;
@@ -201,12 +203,30 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
   const isTold = picture.arrows.length <= FEW_ARROWS / 2;
   const shown = isFew ? picture.arrows : picture.arrows.filter((arrow) => arrow.to !== null).slice(0, MOST_ARROWS);
   context.globalAlpha = shown.length <= FEW_ARROWS ? 1 : 0.4;
-  for (const arrow of shown) if (arrow !== emphasis.arrow) paintArrow(context, arrow, colour('text-2', theme), 1, isTold, theme);
+  for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), 1);
   context.globalAlpha = 1;
-  if (emphasis.arrow !== null) paintArrow(context, emphasis.arrow, colour('accent', theme), 2, true, theme);
+  if (isTold) paintSizes(context, shown, theme);
+  if (emphasis.arrow === null) return;
+  paintArrow(context, emphasis.arrow, colour('accent', theme), 2);
+  paintSizes(context, [emphasis.arrow], theme);
 }
 
-function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string, thick: number, isTold: boolean, theme: Theme): void {
+/** What arrows carry, beside them, as far as no text is over another. */
+function paintSizes(context: CanvasRenderingContext2D, arrows: readonly Arrow[], theme: Theme): void {
+  const taken: { x: number; y: number }[] = [];
+  for (const arrow of arrows) {
+    const { link, isInward, to } = arrow;
+    const size = link.count > 1 ? `${count(link.count)}×` : link.kind === LAUNCHED ? 'launch' : bytes(link.bytes);
+    const text = to === null ? `${size} ${isInward ? 'from' : 'to'} r${link.otherRank}` : size;
+    const x = to === null ? arrow.x : (arrow.x + to.x) / 2;
+    const y = to === null ? arrow.y + (isInward ? -1 : 1) * (STUB + 8) : (arrow.y + to.y) / 2;
+    if (taken.some((other) => Math.abs(other.y - y) < 16 && Math.abs(other.x - x) < 80)) continue;
+    taken.push({ x, y });
+    paintWord(context, text, x, y, theme);
+  }
+}
+
+function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string, thick: number): void {
   const { link, isInward } = arrow;
   const end = arrow.to ?? { x: arrow.x, y: arrow.y + (isInward ? -STUB : STUB) };
   const [tail, head] = isInward ? [end, arrow] : [arrow, end];
@@ -222,10 +242,6 @@ function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string
   context.beginPath();
   for (const side of [0, 2.7, -2.7]) context.lineTo(head.x + (side === 0 ? 0 : 7 * Math.cos(turn + side)), head.y + (side === 0 ? 0 : 7 * Math.sin(turn + side)));
   context.fill();
-  if (!isTold) return;
-  const text = link.count > 1 ? `${count(link.count)}×` : link.kind === LAUNCHED ? 'launch' : bytes(link.bytes);
-  const where = arrow.to === null ? `${text} ${isInward ? 'from' : 'to'} r${link.otherRank}` : text;
-  paintWord(context, where, (tail.x + head.x) / 2, arrow.to === null ? end.y + (isInward ? -8 : 8) : (tail.y + head.y) / 2, theme);
 }
 
 function paintGutter(context: CanvasRenderingContext2D, picture: Picture): void {

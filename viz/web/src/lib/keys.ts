@@ -29,6 +29,21 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
       ['Ctrl-wheel', 'zoom at the pointer'],
     ],
   ],
+  [
+    'on the timeline',
+    [
+      ['arrows', 'next call of the line, nearest call of the line above or below'],
+      ['Enter, double click', 'the page of the call'],
+      ['W S A D', 'zoom, pan'],
+      ['0 F', 'all times of the rank, the selected call'],
+      [', .', 'previous, next call of the line'],
+      ['[ ]', 'previous, next abnormal call'],
+      ['P', 'what called it'],
+      ['M', 'its message: to the other end; adds the rank'],
+      ['X', 'fold the times of which nothing was kept'],
+      ['drag, Shift-drag', 'zoom to a range, pan'],
+    ],
+  ],
 ];
 
 /** Marks that mean the same everywhere. */

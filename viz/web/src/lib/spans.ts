@@ -214,7 +214,7 @@ export function spanAt({ begin, end, flags }: Pick<SpanRow, 'begin' | 'end' | 'f
   let best = -1;
   let least = Infinity;
   for (let at = firstEndingFrom(end, time - slack); at < begin.length && (begin[at] as number) <= time + slack; at++) {
-    const away = Math.max(0, (begin[at] as number) - time, time - (end[at] as number)) - ((flags[at] as number) & ANOMALY ? slack : 0);
+    const away = Math.max(0, (begin[at] as number) - time, time - (end[at] as number)) - ((flags[at] as number) & ANOMALY ? 2 * slack : 0);
     if (away < least) [best, least] = [at, away];
   }
   return best;
