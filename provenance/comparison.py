@@ -158,7 +158,8 @@ def compare(
     old = {(function.program, function.name): function for function in before.functions}
     new = {(function.program, function.name): function for function in after.functions}
     same = pair_functions(old, new)
-    both = [(old[key], new[other]) for key, other in same.items()]
+    # In an order of its own, so that equally important ones come in the same order each time.
+    both = [(old[key], new[other]) for key, other in sorted(same.items())]
     shifts = shifts_between([a.level for a, _ in both], [b.level for _, b in both], is_net)
     functions = [
         _function_shift(*pair, _Judgement.of(shifts, at, least_effect)) for at, pair in enumerate(both)

@@ -20,6 +20,8 @@ from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.errors import ChimbukoError
 from chimbuko.processes import say_ready
 from chimbuko.rundir import RunDirectory
+from chimbuko.viz.jobs.celeryapp import FOLDER_VARIABLE, JOBS_VARIABLE
+from chimbuko.viz.jobs.workplace import Workplace
 from chimbuko.viz.server import serving
 
 
@@ -35,15 +37,36 @@ from chimbuko.viz.server import serving
 @click.option(
     "--broker", envvar=BROKER_VARIABLE, help="URL of the run's broker; else the store alone is followed."
 )
+@click.option(
+    "--jobs-broker",
+    envvar=JOBS_VARIABLE,
+    help="URL of a broker where Celery workers that you started answer long questions; else a worker of ours.",
+)
+@click.option(
+    "--jobs-folder",
+    type=click.Path(path_type=Path),
+    envvar=FOLDER_VARIABLE,
+    help="Folder for their files, which dashboard and workers share; else a temporary one.",
+)
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
-def main(run_dir: Path, port: int, broker: str | None, hosts: tuple[str, ...]) -> None:
+def main(
+    run_dir: Path,
+    port: int,
+    broker: str | None,
+    jobs_broker: str | None,
+    jobs_folder: Path | None,
+    hosts: tuple[str, ...],
+) -> None:
     """Serve the dashboard of one run until SIGTERM or SIGINT."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     token = os.environ.get("CHIMBUKO_TOKEN") or secrets.token_urlsafe(24)
     try:
-        with serving(RunDirectory(run_dir.absolute()), port, token, broker, frozenset(hosts)) as url:
+        run = RunDirectory(run_dir.absolute())
+        logs = run.logs if broker else None
+        workplace = Workplace(jobs_broker or broker, not jobs_broker, jobs_folder, logs)
+        with serving(run, port, token, broker, frozenset(hosts), workplace) as url:
             say_ready(url=url)
             stopping.wait()
     except ChimbukoError as error:

@@ -31,13 +31,14 @@ from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.troubles import MOST_NEWS
 from chimbuko.provenance.writer import Writer
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
+from chimbuko.viz.jobs.keys import LEFT_BEHIND
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
 FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
-KEYS = (*ALL_KEYS, *OWNERSHIP_KEYS, *ROLL_CALL_KEYS)
+KEYS = (*ALL_KEYS, *OWNERSHIP_KEYS, *ROLL_CALL_KEYS, *LEFT_BEHIND)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from simple_websocket import Client
 
 from tests.viz.conftest import TOKEN, DashboardProcess
 
-WAIT_S = 40.0
+WAIT_S = 90.0
 """A worker takes a second or two to start, and ten times as long where the machine is busy."""
 
 
@@ -102,10 +102,15 @@ def workers(dashboard: DashboardProcess) -> list[int]:
 
 def wait_until_gone(pids: list[int], wait_s: float = WAIT_S) -> None:
     """Wait until these processes have ended."""
+    wait_until(lambda: not any(is_running(pid) for pid in pids), wait_s)
+
+
+def wait_until(is_so: Callable[[], bool], wait_s: float = WAIT_S) -> None:
+    """Wait until something is so."""
     end_s = time.monotonic() + wait_s
-    while any(is_running(pid) for pid in pids):
-        assert time.monotonic() < end_s, f"still there: {[pid for pid in pids if is_running(pid)]}"
-        time.sleep(0.05)
+    while not is_so():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
 
 
 def is_running(pid: int) -> bool:
@@ -123,8 +128,3 @@ def folders(dashboard: DashboardProcess) -> list[Path]:
         if "--folder" in words:
             return [path for path in Path(words[words.index("--folder") + 1]).iterdir() if path.is_dir()]
     return []
-
-
-def end(pid: int, number: int) -> None:
-    """Send a signal to a process of ours."""
-    os.kill(pid, number)

@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,12 +34,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
 class DashboardProcess:
     """``python -m chimbuko.viz`` over a run."""
 
-    def __init__(self, made: MadeRun, broker_url: str | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        made: MadeRun,
+        broker_url: str | None = None,
+        port: int = 0,
+        words: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         secrets = {"CHIMBUKO_TOKEN": TOKEN} | ({BROKER_VARIABLE: broker_url} if broker_url else {})
         command = [sys.executable, "-m", "chimbuko.viz"]
-        command += ["--run-dir", str(made.directory.path), "--port", str(port)]
+        command += ["--run-dir", str(made.directory.path), "--port", str(port), *words]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | secrets
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment, **secrets},
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -54,9 +66,11 @@ class DashboardProcess:
 
 
 @contextmanager
-def dashboard(made: MadeRun, broker_url: str | None = None, port: int = 0) -> Iterator[DashboardProcess]:
+def dashboard(
+    made: MadeRun, broker_url: str | None = None, port: int = 0, **options: Any
+) -> Iterator[DashboardProcess]:
     """A dashboard process that is gone afterwards."""
-    process = DashboardProcess(made, broker_url, port)
+    process = DashboardProcess(made, broker_url, port, **options)
     try:
         yield process
     finally:

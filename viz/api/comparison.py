@@ -83,6 +83,7 @@ def compared(
     Missing
         There is no such run beside it.
     """
+    progress(0.0, "Reading runs")
     # Only names that the list has: an address shall not open any other folder.
     if wanted.before not in {listed.folder for listed in _listed(run)}:
         raise Missing(

@@ -1,4 +1,4 @@
-"""How servers and workers speak: a Celery application, and a few keys beside its own."""
+"""How servers and workers speak: a Celery application, what it is asked, and what it answers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import TypedDict
 import msgspec
 from celery import Celery
 
+from chimbuko.viz.jobs.keys import PREFIX, QUEUE
+
 JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
 """Environment variable with the URL of the broker of long questions."""
-PREFIX = "{chimbuko}:jobs:"
-"""Begins all keys, so that they are none of the run's, whose broker it may be."""
-QUEUE = "questions"
+FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
+"""Environment variable with the folder that a dashboard shares with workers elsewhere."""
 ANSWER = "chimbuko.answer"
 """Name of the one Celery task, which answers a ``Question``."""
-LEFT_BEHIND = tuple(
-    PREFIX + key for key in (QUEUE, f"_kombu.binding.{QUEUE}", "unacked", "unacked_index", "unacked_mutex")
-)
-"""Keys that do not lapse by themselves."""
 
+LARGEST_EVENT_BYTES = 65_536
+"""Larger answers, which would hold up the frames that share a page's link, are fetched."""
 LONGEST_S = 600
 """A question that takes longer is better put in the terminal."""
 KEPT_S = 60
@@ -62,21 +61,6 @@ class Reply(TypedDict):
     """What went wrong, for the user."""
     job: str
     """Id of the job whose folder holds the answer; it may be another one that was asked the same."""
-
-
-def wanted_key(job: str) -> str:
-    """Key that is there as long as a page waits for the answer."""
-    return f"{PREFIX}wanted:{job}"
-
-
-def alive_key(job: str) -> str:
-    """Key that is there as long as a worker works on the answer."""
-    return f"{PREFIX}alive:{job}"
-
-
-def answered_key(digest: str) -> str:
-    """Key with the job that answered this question last, and when."""
-    return f"{PREFIX}answered:{digest}"
 
 
 def celery_app(url: str) -> Celery:

@@ -19,16 +19,8 @@ from flask_socketio import SocketIO, join_room
 from kombu.exceptions import OperationalError
 
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.viz.jobs.celeryapp import (
-    ANSWER,
-    KEPT_S,
-    LONGEST_S,
-    WANTED_S,
-    Question,
-    Reply,
-    alive_key,
-    wanted_key,
-)
+from chimbuko.viz.jobs.celeryapp import ALIVE_S, ANSWER, KEPT_S, LONGEST_S, WANTED_S, Question, Reply
+from chimbuko.viz.jobs.keys import alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
 from chimbuko.viz.jobs.reporter import tell
 from chimbuko.viz.jobs.tasks import TASKS
@@ -38,14 +30,10 @@ LOOK_S = 0.5
 """How often jobs are looked after, while there are any."""
 MOST_OF_PAGE = 4
 """Questions that one page may have under way."""
-MOST_SILENT_LOOKS = 1
-"""The first sign of life comes a moment after the beginning."""
 JOB = re.compile("[0-9a-f]{32}")
 
 LOST = "The worker that was at this has ended. Ask again."
 WAITED = "Other questions took too long. Ask again later."
-FAILURES = {"FAILURE": LOST, "REVOKED": WAITED}
-"""What Celery calls ends without a reply."""
 NO_BROKER = "The broker of long questions cannot be reached. Ask again in a moment."
 TOO_MANY = f"{MOST_OF_PAGE} questions are under way already: wait for one, or cancel it."
 NOT_UNDERSTOOD = "The question is not understood; load the page again."
@@ -57,8 +45,8 @@ class _Job:
     page: str
     """Whose question it is."""
     question: Question
-    silent_looks: int = 0
-    """How often in a row it was under way without a sign of its worker."""
+    heard_s: float
+    """When there was a sign of its worker last, by ``time.monotonic``; until it has begun, now."""
 
 
 class Desk:
@@ -134,7 +122,7 @@ class Desk:
             channel=self._channel,
             asked_s=time.time(),
         )
-        self._inbox.put(lambda: self._take(_Job(job, page, question)))
+        self._inbox.put(lambda: self._take(_Job(job, page, question, time.monotonic())))
 
     def _cancel(self, asked: Any) -> None:
         """A page does not want an answer any more: ``{id}``."""
@@ -150,12 +138,12 @@ class Desk:
             try:
                 act = self._inbox.get(timeout=LOOK_S if is_busy else None)
             except Empty:
-                act = self._look
+                act = _nothing
             if act is None:
                 break
             try:
                 act()
-                if self._jobs and time.monotonic() - looked_s >= LOOK_S:
+                if time.monotonic() - looked_s >= LOOK_S:
                     looked_s = time.monotonic()
                     self._look()
             except (redis.RedisError, OperationalError):
@@ -171,7 +159,7 @@ class Desk:
         self._jobs[job.id] = job
         self._workplace.open()
         self.queue.join(self._workplace.url)
-        if self._has_ended(job):
+        if self._status(job) not in ("PENDING", "STARTED"):
             return
         # The page may have asked before, here or at another process, and have lost its link.
         if self._workplace.client.set(wanted_key(job.id), 1, nx=True, ex=WANTED_S):
@@ -193,12 +181,18 @@ class Desk:
                 self._remove(job)
         if not self._jobs:
             return
+        is_nobody_there = self._workplace.has_lost_worker()
         self._workplace.open()
         for under_way in list(self._jobs.values()):
-            self._workplace.client.expire(wanted_key(under_way.id), WANTED_S)
-            if not self._has_ended(under_way) and under_way.silent_looks > MOST_SILENT_LOOKS:
+            # A broker that was started again knows nothing of it.
+            is_known = self._workplace.client.expire(wanted_key(under_way.id), WANTED_S)
+            status = self._status(under_way)
+            is_lost = status == "STARTED" and (is_nobody_there or self._is_silent(under_way))
+            if is_lost or (status == "PENDING" and not is_known):
                 self._fail(under_way.id, LOST)
                 self._end(under_way.id)
+            elif status == "PENDING":
+                under_way.heard_s = now_s
 
     def _remove(self, job: str) -> None:
         """Remove the folder of a job, unless its page has come back, maybe to another process of ours."""
@@ -207,22 +201,26 @@ class Desk:
         else:
             shutil.rmtree(self._workplace.folder / job, ignore_errors=True)
 
-    def _has_ended(self, job: _Job) -> bool:
-        """Whether there is an end, which the page is told: it may not have heard the worker."""
+    def _status(self, job: _Job) -> str:
+        """How Celery calls it. Where it is an end the page is told: it may not have heard the worker."""
         found = self._workplace.app.backend.get_task_meta(job.id, cache=False)
-        if found["status"] == "SUCCESS":
-            reply: Reply = found["result"]
+        status: str = found["status"]
+        if status in ("PENDING", "STARTED"):
+            return status
+        if status == "SUCCESS":
             self._workplace.has_answered()
-            tell(self._sockets, job.id, reply)
-        elif found["status"] in FAILURES:
-            self._fail(job.id, FAILURES[found["status"]])
+            tell(self._sockets, job.id, found["result"])
         else:
-            is_silent = found["status"] == "STARTED" and not self._workplace.client.exists(alive_key(job.id))
-            job.silent_looks = job.silent_looks + 1 if is_silent else 0
-            return False
+            self._fail(job.id, WAITED if status == "REVOKED" else LOST)
         del self._jobs[job.id]
         self._keep(job.id)
-        return True
+        return status
+
+    def _is_silent(self, job: _Job) -> bool:
+        now_s = time.monotonic()
+        if self._workplace.client.exists(alive_key(job.id)):
+            job.heard_s = now_s
+        return now_s - job.heard_s > ALIVE_S
 
     def _give_up(self, page: str, job: object) -> None:
         """End a job of a page."""
@@ -261,6 +259,10 @@ class Desk:
             pass  # They end by themselves.
         self.queue.leave()
         self._workplace.close()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _page() -> str:

@@ -14,7 +14,8 @@ import redis
 from celery.exceptions import Ignore
 from flask_socketio import SocketIO
 
-from chimbuko.viz.jobs.celeryapp import ALIVE_S, Reply, alive_key, wanted_key
+from chimbuko.viz.jobs.celeryapp import ALIVE_S, Reply
+from chimbuko.viz.jobs.keys import alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS
 
 PERIOD_S = 0.25

@@ -30,18 +30,17 @@ from chimbuko.viz.jobs.celeryapp import (
     ANSWER,
     JOBS_VARIABLE,
     KEPT_S,
+    LARGEST_EVENT_BYTES,
     LONGEST_S,
     Question,
     Reply,
-    answered_key,
     celery_app,
 )
+from chimbuko.viz.jobs.keys import answered_key
 from chimbuko.viz.jobs.reporter import Reporter
 from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
 from chimbuko.viz.jobs.tasks import TASKS
 
-LARGEST_EVENT_BYTES = 65_536
-"""Larger answers would hold up the frames that share a page's link."""
 TOO_LONG = f"Stopped after {LONGEST_S // 60} min. Narrow the question, or use the terminal."
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")

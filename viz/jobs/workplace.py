@@ -111,6 +111,10 @@ class Workplace:
         if self._has_worker and not is_held(worker_name(self.folder)):
             self._start_worker()
 
+    def has_lost_worker(self) -> bool:
+        """Whether a worker of ours has ended, so that nobody is at what was begun."""
+        return self._has_worker and not is_held(worker_name(self.folder))
+
     def has_answered(self) -> None:
         """Note that the worker does what it should."""
         self._starts = 0

@@ -1,0 +1,35 @@
+"""Keys of long questions at a broker, beside those of Celery."""
+
+from __future__ import annotations
+
+PREFIX = "{chimbuko}:jobs:"
+"""Begins all keys, so that they are none of the run's, whose broker it may be."""
+QUEUE = "questions"
+LEFT_BEHIND = tuple(
+    PREFIX + key
+    for key in (
+        QUEUE,
+        f"_kombu.binding.{QUEUE}",
+        f"_kombu.binding_permanent.{QUEUE}",
+        "_kombu.binding_deadlines",
+        "unacked",
+        "unacked_index",
+        "unacked_mutex",
+    )
+)
+"""Keys that do not lapse by themselves."""
+
+
+def wanted_key(job: str) -> str:
+    """Key that is there as long as a page waits for the answer."""
+    return f"{PREFIX}wanted:{job}"
+
+
+def alive_key(job: str) -> str:
+    """Key that is there as long as a worker works on the answer."""
+    return f"{PREFIX}alive:{job}"
+
+
+def answered_key(digest: str) -> str:
+    """Key with the job that answered this question last, and when."""
+    return f"{PREFIX}answered:{digest}"
