@@ -10,6 +10,7 @@ import { hideTip, showTip, spoken } from '../../state/page';
 import { theme } from '../../state/theme';
 import { wrapped } from '../overview/functions';
 import { Panel } from '../parts/panel';
+import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 
 interface Props {
@@ -21,28 +22,44 @@ interface Props {
 export function CallTimeline({ record, normal }: Props) {
   const own = useMemo(() => timelineOf(record), [record]);
   const twin = useMemo(() => normal && timelineOf(normal), [normal]);
+  const { before, after } = commonTimes(own, record.entry_us, twin, normal?.entry_us ?? 0);
+  const unit = columnUnit([before, after]);
+  const summary = `${own.bars.length} calls around the call and its callers; hatched where calls were analysed, not kept.`;
+  const asks = { json: callRequest(record.id), command: (directory: string) => showCommand(directory, record.id) };
+  return (
+    <Panel
+      name="twin"
+      title={`Call and normal call, ${unit === 'clock' ? 'h:mm:ss' : unit} from the entry`}
+      summary={summary}
+      actions={<span class="unit">hatched: analysed, not kept</span>}
+      asks={asks}
+      table={() => <WindowTable record={record} />}
+    >
+      <Strips record={record} normal={normal} own={own} twin={twin} />
+    </Panel>
+  );
+}
+
+function Strips({ record, normal, own, twin }: Props & { own: Timeline; twin: Timeline | null }) {
   const { element, width } = useSize<HTMLDivElement>();
   const { before, after } = commonTimes(own, record.entry_us, twin, normal?.entry_us ?? 0);
   const usPerPixel = (before + after) / Math.max(1, width);
   const unit = columnUnit([before, after]);
   const ticksFor = (entry: number): Tick[] =>
     timeTicks(-before, after, Math.max(2, Math.floor(width / 90))).map((time) => ({ time: entry + time, text: inUnit(time, unit) }));
-  const summary = `${own.bars.length} calls around the call and its callers; hatched where calls were analysed, not kept.`;
   return (
-    <Panel name="twin" title={`Call and normal call, ${unit} from the entry`} summary={summary} actions={<span class="unit">hatched: analysed, not kept</span>} asks={{ json: callRequest(record.id), command: (directory) => showCommand(directory, record.id) }} table={() => <WindowTable record={record} />}>
-      <div ref={element} class="timelines">
-        {width > 0 && (
-          <>
-            <Strip name="this call" timeline={own} scale={{ start: record.entry_us - before, usPerPixel }} ticks={ticksFor(record.entry_us)} width={width} />
-            {twin && normal ? (
-              <Strip name={`◎ normal call ${normal.id}`} timeline={twin} scale={{ start: normal.entry_us - before, usPerPixel }} ticks={ticksFor(normal.entry_us)} width={width} />
-            ) : (
-              <p class="unit">No normal call of this function was recorded to compare with.</p>
-            )}
-          </>
-        )}
-      </div>
-    </Panel>
+    <div ref={element} class="timelines">
+      {width > 0 && (
+        <>
+          <Strip name="this call" timeline={own} scale={{ start: record.entry_us - before, usPerPixel }} ticks={ticksFor(record.entry_us)} width={width} />
+          {twin && normal ? (
+            <Strip name={`◎ normal call ${normal.id}`} timeline={twin} scale={{ start: normal.entry_us - before, usPerPixel }} ticks={ticksFor(normal.entry_us)} width={width} />
+          ) : (
+            <p class="unit">No normal call of this function was recorded to compare with.</p>
+          )}
+        </>
+      )}
+    </div>
   );
 }
 
@@ -64,15 +81,13 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
 
   const show = (bar: Bar | null, delay?: number): void => {
     setFocused(bar);
-    const box = canvas.current?.getBoundingClientRect();
+    const host = canvas.current;
     const shown = bar && boxes(timeline, scale, width).find((one) => one.bar === bar);
-    if (!box || !shown) return hideTip();
-    showTip({ x: box.left + shown.x + Math.min(shown.width, 40), y: box.top + shown.y + ROW - 4, lines: barTip(shown.bar) }, delay);
+    if (!host || !shown) return hideTip();
+    showTip({ ...onPage(host, shown.x + Math.min(shown.width, 40), shown.y + ROW - 4), lines: barTip(shown.bar) }, delay);
   };
   const hover = (event: PointerEvent): void => {
-    const box = event.currentTarget instanceof HTMLElement ? event.currentTarget.getBoundingClientRect() : null;
-    if (!box) return;
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const { x, y } = placeIn(event);
     const under = boxes(timeline, scale, width).filter((one) => x >= one.x - 1 && x <= one.x + one.width + 1 && y >= one.y && y < one.y + ROW);
     show(under[under.length - 1]?.bar ?? null);
   };

@@ -1,7 +1,6 @@
 import type { ComponentChildren, HTMLAttributes } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { go, view } from '../../state/address';
-import { say } from '../../state/page';
 import { PanelMenu, type Asks } from './panelmenu';
 
 interface PanelProps {
@@ -19,23 +18,16 @@ interface PanelProps {
   children: ComponentChildren;
 }
 
-type Use = (body: HTMLElement) => Promise<void>;
-
 /**
  * A titled part of the page; key T swaps a picture for its table.
  *
  * Its menu ⋯ copies the link and saves PNG, SVG and CSV by itself. What else it copies the panel says by `asks`:
  * `asks={{ json: api.callsRequest(view.value), sql: callsSql(filter), command: (directory) => queryCommand(directory, view.value) }}`.
- * For a PNG the body is mounted anew and painted twice as fine (`draw/canvas`), so a chart keeps in the address,
- * and not in a component, what shall be in the picture.
+ * For pictures, canvases of `draw/canvas` are painted twice as fine for a moment, as long as they follow their size.
  */
 export function Panel({ name, title, summary, actions, hold, table, asks, children }: PanelProps) {
   const id = useId();
   const body = useRef<HTMLDivElement>(null);
-  const [use, setUse] = useState<{ it: Use } | null>(null);
-  useEffect(() => {
-    if (use !== null) void whenPainted().then(() => body.current && use.it(body.current)).catch((error: unknown) => say(`No picture: ${String(error)}`)).finally(() => setUse(null));
-  }, [use]);
   const asTable = table !== undefined && view.value.tables.includes(name);
   return (
     <figure class={`panel ${name}`} aria-labelledby={id} data-panel={name} data-twin={table ? 'yes' : undefined} {...hold}>
@@ -55,19 +47,14 @@ export function Panel({ name, title, summary, actions, hold, table, asks, childr
               {asTable ? 'Picture' : 'Table'}
             </button>
           )}
-          <PanelMenu name={name} title={title} asks={asks} table={table} picture={(it) => setUse({ it })} />
+          <PanelMenu name={name} title={title} asks={asks} table={table} body={body} />
         </span>
       </figcaption>
-      <div ref={body} class="panel-body" key={use === null ? 'shown' : 'fine'} data-fine={use === null ? undefined : 'yes'}>
+      <div ref={body} class="panel-body">
         {asTable ? table() : children}
       </div>
     </figure>
   );
-}
-
-/** Charts measure themselves in one frame, and paint in the next. */
-async function whenPainted(): Promise<void> {
-  for (let frame = 0; frame < 3; frame++) await new Promise((next) => requestAnimationFrame(next));
 }
 
 /** Swap picture and table of these panels. */

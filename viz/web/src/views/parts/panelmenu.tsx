@@ -1,4 +1,4 @@
-import { render, type ComponentChildren } from 'preact';
+import { render, type ComponentChildren, type RefObject } from 'preact';
 import { sqlCommand } from '../../lib/commands';
 import { csvOf, fileName, svgFile } from '../../lib/export';
 import { sinceStart, wallClock } from '../../lib/units';
@@ -8,7 +8,7 @@ import { view } from '../../state/address';
 import { copy, say } from '../../state/page';
 import { run, status } from '../../state/session';
 import { Menu, type MenuItem } from './menu';
-import { drawingOf, pngOf, save } from './picture';
+import { drawingOf, finely, pngOf, save } from './picture';
 
 /** What a panel shows, as other tools can be asked for it. */
 export interface Asks {
@@ -24,16 +24,23 @@ interface Props {
   name: string;
   title: string;
   asks: Asks | undefined;
-  /** The panel's picture, as fine as a PNG shall be. */
-  picture: (use: (body: HTMLElement) => Promise<void>) => void;
+  /** What is in the picture. */
+  body: RefObject<HTMLElement | null>;
   table: (() => ComponentChildren) | undefined;
 }
 
 const PNG_SCALE = 2;
 
 /** The menu ⋯ of a panel: the same elsewhere, and as a file. */
-export function PanelMenu({ name, title, asks, picture, table }: Props) {
+export function PanelMenu({ name, title, asks, body, table }: Props) {
   const file = (ending: string): string => fileName([view.value.run, name], ending);
+  const picture = async (blobOf: (svg: string) => Blob | Promise<Blob>, name: string): Promise<void> => {
+    try {
+      if (body.current) save(await blobOf(await finely(body.current, (element) => svgOf(title, element))), name);
+    } catch (error) {
+      say(`No picture: ${String(error)}`);
+    }
+  };
   const items = (): MenuItem[] => {
     const directory = run.value.value?.directory;
     const { json, sql, command } = asks ?? {};
@@ -42,8 +49,8 @@ export function PanelMenu({ name, title, asks, picture, table }: Props) {
       json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
       sql !== undefined && directory !== undefined && { text: 'Copy SQL', title: 'For the terminal: the same from the database', act: () => void copy(sqlCommand(directory, sql)) },
       command !== undefined && directory !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => void copy(command(directory)) },
-      { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => picture(async (body) => save(await pngOf(svgOf(title, body), PNG_SCALE), file('png'))) },
-      { text: 'Save SVG', title: 'Picture that can be edited', act: () => picture(async (body) => save(new Blob([svgOf(title, body)], { type: 'image/svg+xml' }), file('svg'))) },
+      { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
+      { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },
       { text: 'Save CSV', title: 'The table behind the picture', act: () => saveTable(name, table, file('csv')) },
     ];
     return found.filter((item) => item !== false);

@@ -9,6 +9,28 @@ export function drawingOf(element: HTMLElement): Drawing {
   return { width: box.width, height: box.height, body: clipped(box, box, inner) };
 }
 
+/** Frames in which charts have measured and painted themselves anew; under load it takes more than two or three. */
+const MOST_FRAMES = 60;
+
+/**
+ * Draw an element while its canvases are painted finely (`draw/canvas` looks for `data-fine`).
+ *
+ * They paint themselves when their size changes, so it does by a pixel.
+ */
+export async function finely<T>(element: HTMLElement, draw: (element: HTMLElement) => T): Promise<T> {
+  element.dataset['fine'] = '';
+  element.style.borderRight = '1px solid transparent';
+  try {
+    for (let frame = 0; frame < 2 || (frame < MOST_FRAMES && !isFine(element)); frame++) await new Promise((next) => requestAnimationFrame(next));
+    return draw(element);
+  } finally {
+    delete element.dataset['fine'];
+    element.style.borderRight = '';
+  }
+}
+
+const isFine = (element: HTMLElement): boolean => [...element.querySelectorAll('canvas')].every((canvas) => canvas.width >= 2 * canvas.offsetWidth - 2);
+
 /** A PNG of an SVG file, each of its pixels `scale` wide. */
 export async function pngOf(svg: string, scale: number): Promise<Blob> {
   const address = URL.createObjectURL(new Blob([svg], { type: 'image/svg+xml' }));

@@ -1,0 +1,121 @@
+"""What a browser shows in panels, and what their menus copy and save."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Download, Locator, Page
+
+_US = {"µs": 1.0, "ms": 1e3, "s": 1e6}
+
+
+def panel(page: Page, name: str) -> Locator:
+    """A panel by its name."""
+    return page.locator(f'[data-panel="{name}"]')
+
+
+def rows(page: Page, name: str) -> list[list[str]]:
+    """Cells of a panel's table, without its headings."""
+    page.wait_for_selector(f'[data-panel="{name}"] tbody tr')
+    found: list[list[str]] = (
+        panel(page, name)
+        .locator("tbody tr")
+        .evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.replace(/\\s+/g, ' ').trim()))"
+        )
+    )
+    return found
+
+
+def headings(page: Page, name: str) -> list[str]:
+    """Headings of a panel's table."""
+    return panel(page, name).locator("thead th").all_inner_texts()
+
+
+def show_table(page: Page, name: str) -> list[list[str]]:
+    """Swap a picture for its table."""
+    panel(page, name).get_by_role("button", name=re.compile(": table$")).click()
+    return rows(page, name)
+
+
+def microseconds(text: str) -> float:
+    """A duration as the page writes it."""
+    number, unit = text.split()
+    return float(number.replace(",", "")) * _US[unit]
+
+
+def number(text: str) -> float:
+    """A number as the page writes it."""
+    return float(text.replace(",", ""))
+
+
+def in_column(heading: str, text: str) -> float:
+    """A duration in a column, whose heading has the unit."""
+    return microseconds(f"{text} {heading.rpartition(', ')[2]}")
+
+
+def choose(page: Page, name: str, item: str) -> None:
+    """An entry of a panel's menu."""
+    panel(page, name).locator(".menu-button").click()
+    page.get_by_role("menuitem", name=item, exact=True).click()
+
+
+def copied(page: Page, name: str, item: str) -> str:
+    """What an entry of a panel's menu copies."""
+    page.evaluate("navigator.clipboard.writeText('')")
+    choose(page, name, item)
+    page.wait_for_function("navigator.clipboard.readText().then(text => text !== '')")
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def saved(page: Page, name: str, item: str) -> Download:
+    """What an entry of a panel's menu saves."""
+    with page.expect_download() as waiting:
+        choose(page, name, item)
+    return waiting.value
+
+
+def table_file(download: Download) -> list[list[str]]:
+    """A CSV file."""
+    with Path(download.path()).open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def answered(command: str) -> Any:
+    """What a copied command answers as JSON, in a shell as a user has it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", f"{command} --json"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PATH": path},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def sql_rows(page: Page, name: str) -> list[dict[str, Any]]:
+    """What the copied SQL of a panel answers."""
+    command = copied(page, name, "Copy SQL")
+    assert command.startswith("chimbuko sql ")
+    answer = answered(command)
+    assert answer["is_complete"]
+    found: list[dict[str, Any]] = answer["rows"]
+    return found
+
+
+def api_answer(page: Page, name: str) -> dict[str, Any]:
+    """What the copied JSON address of a panel answers, to who has the page's cookie."""
+    address = copied(page, name, "Copy JSON address")
+    found: dict[str, Any] = page.evaluate("address => fetch(address).then(answer => answer.json())", address)
+    assert found["ok"]
+    return found
