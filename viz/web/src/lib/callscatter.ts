@@ -97,7 +97,7 @@ export function nearestCall(layout: CallLayout, x: number, y: number, reach = 12
 
 export type Direction = 'ArrowRight' | 'ArrowLeft' | 'ArrowUp' | 'ArrowDown';
 
-/** The nearest mark that lies in a direction rather than aside of it; the same one where there is none. */
+/** The nearest mark in a direction, rather ahead than aside; the same one where there is none. */
 export function neighbourCall(layout: CallLayout, from: number, direction: Direction): number {
   const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[direction] as [number, number];
   const [x0, y0] = [layout.x[from] as number, layout.y[from] as number];
@@ -106,7 +106,7 @@ export function neighbourCall(layout: CallLayout, from: number, direction: Direc
     const [x, y] = [(layout.x[at] as number) - x0, (layout.y[at] as number) - y0];
     const along = x * dx + y * dy;
     const aside = Math.abs(x * dy) + Math.abs(y * dx);
-    if (at === from || along <= 0 || aside > along) continue;
+    if (along <= 0) continue;
     const far = along + 2 * aside;
     if (far < least) [best, least] = [at, far];
   }

@@ -49,13 +49,17 @@ export function CallChart({ points, label }: Props) {
     const box = element.current.getBoundingClientRect();
     showTip({ x: box.left + (layout.x[found] as number), y: box.top + (layout.y[found] as number), lines: linesOf(points, found) }, delay);
   };
+  const choose = (found: number): void => {
+    open(idAt(points, found));
+    if (view.value.page === 'calls') show(found, 0);
+  };
   const move = (event: KeyboardEvent): void => {
     if (ARROWS.includes(event.key)) {
       const from = pointed >= 0 ? pointed : chosen;
       const next = from < 0 ? (layout.drawn[layout.drawn.length - 1] ?? -1) : neighbourCall(layout, from, event.key as Direction);
       show(next, 0);
       if (next >= 0) spoken.value = linesOf(points, next).slice(0, 4).join(', ');
-    } else if (event.key === 'Enter' && pointed >= 0) open(idAt(points, pointed));
+    } else if (event.key === 'Enter' && pointed >= 0) choose(pointed);
     else if (event.key === 'Escape' && pointed >= 0) show(-1);
     else return;
     event.preventDefault();
@@ -71,11 +75,12 @@ export function CallChart({ points, label }: Props) {
       aria-label={label}
       data-drawn={layout.drawn.length}
       data-covered={layout.covered}
+      data-pointed={hoveredCall.value ?? undefined}
       onPointerMove={(event) => show(at(event))}
       onPointerLeave={() => show(-1)}
       onClick={(event) => {
         const found = at(event);
-        if (found >= 0) open(idAt(points, found));
+        if (found >= 0) choose(found);
       }}
       onKeyDown={move}
       onBlur={() => show(-1)}

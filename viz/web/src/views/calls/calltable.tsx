@@ -90,15 +90,19 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
   const show = (element: HTMLElement, delay?: number): void => {
     hoveredCall.value = row.id;
     const box = element.getBoundingClientRect();
-    showTip({ x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, telling.value), isChosen ? 'click: its timeline' : 'click: select'] }, delay);
+    showTip({ x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, telling.value), view.value.call === row.id ? 'click: its timeline' : 'click: select'] }, delay);
   };
   const leave = (): void => {
     hoveredCall.value = null;
     hideTip();
   };
+  const choose = (element: HTMLElement): void => {
+    open(row.id);
+    if (view.value.page === 'calls') show(element, 0);
+  };
   const kinds = [isChosen && 'selected', hoveredCall.value === row.id && 'pointed'].filter(Boolean).join(' ');
   return (
-    <tr data-call={row.id} class={kinds || undefined} onClick={() => open(row.id)} onPointerEnter={(event) => show(event.currentTarget)} onPointerLeave={leave}>
+    <tr data-call={row.id} class={kinds || undefined} onClick={(event) => choose(event.currentTarget)} onPointerEnter={(event) => show(event.currentTarget)} onPointerLeave={leave}>
       <td class="name">
         <button class="row-name" aria-pressed={isChosen} onFocus={(event) => show(event.currentTarget.parentElement as HTMLElement, 0)} onBlur={leave}>
           <Sign row={row} /> {name.text} {name.tag && <em>{name.tag}</em>}

@@ -29,7 +29,7 @@ export function Filters() {
       <Field label="Severity ≥" hint="5 ms" value={severity_us > 0 ? duration(severity_us) : ''} apply={(typed) => taken(typed, parseDuration, (value) => ({ severity_us: value ?? 0 }))} />
       <label class="inline">
         Label
-        <select value={label} onChange={(event) => filter({ label: event.currentTarget.value as LabelWanted })}>
+        <select value={label} aria-label="Label" onChange={(event) => filter({ label: event.currentTarget.value as LabelWanted })}>
           {LABELS.map((one) => (
             <option key={one} value={one}>
               {LABEL_TEXT[one]}
@@ -49,7 +49,7 @@ export function Filters() {
           <Field label="Text" hint="halo" value={text} apply={(typed) => filter({ text: typed })} />
           <label class="inline">
             GPU
-            <select value={String(gpu ?? '')} onChange={(event) => filter({ gpu: { true: true, false: false }[event.currentTarget.value] ?? null })}>
+            <select value={String(gpu ?? '')} aria-label="GPU" onChange={(event) => filter({ gpu: { true: true, false: false }[event.currentTarget.value] ?? null })}>
               <option value="">anywhere</option>
               <option value="true">on a GPU</option>
               <option value="false">not on one</option>

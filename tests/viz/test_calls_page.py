@@ -1,0 +1,666 @@
+"""The function view of a stored run, in a real browser: marks, list and filters are the database's."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chimbuko.provenance.calls import CallFilter, CallSummary
+from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.records import Label
+from tests.viz.conftest import DashboardProcess, Watched, dashboard
+from tests.viz.made_run import ZERO_US, MadeRun
+from tests.viz.varied_run import varied_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+WAIT_MS = 15_000
+CHART = ".callscatter .chart"
+POINTED = f"document.querySelector('{CHART}').dataset.pointed"
+
+AXES: dict[str, Callable[[CallSummary], float | None]] = {
+    "entry": lambda call: call.entry_us,
+    "exit": lambda call: call.exit_us or None,
+    "inclusive": lambda call: call.inclusive_us,
+    "exclusive": lambda call: call.exclusive_us,
+    "severity": lambda call: call.severity_us,
+    "score": lambda call: call.score,
+    "label": lambda call: call.label is Label.NORMAL,
+    "children": lambda call: call.children,
+    "messages": lambda call: call.messages_count,
+    "thread": lambda call: call.thread,
+    "gpu": lambda call: not call.is_gpu,
+    "rank": lambda call: call.rank,
+    "step": lambda call: call.step,
+}
+"""What each axis shows of a call, from left to right; None has no place among the values."""
+NAMED = {"function", "label", "gpu", "rank", "thread"}
+"""Axes of names, which on Y are read downwards."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    """A run that has ended, whose calls differ in everything."""
+    return varied_run(tmp_path_factory.mktemp("varied") / "heat")
+
+
+@pytest.fixture(scope="module")
+def provenance(made: MadeRun) -> Iterator[Provenance]:
+    """What the store says."""
+    with open_run(made.directory) as provenance:
+        yield provenance
+
+
+@pytest.fixture(scope="module")
+def process(made: MadeRun, page_files: object) -> Iterator[DashboardProcess]:
+    """The run's dashboard."""
+    with dashboard(made) as process:
+        yield process
+
+
+@pytest.fixture
+def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
+    """The page; afterwards: no error, and no request to anybody else."""
+    watched = Watched(browser, process)
+    watched.page.set_default_timeout(WAIT_MS)
+    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield watched
+    errors, requests = watched.errors, watched.requests
+    watched.close()
+    assert errors == []
+    assert {url.split("/")[2] for url in requests} == {process.base.split("/")[2]}
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    """The calls of the whole run."""
+    return opened(watched, "")
+
+
+def opened(watched: Watched, query: str, page: str = "calls") -> Page:
+    """The function view, or another page, with what an address says."""
+    watched.page.goto(f"{watched.base}r/heat/{page}" + (f"?{query}" if query else ""))
+    watched.page.wait_for_selector(f"{CHART}, .callscatter .empty li")
+    return watched.page
+
+
+def every(provenance: Provenance, wanted: CallFilter, sort: str = "severity_us") -> list[CallSummary]:
+    """All calls that match."""
+    return provenance.calls(wanted, sort, limit=1000).calls  # type: ignore[arg-type]
+
+
+def listed(page: Page) -> list[str]:
+    """Ids in the list."""
+    return page.evaluate("[...document.querySelectorAll('.calls [data-call]')].map(r => r.dataset.call)")  # type: ignore[no-any-return]
+
+
+def wait_for_list(page: Page, ids: list[str]) -> None:
+    """Until the list holds these calls."""
+    page.wait_for_function(
+        "ids => [...document.querySelectorAll('.calls [data-call]')].map(r => r.dataset.call).join() === ids",
+        arg=",".join(ids),
+    )
+
+
+def drawn(page: Page) -> tuple[int, int]:
+    """Marks that are drawn, and calls whose marks lie under others."""
+    chart = page.locator(CHART)
+    return int(chart.get_attribute("data-drawn") or -1), int(chart.get_attribute("data-covered") or -1)
+
+
+BACK = {"ArrowRight": "ArrowLeft", "ArrowLeft": "ArrowRight", "ArrowUp": "ArrowDown"}
+
+
+def walk(page: Page, key: str) -> list[str]:
+    """Calls that an arrow key leads over, from the farthest on the other side."""
+    page.locator(CHART).focus()
+    page.keyboard.press(key)
+    moved(page, BACK[key])
+    return moved(page, key)
+
+
+def moved(page: Page, key: str, most: int = 400) -> list[str]:
+    """Calls that a key leads over, until it leads no farther."""
+    seen = [page.evaluate(POINTED)]
+    while len(seen) < most:
+        page.keyboard.press(key)
+        pointed = page.evaluate(POINTED)
+        if pointed == seen[-1]:
+            return seen
+        seen.append(pointed)
+    raise AssertionError("the walk does not end")
+
+
+def duration(us: float) -> str:
+    """As pages write it: three significant digits, in the unit that needs fewest."""
+    for divisor, unit in ((1e6, "s"), (1e3, "ms"), (1, "µs")):
+        if us >= 0.9995 * divisor or unit == "µs":
+            value = us / divisor
+            break
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:.{decimals}f}".rstrip("0").rstrip(".") + f" {unit}" if decimals else f"{value:.0f} {unit}"
+
+
+def tip(page: Page) -> list[str]:
+    """Lines of the tooltip."""
+    page.wait_for_selector(".tip")
+    return page.locator(".tip").inner_text().splitlines()
+
+
+# The chart
+
+
+def test_it_opens_with_its_answer(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "rank=0:1&step=10")
+    records = [record for record in made.records if record.rank == 1 and record.step == 10]
+    anomalies = [record for record in records if record.label is Label.ANOMALY]
+    worst = max(anomalies, key=lambda record: record.severity_us)
+    page.wait_for_selector("[data-answer]:has-text('kept')")
+    answer = page.locator("[data-answer]").inner_text()
+    assert answer == (
+        f"Rank 1, step 10: {len(anomalies)} anomalies, {len(records)} kept of 160 analysed; "
+        f"worst {worst.function.split(' ')[0].rstrip('()')}, {duration(worst.severity_us)} lost."
+    )
+
+
+def test_every_call_is_drawn_or_said_to_be_covered(page: Page, made: MadeRun) -> None:
+    marks, covered = drawn(page)
+    assert marks + covered == len(made.records)
+    assert marks >= len(made.anomalies)
+    said = page.locator(".thinned").inner_text()
+    assert said == (f"{covered} normal calls lie under others" if covered else "")
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_marks_stand_in_the_order_of_the_axis(watched: Watched, provenance: Provenance, axis: str) -> None:
+    calls = {call.id: call for call in every(provenance, CallFilter(label=None, step_max=12))}
+    other = "inclusive" if axis != "inclusive" else "entry"
+    for x, y, key in ((axis, other, "ArrowRight"), (axis, other, "ArrowLeft"), (other, axis, "ArrowUp")):
+        page = opened(watched, f"step=0..12&x={x}&y={y}")
+        values = [AXES[axis](calls[event]) for event in walk(page, key)]
+        known = [value for value in values if value is not None]
+        falls = (key == "ArrowLeft") != (key == "ArrowUp" and axis in NAMED)
+        assert known == sorted(known, reverse=falls), (axis, key)
+        assert len(set(known)) > 1
+        # What has no value stands beyond all others.
+        if None in values and key != "ArrowLeft":
+            assert values[values.index(None) :] == [None] * values.count(None)
+
+
+def test_the_axes_are_chosen_and_named(page: Page) -> None:
+    page.get_by_label("X axis", exact=True).select_option("exclusive")
+    page.get_by_label("Y axis", exact=True).select_option("severity")
+    page.wait_for_url("**x=exclusive&y=severity*")
+    assert page.locator(CHART).get_attribute("aria-label") == "Calls: severity (time lost) by exclusive"
+    before = ink(page)
+    page.get_by_role("button", name="Y axis: log; make it linear").click()
+    page.wait_for_url("**yscale=linear*")
+    page.get_by_role("button", name="Y axis: linear; make it log").wait_for()
+    assert ink(page) != before
+    page.get_by_label("Y axis", exact=True).select_option("function")
+    page.wait_for_url("**/calls?x=exclusive")
+    assert page.get_by_role("button", name="Y axis:").count() == 0
+
+
+def ink(page: Page) -> dict[str, int]:
+    """Pixels of the chart by colour."""
+    found: dict[str, int] = page.evaluate(
+        """() => {
+            const canvas = document.querySelector('.callscatter canvas');
+            const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            const counts = {};
+            for (let at = 0; at < data.length; at += 4) {
+                if (data[at + 3] !== 255) continue;
+                const name = [data[at], data[at + 1], data[at + 2]].join();
+                counts[name] = (counts[name] ?? 0) + 1;
+            }
+            return counts;
+        }"""
+    )
+    return found
+
+
+def test_slower_faster_and_normal_calls_have_marks_of_their_own(watched: Watched) -> None:
+    orange, blue, grey = "194,65,12", "27,95,174", "89,99,110"
+    shown = {label: ink(opened(watched, f"label={label}")) for label in ("any", "anomaly", "normal")}
+    assert shown["any"][orange] > 1000
+    assert shown["any"][blue] > 50
+    assert orange not in shown["normal"]
+    assert blue not in shown["normal"]
+    # Texts are grey too.
+    assert shown["normal"][grey] > shown["anomaly"].get(grey, 0) > 0
+
+
+def test_a_mark_tells_all_fields_by_pointer_and_by_key(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "rank=0:3")
+    page.locator(CHART).focus()
+    page.keyboard.press("ArrowRight")
+    event = page.evaluate(POINTED)
+    record = next(record for record in made.records if record.id == event)
+    lines = tip(page)
+    # The first is the worst.
+    assert record.severity_us == max(one.severity_us for one in made.anomalies if one.rank == 3)
+    times = f"{record.exclusive_us / record.expected_us:.2g}"
+    assert lines == [
+        record.function[:239] + "…" if len(record.function) > 240 else record.function,
+        f"inclusive {duration(record.inclusive_us)}, exclusive {duration(record.exclusive_us)}",
+        f"expected exclusive {duration(record.expected_us)}, {times}×",
+        f"▲ anomaly: {duration(record.severity_us)} lost, score {record.score:.0f}",
+        f"rank 3, thread {record.thread}, node {record.node}"
+        f"{', on a GPU' if record.is_gpu else ''}, step {record.step}",
+        lines[5],
+        f"called by time_step, {record.children} {'child' if record.children == 1 else 'children'}, "
+        f"{record.messages_count} message{'' if record.messages_count == 1 else 's'}",
+        "click: select",
+    ]
+    entry = (record.entry_us - ZERO_US) / 1e6
+    assert lines[5].startswith(f"+00:00:{entry:06.3f} to ")
+    assert lines[5].endswith(" Z")
+    frame = page.locator(".tip").bounding_box()
+    assert frame is not None
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".tip", state="detached")
+    # The tooltip stands 12 px off the mark, on whichever side there is room.
+    for x in (frame["x"] - 12, frame["x"] + frame["width"] + 12):
+        for y in (frame["y"] - 12, frame["y"] + frame["height"] + 12):
+            page.mouse.move(x, y)
+            if page.evaluate(POINTED) == event:
+                assert tip(page) == lines
+                return
+    raise AssertionError("the mark is not beside its tooltip")
+
+
+def test_a_call_is_selected_and_then_its_timeline_opens(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "rank=0:1")
+    page.locator(CHART).focus()
+    page.keyboard.press("ArrowRight")
+    event = page.evaluate(POINTED)
+    record = next(record for record in made.records if record.id == event)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/calls?call={event}&rank=0:1")
+    side = page.locator(".selected-call")
+    side.locator(".chosen-sentence").wait_for()
+    assert f"#{event.rsplit(':')[-1]}" in side.locator(".chosen-name").inner_text()
+    fields = dict(
+        zip(side.locator("dt").all_inner_texts(), side.locator("dd").all_inner_texts(), strict=True)
+    )
+    assert fields["inclusive"] == duration(record.inclusive_us)
+    assert fields["children, messages"] == f"{record.children}, {record.messages_count}"
+    assert fields["call"] == event
+    assert fields["called by"] == "time_step"
+    assert side.locator("canvas").count() == 1
+    assert tip(page)[-1] == "click: its timeline"
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/timeline?call={event}&rank=0:1")
+    page.go_back()
+    page.wait_for_url(f"**/calls?call={event}&rank=0:1")
+    page.get_by_role("link", name="Why").click()
+    program, _, rest = event.partition(":")
+    page.wait_for_url(f"**/call/{program}/{rest}?rank=0:1")
+
+
+def test_a_click_selects_and_a_second_one_opens_the_timeline(watched: Watched) -> None:
+    page = opened(watched, "rank=0:1&label=anomaly")
+    page.locator(CHART).focus()
+    page.keyboard.press("ArrowRight")
+    event = page.evaluate(POINTED)
+    frame = page.locator(".tip").bounding_box()
+    assert frame is not None
+    places = [
+        (x, y)
+        for x in (frame["x"] - 12, frame["x"] + frame["width"] + 12)
+        for y in (frame["y"] - 12, frame["y"] + frame["height"] + 12)
+    ]
+    page.keyboard.press("Escape")
+    for x, y in places:
+        page.mouse.move(x, y)
+        if page.evaluate(POINTED) == event:
+            break
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url(f"**call={event}*")
+    page.wait_for_selector(".selected-call .chosen-name")
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url("**/timeline?*")
+
+
+def test_brackets_step_through_the_anomalies_of_the_filter(watched: Watched, provenance: Provenance) -> None:
+    page = opened(watched, "rank=0:3&sort=entry_us&order=asc")
+    wanted = CallFilter(rank=3, program=0)
+    order = [call.id for call in provenance.calls(wanted, "entry_us", descending=False).calls]
+    for key, at in (("]", 0), ("]", 1), ("]", 2), ("[", 1)):
+        page.keyboard.press(key)
+        page.wait_for_url(f"**call={order[at]}*")
+    # The chosen row is in sight.
+    page.wait_for_selector(f'.calls tr.selected[data-call="{order[1]}"]')
+
+
+def test_a_call_that_is_gone_says_so(watched: Watched) -> None:
+    page = opened(watched, "call=0:1:2:99999")
+    page.wait_for_selector(".selected-call .empty >> text=99999")
+    # The browser reports the 404 on its console by itself.
+    assert [error for error in watched.errors if "404" not in error] == []
+    watched.errors.clear()
+
+
+def test_chart_and_list_point_at_the_same_call(page: Page) -> None:
+    row = page.locator(".calls [data-call]").nth(3)
+    row.hover()
+    event = row.get_attribute("data-call")
+    page.wait_for_function(f"event => {POINTED} === event", arg=event)
+    page.mouse.move(2, 2)
+    page.wait_for_function(f"() => {POINTED} === undefined")
+    page.locator(CHART).focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(f'.calls tr.pointed[data-call="{page.evaluate(POINTED)}"]')
+
+
+# The list
+
+
+@pytest.mark.parametrize(
+    "sort",
+    [
+        "entry_us",
+        "rank",
+        "step",
+        "severity_us",
+        "score",
+        "exclusive_us",
+        "inclusive_us",
+        "children",
+        "thread",
+    ],
+)
+def test_the_list_is_sorted_by_the_database(page: Page, provenance: Provenance, sort: str) -> None:
+    if sort != "severity_us":
+        page.locator(f'[data-sort="{sort}"]').click()
+    falling = [call.id for call in provenance.calls(CallFilter(label=None), sort).calls]  # type: ignore[arg-type]
+    wait_for_list(page, falling)
+    page.locator(f'[data-sort="{sort}"]').click()
+    rising = provenance.calls(CallFilter(label=None), sort, descending=False)  # type: ignore[arg-type]
+    wait_for_list(page, [call.id for call in rising.calls])
+    page.wait_for_selector(f'[aria-sort="ascending"] [data-sort="{sort}"]')
+
+
+def test_the_list_shows_all_fields(page: Page, provenance: Provenance) -> None:
+    headings = [text.strip(" ▾▴") for text in page.locator(".calls th").all_inner_texts()]
+    assert [heading.split(",")[0] for heading in headings] == [
+        *("function", "call", "entry", "exit", "rank", "step", "severity", "× usual", "score", "exclusive"),
+        *("inclusive", "children", "messages", "thread", "node", "GPU", "label"),
+    ]
+    rows = page.evaluate(
+        "[...document.querySelectorAll('.calls tbody tr')]"
+        ".map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    for row, call in zip(rows, provenance.calls(CallFilter(label=None)).calls, strict=True):
+        told = dict(zip((heading.split(",")[0] for heading in headings), row, strict=True))
+        assert told["call"] == call.id
+        sign = "○" if call.label is Label.NORMAL else "▼" if call.exclusive_us < call.expected_us else "▲"
+        assert told["function"].startswith(sign)
+        assert told["exit"] == "open" if call.exit_us == 0 else told["exit"].startswith("+00:")
+        assert (told["rank"], told["step"], told["thread"]) == (
+            str(call.rank),
+            str(call.step),
+            str(call.thread),
+        )
+        assert (told["children"], told["messages"]) == (str(call.children), str(call.messages_count))
+        assert (told["node"], told["label"]) == (call.node, call.label.value)
+        assert told["GPU"] == ("yes" if call.is_gpu else "no")
+
+
+def test_pages_of_the_list_follow_each_other(page: Page, provenance: Provenance) -> None:
+    whole = [call.id for call in every(provenance, CallFilter(label=None))]
+    wait_for_list(page, whole[:50])
+    page.get_by_role("button", name="Next ›").click()
+    wait_for_list(page, whole[50:100])
+    page.go_back()
+    wait_for_list(page, whole[:50])
+    page.go_forward()
+    page.get_by_role("button", name="First").click()
+    wait_for_list(page, whole[:50])
+
+
+def test_a_row_selects_and_its_id_leads_to_why(page: Page) -> None:
+    row = page.locator(".calls [data-call]").nth(2)
+    event = row.get_attribute("data-call") or ""
+    row.locator("td").nth(4).click()
+    page.wait_for_url(f"**/calls?call={event}")
+    page.wait_for_selector(f'.calls tr.selected[data-call="{event}"]')
+    row.locator("a").click()
+    page.wait_for_url("**/call/" + event.replace(":", "/", 1))
+
+
+def test_the_chart_has_a_table_twin(page: Page, provenance: Provenance) -> None:
+    page.get_by_role("button", name="Calls: table", exact=True).click()
+    page.wait_for_selector(".callscatter tbody tr")
+    twin = page.evaluate(
+        "[...document.querySelectorAll('.callscatter tr[data-call]')].map(r => r.dataset.call)"
+    )
+    worst = every(provenance, CallFilter())[:30]
+    values = {call.id: call.severity_us for call in worst}
+    assert [values[event] for event in twin] == sorted(values.values(), reverse=True)
+
+
+# Filters
+
+FILTERS: list[tuple[str, dict[str, Any]]] = [
+    ("function=MPI_*", {"function": "MPI_*"}),
+    ("rank=0:3", {"rank": 3, "program": 0}),
+    ("node=node0", {"node": "node0"}),
+    ("thread=2", {"thread": 2}),
+    ("step=10..20", {"step_min": 10, "step_max": 20}),
+    ("step=7", {"step_min": 7, "step_max": 7}),
+    ("time=10000000..12500000", {"time_min_us": ZERO_US + 10_000_000, "time_max_us": ZERO_US + 12_500_000}),
+    ("severity_us=20000", {"min_severity_us": 20_000}),
+    ("score=100.5", {"min_score": 100.5}),
+    ("label=anomaly", {"label": "anomaly"}),
+    ("label=normal", {"label": "normal"}),
+    ("gpu=true", {"is_gpu": True}),
+    ("gpu=false", {"is_gpu": False}),
+    ("text=SWEEP", {"text": "sweep"}),
+    (
+        "rank=0:1&step=5..40&severity_us=3000&thread=1&label=anomaly",
+        {"rank": 1, "program": 0, "step_min": 5, "step_max": 40, "min_severity_us": 3000, "thread": 1}
+        | {"label": "anomaly"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "given"), FILTERS, ids=[query for query, _ in FILTERS])
+def test_chart_list_and_command_have_the_same_filter(
+    watched: Watched, provenance: Provenance, query: str, given: dict[str, Any]
+) -> None:
+    wanted = CallFilter(**({"label": None} | given))
+    matching = every(provenance, wanted)
+    assert matching
+    page = opened(watched, query)
+    page.wait_for_selector(f'.calls [data-total="{len(matching)}"]')
+    wait_for_list(page, [call.id for call in matching[:50]])
+    page.wait_for_function(
+        f"n => {{const d = document.querySelector('{CHART}').dataset; return +d.drawn + +d.covered === n}}",
+        arg=len(matching),
+    )
+    assert copied_calls(page) == [call.id for call in matching[:50]]
+
+
+def copied_calls(page: Page) -> list[str]:
+    """Ids of the calls that the copied command lists, in their order."""
+    page.wait_for_function("document.querySelector('.run').innerText !== '…'")
+    page.keyboard.press("Shift+C")
+    page.wait_for_selector(".notice >> text=chimbuko query")
+    command = page.evaluate("navigator.clipboard.readText()")
+    words = shlex.split(command)
+    assert words[0] == "chimbuko"
+    answer = subprocess.run(
+        [sys.executable, "-m", "chimbuko", *words[1:], "--json"], check=True, capture_output=True, text=True
+    )
+    return [call["id"] for call in json.loads(answer.stdout)["calls"]]
+
+
+def test_the_command_lists_the_page_of_the_list_in_its_order(
+    watched: Watched, provenance: Provenance
+) -> None:
+    order = provenance.calls(CallFilter(label=None), "children", descending=False, limit=100).calls
+    page = opened(watched, "sort=children&order=asc")
+    wait_for_list(page, [call.id for call in order[:50]])
+    page.get_by_role("button", name="Next ›").click()
+    wait_for_list(page, [call.id for call in order[50:]])
+    assert copied_calls(page) == [call.id for call in order[50:]]
+
+
+def test_filters_are_typed_and_become_chips(page: Page, provenance: Provenance) -> None:
+    def fill(name: str, text: str) -> None:
+        page.get_by_label(name, exact=True).fill(text)
+        page.get_by_label(name, exact=True).press("Enter")
+
+    fill("Rank", "1")
+    fill("Step", "5..50")
+    fill("Severity ≥", "2 ms")
+    page.get_by_role("button", name="More filters").click()
+    fill("Node", "node*")
+    fill("Thread", "1")
+    fill("Time", "5..40")
+    fill("Score ≥", "5")
+    fill("Text", "time_STEP")
+    page.get_by_label("GPU", exact=True).select_option("false")
+    page.get_by_label("Label", exact=True).select_option("anomaly")
+    wanted = CallFilter(
+        rank=1,
+        program=0,
+        step_min=5,
+        step_max=50,
+        min_severity_us=2000,
+        node="node*",
+        thread=1,
+        time_min_us=ZERO_US + 5_000_000,
+        time_max_us=ZERO_US + 40_000_000,
+        min_score=5,
+        text="time_step",
+        is_gpu=False,
+    )
+    expected = [call.id for call in every(provenance, wanted)]
+    assert expected
+    wait_for_list(page, expected)
+    chips = ["rank 1", "node node*", "thread 1", "step 5..50", "time +00:00:05.000 to +00:00:40.000"]
+    chips += ["severity ≥ 2 ms", "score ≥ 5", "not on a GPU", "text time_STEP", "anomalies only"]
+    assert [chip.get_attribute("aria-label") for chip in page.locator(".chip").all()] == [
+        f"Drop filter {chip}" for chip in chips
+    ]
+    page.get_by_role("button", name="Drop filter thread 1").click()
+    page.wait_for_function("!location.search.includes('thread')")
+    page.get_by_role("button", name="Drop all filters").click()
+    page.wait_for_selector(f'.calls [data-total="{provenance.count(CallFilter(label=None))}"]')
+    assert page.url.endswith("/r/heat/calls")
+
+
+def test_nonsense_in_a_filter_changes_nothing(page: Page) -> None:
+    page.get_by_role("button", name="More filters").click()
+    for name in ("Rank", "Step", "Severity ≥", "Thread", "Time", "Score ≥"):
+        page.get_by_label(name, exact=True).fill("much")
+        page.get_by_label(name, exact=True).press("Enter")
+        page.wait_for_selector(f".notice >> text={name} much: not understood")
+    assert page.url.endswith("/r/heat/calls")
+
+
+def test_functions_are_found_by_a_part_of_their_name(page: Page, provenance: Provenance) -> None:
+    find = page.get_by_role("combobox", name="Find")
+    find.fill("wait")
+    page.get_by_role("option", name="MPI_Waitall").wait_for()
+    find.press("ArrowDown")
+    find.press("Enter")
+    page.wait_for_url("**function=MPI_Waitall()*")
+    wanted = CallFilter(label=None, function="MPI_Waitall()")
+    wait_for_list(page, [call.id for call in every(provenance, wanted)[:50]])
+    find.fill("block")
+    page.get_by_role("option", name="relax_block").click()
+    page.wait_for_url("**function=relax_block*")
+    find.fill("sweep")
+    find.press("Enter")
+    page.wait_for_url("**function=*sweep*")
+    wait_for_list(
+        page, [call.id for call in every(provenance, CallFilter(label=None, function="*sweep*"))[:50]]
+    )
+    find.fill("")
+    find.press("Enter")
+    page.wait_for_url("**/r/heat/calls")
+
+
+def test_where_nothing_matches_it_says_without_what_something_would(
+    watched: Watched, provenance: Provenance
+) -> None:
+    page = opened(watched, "rank=0:1&severity_us=100000000&function=MPI_*")
+    without = provenance.count(CallFilter(label=None, rank=1, program=0, function="MPI_*"))
+    ways = page.locator(".callscatter .ways li").all_inner_texts()
+    assert ways == [
+        f"Without ‘severity ≥ 1:40’: {without}. Drop filter",
+        f"Without any filter: {provenance.count(CallFilter(label=None))}. Drop all filters",
+    ]
+    assert page.locator("[data-answer]").inner_text().endswith("no call kept.")
+    page.locator(".callscatter").get_by_role("button", name="Drop filter").click()
+    page.wait_for_selector(f'.calls [data-total="{without}"]')
+
+
+# The whole
+
+
+def test_an_address_opens_the_same_picture_elsewhere(
+    watched: Watched, browser: Browser, process: DashboardProcess
+) -> None:
+    query = "call=0:1:11:10&step=5..45&label=anomaly&x=score&y=rank&xscale=log&sort=score&order=asc"
+    page = opened(watched, query)
+    page.wait_for_selector(".selected-call .fields")
+    page.wait_for_selector(".calls [data-call]")
+    picture = (
+        "document.querySelector('main').innerText + document.querySelector('.callscatter canvas').toDataURL()"
+    )
+    other = Watched(browser, process)
+    other.page.goto(page.url)
+    other.page.wait_for_selector(".selected-call .fields")
+    other.page.wait_for_function(f"picture => {picture} === picture", arg=page.evaluate(picture))
+    assert other.errors == []
+    other.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 600), (1920, 940)])
+def test_it_fits_the_window(
+    browser: Browser, process: DashboardProcess, scheme: str, size: tuple[int, int]
+) -> None:
+    viewport = {"width": size[0], "height": size[1]}
+    watched = Watched(browser, process, viewport=viewport, color_scheme=scheme)
+    page = opened(watched, "rank=0:1&call=0:1:11:10")
+    page.wait_for_selector(".selected-call .fields")
+    root = "document.documentElement"
+    assert page.evaluate(f"{root}.scrollHeight") == size[1]
+    assert page.evaluate(f"{root}.scrollWidth") == size[0]
+    assert page.evaluate("document.querySelectorAll('*').length") < 2500
+    # What leads on is seen without scrolling.
+    link = page.get_by_role("link", name="Why").bounding_box()
+    side = page.locator(".selected-call").bounding_box()
+    assert link is not None and side is not None
+    assert link["y"] + link["height"] <= side["y"] + side["height"]
+    assert watched.errors == []
+    watched.close()
+
+
+def test_everything_has_a_name_for_those_who_do_not_see(watched: Watched) -> None:
+    page = opened(watched, "call=0:1:11:10")
+    page.wait_for_selector(".selected-call .fields")
+    for panel in page.locator("figure.panel").all():
+        label = panel.get_attribute("aria-labelledby")
+        assert label and panel.locator(f'[id="{label}"]').inner_text()
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, a, input, select, [role=application]')]"
+        ".filter(e => !(e.innerText || e.getAttribute('aria-label') || e.labels?.length))"
+        ".map(e => e.outerHTML)"
+    )
+    assert unnamed == []
