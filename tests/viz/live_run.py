@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from chimbuko.broker import connect
 from chimbuko.messages import FRAMES, PAYLOAD
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
+from chimbuko.records import Silence
 from tests.viz.made_run import MadeRun, store
 
 
@@ -18,25 +21,33 @@ class LiveRun:
         self.made = made
         self.broker_url = broker_url
         self._client = connect(broker_url)
-        self._next = first
+        self.next = first
+        """The step that comes next."""
         self._engine = open_for_writing(made.directory.read_info().store_url)
         self._writer = Writer(self._engine, made.directory.read_info().id)
 
-    def advance(self, steps: int, stored: bool = True) -> None:
-        """All ranks analyse some more steps; their findings reach the store, or do not yet."""
-        for step in range(self._next, self._next + steps):
+    def advance(self, steps: int, stored: bool = True, silent: Mapping[int, Silence] | None = None) -> None:
+        """All ranks analyse some more steps; their findings reach the store, or do not yet.
+
+        Ranks in ``silent`` say after each step that they are silent.
+        """
+        for step in range(self.next, self.next + steps):
             if stored:
                 store(self._writer, self.made, step, step + 1)
-            frame = msgspec.msgpack.encode(self.made.frame(step, step))
-            self._client.xadd(FRAMES, {PAYLOAD: frame})
-        self._next += steps
+            frame = self.made.frame(step, step)
+            health = [
+                msgspec.structs.replace(row, silence=(silent or {}).get(row.rank)) for row in frame.health
+            ]
+            encoded = msgspec.msgpack.encode(msgspec.structs.replace(frame, health=health))
+            self._client.xadd(FRAMES, {PAYLOAD: encoded})
+        self.next += steps
 
     def anomalies(self, *ranks: int) -> int:
         """Anomalies so far, of some ranks or of all."""
         return sum(
             step.anomalies
             for step in self.made.steps
-            if step.step < self._next and (not ranks or step.rank in ranks)
+            if step.step < self.next and (not ranks or step.rank in ranks)
         )
 
     def close(self) -> None:

@@ -69,6 +69,18 @@ function add(update: GridUpdate): void {
 /** Number of steps so far. */
 export const end = computed(() => (session.status.value?.last_step ?? -1) + 1);
 
+let grown_ms = Date.now();
+effect(() => {
+  void end.value;
+  grown_ms = Date.now();
+});
+/** Steps that would have come since the newest one, at the pace of the run so far; 0 while it is not stale. */
+export const stepsMissed = computed(() => {
+  const now = session.status.value;
+  if (now?.state !== 'stale' || now.clock_us === 0) return 0;
+  return Math.floor((1000 * (Date.now() - grown_ms)) / (now.clock_us / end.value));
+});
+
 /** First and last step that charts show; null shows the whole run. */
 export const shownSteps = computed(() => shownOf(view.value, end.value));
 const goesOn = (): boolean => session.status.value !== null && session.status.value.state !== 'ended';

@@ -9,11 +9,11 @@ import { panned, zoomed } from '../../lib/scatter';
 import { clock, exact, plural, sinceStart } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { end, room, showRanks, showSteps, worstOf, type Worst } from '../../state/grid';
+import { end, room, showRanks, showSteps, stepsMissed, worstOf, type Worst } from '../../state/grid';
 import { slots } from '../../state/histories';
 import { worstCall } from '../../state/overview';
 import { hideTip, hoveredRank, say, showTip, spoken, tip } from '../../state/page';
-import { programs, status, zero_us } from '../../state/session';
+import { programs, zero_us } from '../../state/session';
 import { theme } from '../../state/theme';
 import { useDetail } from '../parts/detail';
 import { onPage, placeIn } from '../parts/pointer';
@@ -59,13 +59,12 @@ export function HeatChart({ grid }: { grid: Grid }) {
   const cell = focus && cellOf(layout, focus.place, focus.step);
   const corner = anchor && cellOf(layout, anchor.place, anchor.step);
   const found = useDetail(cell && keyOf(layout, cell), (signal) => ask(layout, cell as Cell, signal));
-  const silence = silentSteps(status.value?.state === 'stale');
 
   useEffect(() => {
     if (!cells.current || width === 0 || height === 0) return;
     const rank = isHovered.current ? null : hoveredRank.value;
-    paintHeatMap(prepare(cells.current, width, height), layout, { slots: slots.value, rank, end: end.value, stale: silence }, theme.value);
-  }, [layout, theme.value, slots.value, hoveredRank.value, end.value, silence]);
+    paintHeatMap(prepare(cells.current, width, height), layout, { slots: slots.value, rank, end: end.value, stale: stepsMissed.value }, theme.value);
+  }, [layout, theme.value, slots.value, hoveredRank.value, end.value, stepsMissed.value]);
   useEffect(() => {
     if (!above.current || width === 0 || height === 0) return;
     const brush = drag ? brushed(layout, drag) : cell && corner ? boxAround(layout, corner, cell) : null;
@@ -297,11 +296,4 @@ function zoomRanks(layout: HeatLayout, { row }: Cell, factor: number): void {
 function panRanks(layout: HeatLayout, share: number): void {
   const all = allPlaces(layout.grid);
   if (all !== null) showRanks(panned(all, share));
-}
-
-/** How many steps would have come since the newest one, at the pace of the run; 0 while it is not stale. */
-function silentSteps(isStale: boolean): number {
-  const shown = status.value;
-  if (!isStale || shown === null || shown.lag_us === null || end.value === 0 || shown.clock_us === 0) return 0;
-  return Math.floor(shown.lag_us / (shown.clock_us / end.value));
 }
