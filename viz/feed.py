@@ -216,7 +216,7 @@ class Feed:
 
     def _learn(self) -> None:
         """Take in what is new. Whatever fails is tried again at the next tick; the state says since when."""
-        before = self._tally.version
+        before = self._tally.progress
         try:
             self._read_frames()
             self._read_snapshot()
@@ -226,7 +226,7 @@ class Feed:
             self._read_grid_once()
         except (redis.RedisError, ChimbukoError):
             return
-        if self._tally.version != before:
+        if self._tally.progress != before:
             self._heard_s = time.monotonic()
 
     def _read_frames(self) -> None:

@@ -45,6 +45,8 @@ class Tally:
         self.recent: deque[StepCount] = deque(maxlen=RECENT_STEPS)
         self.version = 0
         """Grows with each change."""
+        self.progress = 0
+        """Grows with analysed steps only: agents speak also where ranks are silent."""
         self.zero_us: int | None = None
         """Start of the first analysed step, µs since the epoch."""
         self.newest_us: int | None = None
@@ -64,6 +66,7 @@ class Tally:
         self.add_totals(frame.ranks, frame.functions, frame.health)
         self.add_times(frame.steps)
         self.recent.extend(frame.steps)
+        self.progress += len(frame.steps)
         self.version += 1
 
     def add_snapshot(self, frame: Frame) -> None:
@@ -82,6 +85,7 @@ class Tally:
             known = self.ranks.get((rank.program, rank.rank))
             if known is None or (rank.steps, rank.total) > (known.steps, known.total):
                 self.ranks[rank.program, rank.rank] = rank
+                self.progress += 1
                 changed = True
         for function in functions:
             held = self.functions.get((function.program, function.name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,3 +132,13 @@ def _keep(finished: MadeRun) -> None:
 def _made() -> MadeRun:
     assert _cache.made is not None
     return _cache.made
+
+
+def test_only_steps_are_progress(finished: MadeRun) -> None:
+    tally = Tally()
+    tally.add_frame(finished.frame(0, 0))
+    version, progress = tally.version, tally.progress
+    tally.add_frame(msgspec.structs.replace(finished.frame(1, 0), steps=[], ranks=[], health=[]))
+    assert (tally.version, tally.progress) == (version + 1, progress), "an agent that speaks of itself"
+    tally.add_frame(finished.frame(2, 1))
+    assert tally.progress > progress

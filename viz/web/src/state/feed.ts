@@ -7,7 +7,7 @@ import { arrivedWhilePaused, lostAt, paused, status } from './session';
 /** Over which time a lag counts as growing. */
 const TREND_MS = 10_000;
 
-const now_ms = signal(Date.now());
+export const now_ms = signal(Date.now());
 const lags: { at_ms: number; lag_us: number }[] = [];
 const lagGrowth_us = signal(0);
 

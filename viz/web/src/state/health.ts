@@ -4,14 +4,24 @@ import { computed } from '@preact/signals';
 import { levelFor } from '../lib/health';
 import * as api from '../net/api';
 import { view } from './address';
+import { now_ms } from './feed';
 import { question } from './question';
+import { lostAt, paused, status } from './session';
 
 /** A chart is not much wider. */
 const MOST_POINTS = 300;
 
+const BEAT_MS = 5000;
+
 const isOpen = (): boolean => view.value.page === 'health';
 
-export const vitals = question(() => (isOpen() ? '' : null), api.getVitals, { live: true, keep: true });
+/** Ages of agents grow while nothing is new: that alone would not be asked for. */
+const beat = computed(() => {
+  const goesOn = status.value?.state !== 'ended' && lostAt.value === null && !paused.value;
+  return goesOn ? Math.floor(now_ms.value / BEAT_MS) : 0;
+});
+
+export const vitals = question(() => (isOpen() ? String(beat.value) : null), api.getVitals, { live: true, keep: true });
 export const gaps = question(() => (isOpen() ? '' : null), api.getGaps, { live: true, keep: true });
 
 /** The pace of the whole run, where no dashboard followed it. */
