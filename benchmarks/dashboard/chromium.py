@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,6 +142,14 @@ class Tab:
             for request, size in self._sizes.items()
             if any(part in self._urls.get(request, "") for part in parts)
         )
+
+    def answers(self) -> dict[str, int]:
+        """Bytes of the API's answers, by what was asked."""
+        found: Counter[str] = Counter()
+        for request, size in self._sizes.items():
+            if API in (url := self._urls.get(request, "")):
+                found[url.partition(API)[2].partition("?")[0]] += size
+        return dict(found.most_common())
 
     def nodes(self) -> int:
         """Nodes of the document: elements, texts and the others."""

@@ -30,7 +30,7 @@ BROWSERS = 2
 """How many of the pages are real ones."""
 ALONE_S = 10.0
 """How long there is one page only, for comparison."""
-JOIN_S = 60.0
+JOIN_S = 120.0
 END_S = 60.0
 """What pages have to show all in, after the end of the run."""
 SERVER_CORES = 1.0

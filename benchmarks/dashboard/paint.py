@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from benchmarks.dashboard.chromium import API, ASSETS, TUNNEL, Network, Tab
+from benchmarks.dashboard.chromium import ASSETS, TUNNEL, Network, Tab
 from benchmarks.dashboard.figures import Figure
 from benchmarks.dashboard.history import MadeHistory
 from benchmarks.dashboard.serving import Dashboard, scratch
@@ -42,7 +42,8 @@ class Opened:
 
     paint_ms: float
     asset_bytes: int
-    data_bytes: int
+    answers: dict[str, int]
+    """Bytes by what was asked."""
     nodes: int
 
 
@@ -51,8 +52,9 @@ def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
     made = MadeHistory(ranks=round(part * 10_000), anomalies=round(part * 100_000))
     with scratch() as folder, Dashboard(made.make(folder / "made-up")) as dashboard:
         first = opened(browser, dashboard.url)
+        data_bytes = sum(first.answers.values())
         figures = [Figure("first page after the server's start, ms", [first.paint_ms], LOOPBACK_MS)]
-        with plain_page(first.asset_bytes, first.data_bytes) as plain_url:
+        with plain_page(first.asset_bytes, data_bytes) as plain_url:
             for where, network, most_ms in (
                 ("loopback", None, LOOPBACK_MS),
                 (TUNNEL.name, TUNNEL, TUNNEL_MS),
@@ -65,7 +67,8 @@ def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
     return [
         *figures,
         Figure("scripts and styles, bytes", [first.asset_bytes], ASSET_BYTES),
-        Figure("first data, bytes", [first.data_bytes], DATA_BYTES),
+        Figure("first data, bytes", [data_bytes], DATA_BYTES),
+        *(Figure(f"... of it {name}", [size]) for name, size in first.answers.items()),
         Figure("nodes of the document", [first.nodes], NODES),
     ]
 
@@ -75,7 +78,7 @@ def opened(browser: Browser, url: str, network: Network | None = None) -> Opened
     with Tab(browser, network) as tab:
         tab.page.goto(url)
         paint_ms = tab.wait_for_mark(MARK)
-        return Opened(paint_ms, tab.received_bytes(ASSETS), tab.received_bytes(API), tab.nodes())
+        return Opened(paint_ms, tab.received_bytes(ASSETS), tab.answers(), tab.nodes())
 
 
 @contextmanager
