@@ -5,7 +5,7 @@ The analysis keeps what is around abnormal calls; here each call is rebuilt and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,14 +97,24 @@ def read_whole(stream: StreamName, progress: Callable[[int], None]) -> WholeTrac
     TraceFormatError
         The stream cannot be opened.
     """
-    collected = _Collected(CallStacks(stream.rank))
-    rows = 0
     with StreamReader(stream.path, "BPFile", END_WAIT_S, stream.rank, stream.first_rank) as reader:
-        for step in _steps(reader):
-            collected.add(step, reader.names)
-            rows += step.rows
-            progress(rows)
-        return collected.whole(reader.names, stream.rank)
+        return whole_trace(_steps(reader), reader.names, stream.rank, progress)
+
+
+def whole_trace(
+    steps: Iterable[TraceStep],
+    names: StreamNames,
+    rank: int,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> WholeTrace:
+    """All that the steps of a stream hold; ``names`` are those that are known by each step."""
+    collected = _Collected(CallStacks(rank))
+    rows = 0
+    for step in steps:
+        collected.add(step, names)
+        rows += step.rows
+        progress(rows)
+    return collected.whole(names, rank)
 
 
 def _steps(reader: StreamReader) -> Iterator[TraceStep]:

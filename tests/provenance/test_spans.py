@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.provenance import spans
@@ -90,12 +90,14 @@ CALLS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(calls=CALLS, level=st.integers(0, 9))
 def test_spans_are_what_the_definition_says(calls: list[tuple[int, int, int, int]], level: int) -> None:
     row = made(calls)
     assert plain(reduced(row, level)) == naive(plain(row), level)
 
 
+@settings(deadline=None)
 @given(calls=CALLS, lower=st.integers(0, 5), more=st.integers(0, 5))
 def test_what_is_reduced_already_gives_the_same(
     calls: list[tuple[int, int, int, int]], lower: int, more: int
@@ -105,6 +107,7 @@ def test_what_is_reduced_already_gives_the_same(
     assert plain(step_by_step) == plain(reduced(row, lower + more))
 
 
+@settings(deadline=None)
 @given(
     calls=CALLS,
     level=st.integers(0, 6),
@@ -132,4 +135,3 @@ def test_no_call_gets_lost(level: int) -> None:
     found = reduced(row, level)
     assert int(found["count"].sum()) == 5000
     assert (found["begin_us"][1:] >= found["end_us"][:-1]).all()
-
