@@ -268,12 +268,12 @@ def test_the_map_stands_still_while_paused_and_misses_nothing(mapped: Watched, l
 def test_a_silent_rank_is_told_where_it_is(mapped: Watched, live: LiveRun) -> None:
     page = mapped.page
     silence = Silence(ZERO_US + 19_500_000, "MPI_Waitall()", ZERO_US + 19_000_000)
-    live.advance(1, silent={3: silence})
+    live.advance(1, stored=False, silent={3: silence})
     page.wait_for_selector('.silent [data-silent="0:3"]', timeout=WAIT_MS)
     assert "1 silent" in page.locator(".silent").inner_text()
     assert "rank 3 in MPI_Waitall" in page.locator('[data-silent="0:3"]').inner_text()
     page.locator('[data-silent="0:3"]').click()
-    page.wait_for_url("**sel=0:3*")
+    page.wait_for_url("**sel=*0:3*")
     live.advance(1)
     page.wait_for_selector(".silent", state="detached", timeout=WAIT_MS)
 
