@@ -17,6 +17,15 @@ class RunTotals(msgspec.Struct, frozen=True):
     ranks: int = 0
     anomalies: int = 0
     """Also those that are not recorded, or no longer."""
+    steps: int = 0
+    gap_steps: int = 0
+    """Steps that were not analysed."""
+
+    @property
+    def loss(self) -> float | None:
+        """Share of steps that were not analysed; None where none is known."""
+        known = self.steps + self.gap_steps
+        return self.gap_steps / known if known else None
 
 
 def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
@@ -29,7 +38,13 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
     """
     stream = STREAM_HEALTH.c
     statement = (
-        select(RUNS.c.id, func.count(), func.sum(stream.anomalies))
+        select(
+            RUNS.c.id,
+            func.count(),
+            func.sum(stream.anomalies),
+            func.sum(stream.steps),
+            func.sum(stream.gap_steps),
+        )
         .join_from(STREAM_HEALTH, RUNS, RUNS.c.number == stream.run)
         .group_by(RUNS.c.id)
     )
@@ -40,7 +55,7 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
         if "number" not in {column["name"] for column in tables.get_columns(RUNS.name)}:
             raise StoreError(f"{where}: of Chimbuko 0.1; 'chimbuko query' brings it up to date")
         rows = connection.execute(statement).all()
-    return {run_id: RunTotals(ranks, int(anomalies)) for run_id, ranks, anomalies in rows}
+    return {run_id: RunTotals(ranks, *map(int, sums)) for run_id, ranks, *sums in rows}
 
 
 def stored_runs(engine: Engine) -> list[RunInfo]:

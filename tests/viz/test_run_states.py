@@ -75,7 +75,7 @@ def test_what_happens_to_a_run_is_told_apart(browser: Browser, run: Run) -> None
     page.wait_for_selector(".banner:has-text('gives no step, it is in')", timeout=WAIT_MS)
     banner = page.locator(".banner").inner_text()
     assert "No step for " in banner and "(last: " in banner, "the age, and what is shown"
-    assert "rank" in page.locator("[data-answer]").inner_text()
+    page.wait_for_selector("[data-answer]:has-text('ranks give no steps')", timeout=WAIT_MS)
     events = figures(page)["application"]
     assert events.endswith("events/s"), "stale never blanks"
     page.wait_for_selector("[data-announcer]:has-text('Stale. No step for')", state="attached")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ConfigError, StoreError
 from chimbuko.provenance.comparison import Comparison, compare, sentences
+from chimbuko.provenance.inventory import RunTotals, totals_of_runs
 from chimbuko.provenance.profiles import read_profile
 from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.rundir import RunDirectory, runs_in
+from chimbuko.provenance.store import open_as_it_is
+from chimbuko.rundir import RunDirectory, RunInfo, runs_in
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import Text
 
@@ -30,6 +33,16 @@ class ListedRun(msgspec.Struct, frozen=True):
     state: str
     started_us: int
     is_this: bool
+    path: str
+    """Where its folder is, for commands."""
+    ended_us: int
+    """0 while it goes on."""
+    exit_code: int | None
+    ranks: int | None
+    """None where its store cannot be read."""
+    anomalies: int | None
+    loss: float | None
+    """Share of steps that were not analysed; None where none is known."""
 
 
 class RunsAnswer(Answer, frozen=True, kw_only=True):
@@ -85,7 +98,7 @@ def compared(
     """
     progress(0.0, "Reading runs")
     # Only names that the list has: an address shall not open any other folder.
-    if wanted.before not in {listed.folder for listed in _listed(run)}:
+    if wanted.before not in {directory.path.name for directory, _ in _neighbours(run)}:
         raise Missing(
             f"run {wanted.before[:200]!r}: none of this name beside this one; /api/v1/runs lists them"
         )
@@ -100,15 +113,45 @@ def compared(
     return ComparisonAnswer(sentences=sentences(found), comparison=shown, functions=len(found.functions))
 
 
-def _listed(run: RunDirectory) -> list[ListedRun]:
-    listed = []
+def _neighbours(run: RunDirectory) -> Iterator[tuple[RunDirectory, RunInfo]]:
+    """The runs in the same folder, itself among them."""
     for directory in runs_in(run.path.parent):
-        try:
-            info = directory.read_info()
-        except ConfigError:
-            continue  # A damaged neighbour is no reason to show none.
-        is_this = directory.path == run.path
-        listed.append(
-            ListedRun(directory.path.name, info.id, info.name, info.state, info.started_us, is_this)
+        # A damaged neighbour is no reason to show none.
+        with suppress(ConfigError):
+            yield directory, directory.read_info()
+
+
+def _listed(run: RunDirectory) -> Iterator[ListedRun]:
+    of_store: dict[str, dict[str, RunTotals] | None] = {}
+    for directory, info in _neighbours(run):
+        url = directory.used_store_url(info)
+        if url not in of_store:
+            of_store[url] = _totals(url)
+        known = of_store[url]
+        totals = None if known is None else known.get(info.id, RunTotals())
+        yield ListedRun(
+            folder=directory.path.name,
+            id=info.id,
+            name=info.name,
+            state=info.state,
+            started_us=info.started_us,
+            is_this=directory.path == run.path,
+            path=str(directory.path),
+            ended_us=info.ended_us,
+            exit_code=info.exit_code,
+            ranks=totals.ranks if totals else None,
+            anomalies=totals.anomalies if totals else None,
+            loss=totals.loss if totals else None,
         )
-    return listed
+
+
+def _totals(url: str) -> dict[str, RunTotals] | None:
+    """Of all runs of a store, by id; None where it cannot be read, or is of another version."""
+    try:
+        engine = open_as_it_is(url)
+        try:
+            return totals_of_runs(engine)
+        finally:
+            engine.dispose()
+    except StoreError:
+        return None

@@ -345,4 +345,12 @@ export interface ListedRun {
   state: string;
   started_us: number;
   is_this: boolean;
+  path: string;
+  /** 0 while it goes on. */
+  ended_us: number;
+  exit_code: number | null;
+  /** null where its store cannot be read. */
+  ranks: number | null;
+  anomalies: number | null;
+  loss: number | null;
 }

@@ -2,59 +2,19 @@ import { useMemo } from 'preact/hooks';
 import { rate } from '../../lib/comparison';
 import { shortenAll } from '../../lib/names';
 import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../../lib/types';
-import { count, duration, exact, wallClock } from '../../lib/units';
+import { count, duration, exact } from '../../lib/units';
 import { addressOf, view } from '../../state/address';
-import { comparison, runs } from '../../state/comparison';
+import { comparison } from '../../state/comparison';
 import { Listed } from '../parts/listed';
-import { Empty, Reading } from '../parts/panel';
 import { Progress } from '../parts/progress';
+import { RunsList } from './runslist';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
 import { follow } from '../frame/statusbar';
 
 /** What changed from another run to this one; or which other run that shall be. */
 export function Compare() {
-  return <main class="compare">{view.value.compare === '' ? <Choice /> : <Changes />}</main>;
-}
-
-function Choice() {
-  const found = runs.value.value;
-  if (found === null) return runs.error.value === null ? <Reading what="runs" /> : <Empty>{runs.error.value}</Empty>;
-  const others = found.runs.filter((run) => !run.is_this);
-  return (
-    <>
-      <h1 class="answer">Which run was before {view.value.run}?</h1>
-      {others.length === 0 ? (
-        <Empty>No other run lies in the same folder. Put one there, or use: chimbuko compare RUN_A RUN_B</Empty>
-      ) : (
-        <section class="panel choice" aria-label="Runs in the same folder">
-          <table>
-            <thead>
-              <tr>
-                <th>run</th>
-                <th>began</th>
-                <th>state</th>
-              </tr>
-            </thead>
-            <tbody>
-              {others.map((run) => (
-                <tr key={run.folder}>
-                  <td>
-                    <a href={addressOf({ page: 'compare', compare: run.folder })} onClick={(event) => follow(event, { page: 'compare', compare: run.folder })}>
-                      {run.folder}
-                    </a>
-                    {run.name !== run.folder && ` (${run.name})`}
-                  </td>
-                  <td>{wallClock(run.started_us)}</td>
-                  <td>{run.state}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </section>
-      )}
-    </>
-  );
+  return <main class="compare">{view.value.compare === '' ? <RunsList /> : <Changes />}</main>;
 }
 
 function Changes() {

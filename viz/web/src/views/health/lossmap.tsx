@@ -9,7 +9,7 @@ import { gaps } from '../../state/health';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { programs } from '../../state/session';
 import { Empty, Panel, Reading } from '../parts/panel';
-import { placeOf, pointIn } from '../parts/place';
+import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 import { Table } from '../parts/table';
 
@@ -45,7 +45,7 @@ function Chart({ answer }: { answer: GapsAnswer }) {
     setFocus(found);
     if (found === null || element.current === null) return hideTip();
     const line = layout.lines.find((one) => one.of === found.of);
-    showTip({ ...placeOf(element.current, { x: found.x + found.width, y: (line?.y ?? 0) + layout.barPx }), lines: tipOf(found) }, delay);
+    showTip({ ...onPage(element.current, found.x + found.width, (line?.y ?? 0) + layout.barPx), lines: tipOf(found) }, delay);
   };
   const open = (found: LostSteps | null): void => {
     if (found !== null) go({ page: 'overview', selected: [found.of.rank], zoom: around(found) });
@@ -70,7 +70,7 @@ function Chart({ answer }: { answer: GapsAnswer }) {
       aria-roledescription="chart of lost steps"
       aria-label="Lost steps by rank"
       onPointerMove={(event) => {
-        const { x, y } = pointIn(event.currentTarget, event);
+        const { x, y } = placeIn(event);
         show(lostAt(layout, x, y));
       }}
       onPointerLeave={() => show(null)}

@@ -4,7 +4,7 @@ import { sinceStart, wallClock } from '../../lib/units';
 import { pace, vitals } from '../../state/health';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { Empty, Panel } from '../parts/panel';
-import { placeOf, pointIn } from '../parts/place';
+import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 import { Table } from '../parts/table';
 
@@ -45,7 +45,7 @@ function Chart({ times_us, strips }: Drawn) {
   const show = (place: number | null, delay?: number): void => {
     setAt(place);
     if (place === null || element.current === null) return hideTip();
-    showTip({ ...placeOf(element.current, { x: x(place), y: GAP_PX }), lines: tipOf(times_us, strips, place) }, delay);
+    showTip({ ...onPage(element.current, x(place), GAP_PX), lines: tipOf(times_us, strips, place) }, delay);
   };
   const move = (event: KeyboardEvent): void => {
     const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -64,7 +64,7 @@ function Chart({ times_us, strips }: Drawn) {
       role="application"
       aria-roledescription="line chart"
       aria-label="The analysis over time"
-      onPointerMove={(event) => show(Math.round(((pointIn(event.currentTarget, event).x - 1) / (width - 2)) * (times_us.length - 1)))}
+      onPointerMove={(event) => show(Math.round(((placeIn(event).x - 1) / (width - 2)) * (times_us.length - 1)))}
       onPointerLeave={() => show(null)}
       onBlur={() => show(null)}
       onKeyDown={move}
