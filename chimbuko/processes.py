@@ -96,6 +96,8 @@ class Service:
         Python module to run.
     arguments, environment
         Secrets belong into the environment: anyone can read a command line.
+    inherited
+        File descriptors that it gets.
 
     Raises
     ------
@@ -104,12 +106,19 @@ class Service:
     """
 
     def __init__(
-        self, name: str, module: str, arguments: list[str], environment: Mapping[str, str], logs: Path
+        self,
+        name: str,
+        module: str,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        logs: Path,
+        inherited: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
         self._command = [sys.executable, "-m", module, *arguments]
         self._environment = {**os.environ, **environment, "OPENBLAS_NUM_THREADS": "1"}
+        self._inherited = inherited
         self.process = self._started()
 
     def start_again(self) -> None:
@@ -141,6 +150,7 @@ class Service:
                 # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
                 start_new_session=True,
                 preexec_fn=die_with_parent,
+                pass_fds=self._inherited,
             )
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -20,9 +21,12 @@ from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.errors import ChimbukoError
 from chimbuko.processes import say_ready
 from chimbuko.rundir import RunDirectory
-from chimbuko.viz.jobs.celeryapp import FOLDER_VARIABLE, JOBS_VARIABLE
+from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.jobs.workplace import Workplace
 from chimbuko.viz.server import serving
+from chimbuko.viz.together import TOKEN_VARIABLE, serving_together
+
+PROCESSES = click.IntRange(1, 64)
 
 
 @click.command()
@@ -40,7 +44,7 @@ from chimbuko.viz.server import serving
 @click.option(
     "--jobs-broker",
     envvar=JOBS_VARIABLE,
-    help="URL of a broker where Celery workers that you started answer long questions; else a worker of ours.",
+    help="URL of a broker where Celery workers that you started answer long questions; else one of ours.",
 )
 @click.option(
     "--jobs-folder",
@@ -48,6 +52,11 @@ from chimbuko.viz.server import serving
     envvar=FOLDER_VARIABLE,
     help="Folder for their files, which dashboard and workers share; else a temporary one.",
 )
+@click.option(
+    "--processes", type=PROCESSES, default=1, show_default=True, help="Server processes on the port."
+)
+@click.option("--shared", type=int, hidden=True, help="A socket that other processes serve, too.")
+@click.option("--own-worker", is_flag=True, hidden=True, help="Have a worker of ours at --jobs-broker.")
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
 def main(
     run_dir: Path,
@@ -55,18 +64,26 @@ def main(
     broker: str | None,
     jobs_broker: str | None,
     jobs_folder: Path | None,
+    processes: int,
+    shared: int | None,
+    own_worker: bool,
     hosts: tuple[str, ...],
 ) -> None:
     """Serve the dashboard of one run until SIGTERM or SIGINT."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    token = os.environ.get("CHIMBUKO_TOKEN") or secrets.token_urlsafe(24)
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)
     try:
-        run = RunDirectory(run_dir.absolute())
-        logs = run.logs if broker else None
-        workplace = Workplace(jobs_broker or broker, not jobs_broker, jobs_folder, logs)
-        with serving(run, port, token, broker, frozenset(hosts), workplace) as url:
+        if processes > 1:
+            place = serving_together(run, port, token, broker, names, processes, jobs_broker, jobs_folder)
+        else:
+            logs = run.logs if broker else None
+            workplace = Workplace(jobs_broker or broker, own_worker or not jobs_broker, jobs_folder, logs)
+            listening = None if shared is None else socket.socket(fileno=shared)
+            place = serving(run, port, token, broker, names, workplace, listening)
+        with place as url:
             say_ready(url=url)
             stopping.wait()
     except ChimbukoError as error:

@@ -22,8 +22,8 @@ from chimbuko.units import parse_duration_us
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``store``, ``broker``, ``port``, ``dashboard``, ``metrics`` and
-    ``as_json``, and those of alerts as ``alerts``, an ``AlertOptions`` or None."""
+    """Give a command the options ``store``, ``broker``, ``port``, ``dashboard_processes``, ``dashboard``,
+    ``metrics`` and ``as_json``, and those of alerts as ``alerts``, an ``AlertOptions`` or None."""
 
     @functools.wraps(command)
     def with_alerts(
@@ -75,6 +75,13 @@ _OPTIONS = (
         help=f"Redis, Valkey or a cluster, by URL; default a private one. Also from {BROKER_VARIABLE}.",
     ),
     click.option("--port", default=0, help="Port of the dashboard; default any that is free."),
+    click.option(
+        "--dashboard-processes",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Server processes of the dashboard, for many browsers; they need WebSocket.",
+    ),
     click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace."),
     click.option("--metrics", type=int, metavar="PORT", help="Answer Prometheus on this port of this host."),
     click.option(

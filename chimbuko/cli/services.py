@@ -66,6 +66,8 @@ class ServiceOptions:
     has_dashboard: bool = True
     port: int = 0
     """Of the dashboard."""
+    dashboard_processes: int = 1
+    """That serve it."""
     metrics_port: int | None = None
     """Where Prometheus may ask, on the loopback interface; None for nowhere."""
     load_model: Path | None = None
@@ -249,6 +251,7 @@ class Services:
         )
         if self.options.has_dashboard:
             arguments = ["--run-dir", str(self.run.path), "--port", str(self.options.port)]
+            arguments += ["--processes", str(self.options.dashboard_processes)]
             token = {TOKEN_VARIABLE: secrets.token_urlsafe(24)}
             self._dashboard = self._service("dashboard", "chimbuko.viz", arguments, secret | token)
             self._showing.add(self._dashboard)

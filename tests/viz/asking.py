@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import requests
-from simple_websocket import Client
+from simple_websocket import Client, ConnectionClosed
 
 from tests.viz.conftest import TOKEN, DashboardProcess
 
@@ -25,10 +27,11 @@ class EventSocket:
     def __init__(self, base: str) -> None:
         address = base.replace("http://", "ws://") + "socket.io/?EIO=4&transport=websocket"
         self._socket = Client(address, headers={"Authorization": f"Bearer {TOKEN}"})
-        assert self._socket.receive(timeout=WAIT_S).startswith("0")
         self._socket.send("40/events,")
+        self._arrived: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
         self.base = base
         self.heard: list[tuple[str, Any]] = []
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def __enter__(self) -> EventSocket:
         return self
@@ -38,8 +41,20 @@ class EventSocket:
 
     def close(self) -> None:
         """The page is closed."""
-        with suppress(Exception):
+        with suppress(ConnectionClosed):
             self._socket.close()
+
+    def _listen(self) -> None:
+        """Take in all that comes, and say that the page is there: else it would count as gone."""
+        with suppress(ConnectionClosed):
+            while True:
+                packet = self._socket.receive()
+                if packet == "2":
+                    self._socket.send("3")
+                # Attachments come apart; what is tested here is in the texts.
+                elif isinstance(packet, str) and packet.startswith(("42", "45")):
+                    self._arrived.put(tuple(json.loads(packet.partition("/events,")[2])))
+        self._arrived.put(None)
 
     def emit(self, event: str, data: object) -> None:
         """Say something to the server."""
@@ -52,20 +67,21 @@ class EventSocket:
         return job
 
     def next(self, *events: str, job: str | None = None, wait_s: float = WAIT_S) -> Any:
-        """What comes with the next event of these names, of a job; all others are passed over."""
-        end_s = time.monotonic() + wait_s
+        """What comes with the next event of these names, of a job; all others are passed over.
+
+        Raises
+        ------
+        ConnectionError
+            The link is lost.
+        """
         while True:
-            left_s = end_s - time.monotonic()
-            packet = self._socket.receive(timeout=left_s) if left_s > 0 else None
-            if packet is None:
-                raise TimeoutError(f"none of {events} within {wait_s} s")
-            if packet == "2":
-                self._socket.send("3")
-            elif packet.startswith("42/events,"):
-                name, data = json.loads(packet.removeprefix("42/events,"))
-                self.heard.append((name, data))
-                if name in events and (job is None or data["id"] == job):
-                    return data
+            found = self._arrived.get(timeout=wait_s)
+            if found is None:
+                raise ConnectionError("the link is lost")
+            self.heard.append(found)
+            name, data = found
+            if name in events and (job is None or data["id"] == job):
+                return data
 
     def end(self, job: str, wait_s: float = WAIT_S) -> Any:
         """How a job ends: its answer, or a sentence."""

@@ -10,10 +10,6 @@ from celery import Celery
 
 from chimbuko.viz.jobs.keys import PREFIX, QUEUE
 
-JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
-"""Environment variable with the URL of the broker of long questions."""
-FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
-"""Environment variable with the folder that a dashboard shares with workers elsewhere."""
 ANSWER = "chimbuko.answer"
 """Name of the one Celery task, which answers a ``Question``."""
 

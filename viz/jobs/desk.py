@@ -96,8 +96,8 @@ class Desk:
         self._inbox.put(lambda: self._forget(page))
 
     def answers(self) -> Path | None:
-        """Folder of the jobs' folders; None before the first question."""
-        return self._workplace.folder if self._workplace.has_opened else None
+        """Folder of the jobs' folders; None where there was none yet."""
+        return self._workplace.answers
 
     def _ask(self, asked: Any) -> None:
         """A page asks: ``{id, question, parameters}``, by an id that nobody can guess."""

@@ -1,7 +1,11 @@
-"""Keys of long questions at a broker, beside those of Celery."""
+"""Where long questions are: variables of the environment, and keys at the broker beside Celery's."""
 
 from __future__ import annotations
 
+JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
+"""Environment variable with the URL of the broker of long questions."""
+FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
+"""Environment variable with the folder that a dashboard shares with workers elsewhere."""
 PREFIX = "{chimbuko}:jobs:"
 """Begins all keys, so that they are none of the run's, whose broker it may be."""
 QUEUE = "questions"

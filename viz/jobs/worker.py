@@ -28,7 +28,6 @@ from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from chimbuko.viz.jobs.celeryapp import (
     ANSWER,
-    JOBS_VARIABLE,
     KEPT_S,
     LARGEST_EVENT_BYTES,
     LONGEST_S,
@@ -36,7 +35,7 @@ from chimbuko.viz.jobs.celeryapp import (
     Reply,
     celery_app,
 )
-from chimbuko.viz.jobs.keys import answered_key
+from chimbuko.viz.jobs.keys import JOBS_VARIABLE, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
 from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
 from chimbuko.viz.jobs.tasks import TASKS

@@ -14,7 +14,8 @@ from redis.cluster import RedisCluster
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.errors import ServiceError
 from chimbuko.processes import Service, is_held
-from chimbuko.viz.jobs.celeryapp import JOBS_VARIABLE, celery_app
+from chimbuko.viz.jobs.celeryapp import celery_app
+from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
 IDLE_S = 60.0
 """A worker without work ends then; the next one is there within two seconds."""
@@ -89,9 +90,9 @@ class Workplace:
         return self._client
 
     @property
-    def has_opened(self) -> bool:
-        """Whether anything was started."""
-        return self._client is not None
+    def answers(self) -> Path | None:
+        """Where jobs have their folders; None where there was none yet."""
+        return self._folder
 
     def open(self) -> None:
         """See to it that a question is answered: by a broker and a worker that are there.
