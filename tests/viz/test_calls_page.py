@@ -343,6 +343,17 @@ def test_brackets_step_through_the_anomalies_of_the_filter(watched: Watched, pro
     page.wait_for_selector(f'.calls tr.selected[data-call="{order[1]}"]')
 
 
+def test_brackets_go_from_one_anomaly_of_the_list_to_the_next_on_the_page_of_a_call(
+    watched: Watched, provenance: Provenance
+) -> None:
+    order = [call.id for call in every(provenance, CallFilter(rank=3, program=0))]
+    page = opened(watched, f"rank=0:3&call={order[2]}")
+    page.get_by_role("link", name="Why").click()
+    for key, at in (("]", 3), ("[", 2), ("[", 1)):
+        page.keyboard.press(key)
+        page.wait_for_url(f"**/call/{order[at].replace(':', '/', 1)}?rank=0:3")
+
+
 def test_a_call_that_is_gone_says_so(watched: Watched) -> None:
     page = opened(watched, "call=0:1:2:99999")
     page.wait_for_selector(".selected-call .empty >> text=99999")
