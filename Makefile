@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test soak faults fuzz-api check install web clean benchmark performance detection chromium
+.PHONY: demo test soak faults fuzz-api check install web clean benchmark benchmark-dashboard performance detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -37,6 +37,9 @@ benchmark: install ## Events per CPU-second of an agent, cost of the tracer, spe
 
 performance: install ## All figures of docs/performance.md; twenty minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py
+
+benchmark-dashboard: install chromium ## All figures of docs/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
+	$(BIN)/python benchmarks/report.py --document dashboard-performance
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
 	$(BIN)/python -m benchmarks.detection

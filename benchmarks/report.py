@@ -1,9 +1,11 @@
-"""Measures everything anew and writes the tables of docs/performance.md.
+"""Measures everything anew and writes the tables of docs/performance.md, or of docs/dashboard-performance.md.
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
+     python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
 
-Takes a quarter of an hour on a machine that has nothing else to do; each section is one benchmark, run in
-a process of its own. With --quick the figures are printed and the document stays as it is.
+Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters; each
+section is one benchmark, run in a process of its own. With --quick the figures are printed and the document
+stays as it is.
 """
 
 from __future__ import annotations
@@ -15,21 +17,27 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCS = ROOT / "docs"
 
-SECTIONS = {
-    "kernel": "benchmarks/kernel.py",
-    "agent": "benchmarks/agent.py --stages",
-    "agent-few-anomalies": "benchmarks/agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
-    "agent-hard": "benchmarks/agent.py --stages --hard --rows 3000000 --rows-per-step 100000",
-    "latency": "benchmarks/latency.py",
-    "memory": "benchmarks/memory.py --ranks 1 8 32 --rows-per-step 20000",
-    "memory-large-steps": "benchmarks/memory.py --ranks 1 8 --rows-per-step 200000",
-    "startup": "benchmarks/startup.py",
-    "server": "-m benchmarks.server",
-    "server-memory": "-m benchmarks.server.memory",
+DOCUMENTS = {
+    "performance": {
+        "kernel": "benchmarks/kernel.py",
+        "agent": "benchmarks/agent.py --stages",
+        "agent-few-anomalies": "benchmarks/agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
+        "agent-hard": "benchmarks/agent.py --stages --hard --rows 3000000 --rows-per-step 100000",
+        "latency": "benchmarks/latency.py",
+        "memory": "benchmarks/memory.py --ranks 1 8 32 --rows-per-step 20000",
+        "memory-large-steps": "benchmarks/memory.py --ranks 1 8 --rows-per-step 200000",
+        "startup": "benchmarks/startup.py",
+        "server": "-m benchmarks.server",
+        "server-memory": "-m benchmarks.server.memory",
+    },
+    "dashboard-performance": {
+        name: f"-m benchmarks.dashboard --only {name}"
+        for name in ("paint", "stream", "memory", "delay", "timeline", "crowd")
+    },
 }
-"""Where in the document, and the benchmark with its arguments."""
+"""Name of a document to its sections: where in it, and the benchmark with its arguments."""
 
 QUICKLY = {
     "benchmarks/kernel.py": "--quick --rounds 3",
@@ -37,6 +45,7 @@ QUICKLY = {
     "benchmarks/latency.py": "--steps 20",
     "benchmarks/memory.py": "--steps 5",
     "benchmarks/startup.py": "--rounds 2",
+    "benchmarks.dashboard": "--part 0.01 --rounds 1 --minutes 2",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
 }
@@ -71,23 +80,27 @@ def replaced(document: str, section: str, text: str) -> str:
     before, found, rest = document.partition(begin)
     _, also_found, after = rest.partition(end)
     if not found or not also_found:
-        raise ValueError(f"{DOCUMENT.name} has no markers of {section!r}")
+        raise ValueError(f"the document has no markers of {section!r}")
     return f"{before}{begin}\n{text}\n\n{end}{after}"
 
 
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION")
+    parser.add_argument("--document", choices=DOCUMENTS, default=next(iter(DOCUMENTS)))
+    parser.add_argument("--only", nargs="+", metavar="SECTION", help="of the document; default: all")
     parser.add_argument("--quick", action="store_true", help="in two minutes, only to see that all works")
     options = parser.parse_args()
-    for section in options.only:
-        print(f"{section}: {SECTIONS[section]}", file=sys.stderr)
-        text = measured(SECTIONS[section], options.quick)
+    path, sections = DOCS / f"{options.document}.md", DOCUMENTS[options.document]
+    for section in options.only or sections:
+        if section not in sections:
+            parser.error(f"{section}: no section of {path.name}; it has {', '.join(sections)}")
+        print(f"{section}: {sections[section]}", file=sys.stderr)
+        text = measured(sections[section], options.quick)
         if options.quick:
             print(text, end="\n\n", flush=True)
         else:
-            DOCUMENT.write_text(replaced(DOCUMENT.read_text(), section, text))
+            path.write_text(replaced(path.read_text(), section, text))
 
 
 if __name__ == "__main__":

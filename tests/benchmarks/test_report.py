@@ -1,10 +1,10 @@
-"""The tables of docs/performance.md are written by one command."""
+"""The tables of documents are written by one command."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.report import DOCUMENT, QUICKLY, ROOT, SECTIONS, program_of, replaced
+from benchmarks.report import DOCS, DOCUMENTS, QUICKLY, ROOT, program_of, replaced
 
 
 def find_program(program: str) -> bool:
@@ -28,9 +28,10 @@ def test_a_section_without_markers_is_an_error() -> None:
         replaced("<!-- c: measured -->\n", "c", "")
 
 
-def test_the_document_has_all_sections_and_they_have_a_quick_way() -> None:
-    document = DOCUMENT.read_text()
-    for section, command in SECTIONS.items():
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_have_all_sections_and_these_have_a_quick_way(name: str) -> None:
+    document = (DOCS / f"{name}.md").read_text()
+    for section, command in DOCUMENTS[name].items():
         assert replaced(document, section, "") != document
         program = program_of(command)
         assert program in QUICKLY
