@@ -23,6 +23,7 @@ UInt8Array = npt.NDArray[np.uint8]
 RankKey = tuple[int, int]
 
 ROWS_AT_ONCE = 50_000
+_PROGRAM = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ class PeakQueries(Questions):
                 found = connection.exec_driver_sql(
                     statement.replace("?", placeholder(connection)), tuple(values)
                 )
-                for rows in found.partitions(ROWS_AT_ONCE):
+                # The driver's own rows: ours take as long again.
+                cursor = found.cursor
+                while cursor is not None and (rows := cursor.fetchmany(ROWS_AT_ONCE)):
                     yield _peaks(of, np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)))
 
     def _statement(
@@ -88,10 +91,12 @@ class PeakQueries(Questions):
         conditions = ""
         values = [self._run]
         if ranks is not None:
-            conditions += " AND (s.program, s.rank) >= (?, ?) AND (s.program, s.rank) <= (?, ?)"
-            values += [*ranks[0], *ranks[1]]
+            # As a number: of two columns SQLite would conclude something for the other table, and look there.
+            conditions += f" AND s.program * {_PROGRAM} + s.rank BETWEEN ? AND ?"
+            values += [program * _PROGRAM + rank for program, rank in ranks]
         if steps is not None:
-            conditions += f" AND t.{number} >= ? AND t.{number} <= ?"
+            # The sign keeps SQLite from beginning there, and not after what the level above holds.
+            conditions += f" AND {'+' if is_rest else ''}t.{number} >= ? AND t.{number} <= ?"
             values += [step // 8**level for step in steps]
         if is_rest:
             above = (

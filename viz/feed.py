@@ -23,7 +23,7 @@ from chimbuko.rundir import RunDirectory, RunInfo
 from chimbuko.views import SlowRank
 from chimbuko.viz.agents import Agents, AgentState
 from chimbuko.viz.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
-from chimbuko.viz.gridreading import Piece, read_piece, read_stored, width_for
+from chimbuko.viz.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.status import Status, status
 from chimbuko.viz.tally import Ranking, RankKey, Statistic, Tally
 from chimbuko.viz.vitals import Vital, Vitals
@@ -180,8 +180,7 @@ class Feed:
             self._name_ranks()
             ranks, sums = self._grid.ranks, self._tally.sums()
             last_step = sums.last_step or 0
-            first, last = wanted.steps or (0, last_step)
-            is_kept = width_for(first, min(last, last_step), wanted.columns) >= self._grid.steps_per_column
+            is_kept = width_of(wanted, len(ranks), last_step) >= self._grid.steps_per_column
             if is_kept:
                 picture = self._grid.picture(wanted.places, wanted.steps, wanted.rows, wanted.columns)
             recent = [] if is_kept else list(self._tally.recent)

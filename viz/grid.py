@@ -24,6 +24,8 @@ MOST_COLUMNS = 1024
 MOST_TOLD = 2_500
 """Cells told at once, 10 kB; what is left is told the next time."""
 
+_NEVER = np.iinfo(np.int64).max
+
 Int64Array = npt.NDArray[np.int64]
 UInt8Array = npt.NDArray[np.uint8]
 
@@ -83,7 +85,7 @@ class Grid:
         self._is_arranged = False
         self._ranks: list[RankKey] = []
         self._order = np.empty(0, np.int64)
-        self._firsts: list[int] = []
+        self._members = np.empty((1, 0), np.int64)
         self._layout = self._told_layout = 0
         self._told = np.zeros((MOST_COLUMNS, 0), np.uint8)
         self._told_starts = self._starts.copy()
@@ -110,8 +112,9 @@ class Grid:
             return
         self._is_arranged = False
         held = self._most.shape[1]
-        if len(self._at) > held:
-            more = np.zeros((MOST_COLUMNS, max(len(self._at), 2 * held) - held), np.uint8)
+        # The last place stays empty: it stands for ranks that a row lacks.
+        if len(self._at) >= held:
+            more = np.zeros((MOST_COLUMNS, max(len(self._at) + 1, 2 * held) - held), np.uint8)
             self._most = np.concatenate([self._most, more], axis=1)
 
     def note_silent(self, ranks: frozenset[RankKey]) -> None:
@@ -135,9 +138,10 @@ class Grid:
         """Stretches of steps of any ranks."""
         while self.steps_per_column < peaks.length:
             self._merge_pairs()
-        keys = list(zip(peaks.programs.tolist(), peaks.ranks.tolist(), strict=True))
+        of_ranks, which = np.unique(peaks.programs << 32 | peaks.ranks, return_inverse=True)
+        keys = [(key >> 32, key & 0xFFFFFFFF) for key in of_ranks.tolist()]
         self.name(keys)
-        at = np.array([self._at[key] for key in keys], np.int64)
+        at = np.array([self._at[key] for key in keys], np.int64)[which]
         stretches = peaks.most.shape[1]
         numbers = peaks.steps[:, None] + peaks.length * np.arange(stretches)
         self._add(np.repeat(at, stretches), numbers.ravel(), peaks.most.ravel())
@@ -195,30 +199,26 @@ class Grid:
         """The grid, or the piece between these places and steps, both included, in whole columns."""
         first, last = places or (0, len(self._at) - 1)
         layout = arranged(self.ranks[first : last + 1], first, most_rows)
-        at = self._order[first : last + 1]
-        begin, end, wide = self._columns(steps, most_columns)
-        groups = np.arange(begin, end) // wide
-        begins = np.flatnonzero(np.diff(groups, prepend=-1)) if end > begin else np.empty(0, np.int64)
-        most = np.zeros((len(begins), len(layout.firsts)), np.uint8)
-        if most.size:
-            by_rank = np.maximum.reduceat(self._most[begin:end], begins, axis=0)[:, at]
-            most = np.maximum.reduceat(by_rank, layout.firsts, axis=1)
-        starts = np.where(self._starts == 0, np.iinfo(np.int64).max, self._starts)[begin:end]
-        earliest = np.minimum.reduceat(starts, begins) if len(begins) else starts
+        begin, columns, wide = self._columns(steps, most_columns)
+        end = begin + columns * wide
+        by_rank = self._most[begin:end].reshape(columns, wide, self._most.shape[1]).max(axis=1)
+        most = by_rank[:, _slots(layout.members, self._order[first : last + 1])].max(axis=1)
+        starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
+        earliest = starts.reshape(columns, wide).min(axis=1)
         return Picture(
             programs=layout.programs,
             ranks_per_row=layout.ranks_per_row,
-            rows=len(layout.firsts),
+            rows=layout.rows,
             first_step=self._first_step + begin * self.steps_per_column,
             steps_per_column=wide * self.steps_per_column,
-            columns=len(begins),
-            start_us=np.where(earliest == np.iinfo(np.int64).max, 0, earliest).tolist(),
+            columns=columns,
+            start_us=np.where(earliest == _NEVER, 0, earliest).tolist(),
             # What is unknown becomes 255.
             cells=(most.T - np.uint8(1)).tobytes(),
         )
 
     def _columns(self, steps: tuple[int, int] | None, most: int) -> tuple[int, int, int]:
-        """Columns from and before which these steps are, and how many of them become one."""
+        """The column where these steps begin, into how many they go, and how many become one."""
         begin, end = 0, self.columns
         if steps is not None:
             begin, last = ((step - self._first_step) // self.steps_per_column for step in steps)
@@ -227,8 +227,7 @@ class Grid:
         while end > begin and (end - 1) // wide - begin // wide + 1 > most:
             wide *= 2
         # Whole columns: a cell stands for all of its steps.
-        begin = begin // wide * wide
-        return begin, max(begin, min(self.columns, -(-end // wide) * wide)), wide
+        return begin // wide * wide, max(0, -(-end // wide) - begin // wide), wide
 
     def _add(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
         taken = most > 0
@@ -262,9 +261,8 @@ class Grid:
     def _shown(self, most: UInt8Array) -> UInt8Array:
         """Columns of rows, u1[columns, rows], of columns of ranks."""
         self._arrange()
-        if not self._firsts:
-            return np.zeros((len(most), 0), np.uint8)
-        return np.maximum.reduceat(most[:, self._order], self._firsts, axis=1)
+        shown: UInt8Array = most[:, self._members].max(axis=1)
+        return shown
 
     def _arrange(self) -> None:
         if self._is_arranged:
@@ -272,5 +270,10 @@ class Grid:
         self._is_arranged = True
         self._ranks = sorted(self._at)
         self._order = np.array([self._at[rank] for rank in self._ranks], np.int64)
-        self._firsts = arranged(self._ranks, 0, MOST_ROWS).firsts
+        self._members = _slots(arranged(self._ranks, 0, MOST_ROWS).members, self._order)
         self._layout = zlib.crc32(repr((self._ranks, sorted(self._silent))).encode())
+
+
+def _slots(members: Int64Array, order: Int64Array) -> Int64Array:
+    """Where the cells of the members of rows stand; the last place is nobody's."""
+    return np.append(order, -1)[members]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from chimbuko.viz.tally import RankKey
 
@@ -29,8 +31,9 @@ class Layout:
 
     programs: list[ProgramRows]
     ranks_per_row: int
-    firsts: list[int]
-    """Index of the first rank of each row."""
+    rows: int
+    members: npt.NDArray[np.int64]
+    """i8[ranks_per_row, rows]: indexes of the ranks of each row; -1 where a row has fewer."""
 
 
 def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
@@ -43,14 +46,16 @@ def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layo
     ]
     ranks_per_row = _ranks_per_row([len(numbers) for _, numbers in of_programs], most_rows)
     programs: list[ProgramRows] = []
-    firsts: list[int] = []
-    index = 0
+    first_row = index = 0
+    members = [np.empty((0, ranks_per_row), np.int64)]
     for program, numbers in of_programs:
         rows = -(-len(numbers) // ranks_per_row)
-        programs.append(ProgramRows(program, len(firsts), rows, first_place + index, _runs(numbers)))
-        firsts.extend(range(index, index + len(numbers), ranks_per_row))
+        programs.append(ProgramRows(program, first_row, rows, first_place + index, _runs(numbers)))
+        places = np.arange(index, index + rows * ranks_per_row)
         index += len(numbers)
-    return Layout(programs, ranks_per_row, firsts)
+        first_row += rows
+        members.append(np.where(places < index, places, -1).reshape(rows, ranks_per_row))
+    return Layout(programs, ranks_per_row, first_row, np.ascontiguousarray(np.concatenate(members).T))
 
 
 def _ranks_per_row(counts: Sequence[int], most_rows: int) -> int:

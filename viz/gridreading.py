@@ -79,18 +79,26 @@ def read_piece(
         Newest of all.
     """
     first, last = wanted.places or (0, len(ranks) - 1)
-    begin, end = wanted.steps or (0, last_step)
-    end = min(end, last_step)
     among = ranks[first : last + 1]
-    width = width_for(begin, end, wanted.columns)
-    width = max(width, 8 ** (_level(len(among), (begin, end), width) - 1))
-    steps = begin // width * width, (end // width + 1) * width - 1
+    width = width_of(wanted, len(ranks), last_step)
+    begin, end = wanted.steps or (0, last_step)
+    steps = begin // width * width, (min(end, last_step) // width + 1) * width - 1
     grid = Grid(steps, width)
     grid.name(ranks)
     if among:
         read_stored(provenance, len(among), steps, width, (among[0], among[-1])).add_to(grid)
         grid.add_steps([step for step in recent if among[0] <= (step.program, step.rank) <= among[-1]])
     return grid.picture(wanted.places, steps, wanted.rows, wanted.columns)
+
+
+def width_of(wanted: Piece, ranks: int, last_step: int) -> int:
+    """Steps in a column of a piece that is read from the store, of a run of so many ranks."""
+    first, last = wanted.places or (0, ranks - 1)
+    begin, end = wanted.steps or (0, last_step)
+    end = min(end, last_step)
+    width = width_for(begin, end, wanted.columns)
+    level = _level(max(0, min(last, ranks - 1) - first + 1), (begin, end), width)
+    return max(width, 1 << 3 * (level - 1))
 
 
 def width_for(first_step: int, last_step: int, most_columns: int) -> int:

@@ -264,7 +264,8 @@ def test_ten_thousand_ranks_are_told_in_a_frame() -> None:
 def test_rows_hold_each_rank_once_and_no_more_than_needed(ranks: set[RankKey], first: int, most: int) -> None:
     ordered = sorted(ranks)
     layout = arranged(ordered, first, most)
-    assert len(layout.firsts) <= most
+    assert layout.rows <= most
+    assert sorted(layout.members[layout.members >= 0].tolist()) == list(range(len(ordered)))
     found = [(of.program, n + at) for of in layout.programs for n, count in of.ranks for at in range(count)]
     assert found == ordered
     for of in layout.programs:

@@ -8,7 +8,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.errors import ConfigError
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
 from chimbuko.viz.grid import MOST_COLUMNS, MOST_ROWS
@@ -74,7 +73,7 @@ def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
 
     A cell is the largest number of anomalies that one rank had in one step.
     """
-    piece = Piece(_range("ranks", wanted.ranks), _range("steps", wanted.steps), wanted.rows, wanted.columns)
+    piece = Piece(_range(wanted.ranks), _range(wanted.steps), wanted.rows, wanted.columns)
     shown = run.feed.grid(piece)
     picture = msgspec.structs.asdict(shown.picture)
     return GridAnswer(
@@ -88,10 +87,8 @@ def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
     )
 
 
-def _range(name: str, text: str | None) -> tuple[int, int] | None:
+def _range(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    first, last = map(int, text.split(".."))
-    if first > last:
-        raise ConfigError(f"{name}={text}: ends before it begins")
+    first, last = sorted(map(int, text.split("..")))
     return first, last
