@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -144,3 +146,28 @@ def folders(dashboard: DashboardProcess) -> list[Path]:
         if "--folder" in words:
             return [path for path in Path(words[words.index("--folder") + 1]).iterdir() if path.is_dir()]
     return []
+
+
+class Gate:
+    """A run whose description is a pipe: who looks at all runs beside it waits there until it is opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> Gate:
+        self._folder.mkdir()
+        os.mkfifo(self._folder / "run.json")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.open()
+        shutil.rmtree(self._folder)
+
+    def open(self) -> None:
+        """Let all through who wait, and who come later."""
+        closed, opened = self._folder / "run.json", self._folder / "was"
+        if closed.exists():
+            closed.rename(opened)
+            # Nobody may wait.
+            with suppress(OSError):
+                os.close(os.open(opened, os.O_WRONLY | os.O_NONBLOCK))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from tests import simulated_runs as simulated
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.viz.asking import (
     EventSocket,
+    Gate,
     children,
     fetch,
     folders,
@@ -65,33 +65,11 @@ def alone(runs: MadeRun) -> Iterator[DashboardProcess]:
         yield process
 
 
-class Gate:
-    """A run whose description is a pipe: who compares with its neighbours waits there until it is opened."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._path = folder / "run.json"
-        folder.mkdir()
-        os.mkfifo(self._path)
-
-    def open(self) -> None:
-        """Let all through who wait, and who come later."""
-        self._path.rename(self._path.with_suffix(".was"))
-        with suppress(OSError):
-            os.close(os.open(self._path.with_suffix(".was"), os.O_WRONLY | os.O_NONBLOCK))
-
-
 @pytest.fixture
 def gate(runs: MadeRun) -> Iterator[Gate]:
     """Comparisons that do not end before the test wants it."""
-    folder = runs.directory.path.parent / "a-gate"
-    gate = Gate(folder)
-    yield gate
-    with suppress(OSError):
-        gate.open()
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
+    with Gate(runs.directory.path.parent / "a-gate") as gate:
+        yield gate
 
 
 def begin(page: EventSocket, job: str = "") -> str:
