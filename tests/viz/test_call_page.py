@@ -316,7 +316,8 @@ def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Pag
     shown = {
         "numbers": "id version revision is_final label program rank thread node entry_us exit_us "
         "inclusive_us exclusive_us step step_start_us step_end_us score severity_us expected_us "
-        "spread_us seen detector incident_id depth children messages_count left_out is_gpu launch_id launch_thread model_version",
+        "spread_us seen detector incident_id depth children messages_count left_out is_gpu "
+        "launch_id launch_thread model_version",
         "stack": "call_stack launch_stack",
         "twin": "window",
         "messages": "messages",
