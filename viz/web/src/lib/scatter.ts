@@ -158,17 +158,22 @@ function aside(frame: Frame, index: number, among: number): number {
 
 function points(series: Series, frame: Frame, dx: number): Point[] {
   const found: Point[] = [];
+  const width = xOf(frame, 1) - xOf(frame, 0);
+  const zero = xOf(frame, 0) + dx;
   let pixel = NaN;
-  let drawn: number[] = [];
+  const drawn: number[] = [];
   for (let at = lowerBound(series.rows, frame.range[0]); at < series.rows.length; at++) {
     const row = series.rows[at] as StepRow;
     if (row[0] > frame.range[1]) break;
-    const [x, y] = [xOf(frame, row[0]) + dx, yOf(frame, row[4])];
+    const x = zero + row[0] * width;
     // Where a pixel stands for several steps, equal ones are drawn once.
-    if (Math.round(x) !== pixel) [pixel, drawn] = [Math.round(x), []];
+    if (Math.round(x) !== pixel) {
+      pixel = Math.round(x);
+      drawn.length = 0;
+    }
     if (drawn.includes(row[4])) continue;
     drawn.push(row[4]);
-    found.push({ x, y, series, row });
+    found.push({ x, y: yOf(frame, row[4]), series, row });
   }
   return found;
 }
