@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UNKNOWN, type Grid } from '../src/lib/grid';
-import { allPlaces, BIN_NAMES, binOf, boxOf, cellAt, cellSize, heatLayout, pieceOf, placeOfRank, placesOf, rasterised, ranksAt, roomFor, silentRows, stepsOf, valueOf, yOfRank, type HeatLayout, type HeatPalette } from '../src/lib/heatmap';
+import { allPlaces, BIN_NAMES, binOf, boxOf, cellAt, cellSize, heatLayout, pieceOf, placeOfRank, placesOf, ranksAt, roomFor, silentRows, stepsOf, valueOf, yOfRank, type HeatLayout } from '../src/lib/heatmap';
+import { rasterised, type HeatPalette } from '../src/lib/heatraster';
 import { heatLines } from '../src/lib/heatlines';
 import type { Range } from '../src/lib/view';
 

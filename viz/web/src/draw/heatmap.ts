@@ -1,6 +1,7 @@
 /** Paints the heat map: cells and axes below, what follows the pointer above. */
 
-import { binOf, rasterised, silentRows, xOfStep, yOfRank, type HeatLayout, type HeatPalette } from '../lib/heatmap';
+import { binOf, silentRows, xOfStep, yOfRank, type HeatLayout } from '../lib/heatmap';
+import { rasterised, type HeatPalette } from '../lib/heatraster';
 import { COLOURS, HEAT_RAMP, pick, pixelOf, type Pair, type Theme } from '../lib/tokens';
 import type { RankKey } from '../lib/types';
 import { colour, drawMark, FONT } from './canvas';

@@ -1,6 +1,6 @@
 /** What ranks and functions are put in order by, in words; and functions as lines of one list, whatever their order. */
 
-import type { FunctionRanking, FunctionRow, RankRow } from './types';
+import type { FunctionRanking, FunctionRankRow, FunctionRow } from './types';
 import type { FunctionStatistic } from './view';
 import { digits, duration, exact } from './units';
 
@@ -60,7 +60,8 @@ export function rankedFunctions({ statistic, functions, top, bottom }: FunctionR
   const line = (row: FunctionRanking['top'][number]): FunctionLine => ({
     program: row.program,
     name: row.name,
-    value: row[statistic],
+    // Functions of which it is unknown are in no order by it.
+    value: row[statistic] ?? 0,
     severity_us: row.severity_us,
     anomalies: row.total,
     facts: statisticFacts(row),
@@ -68,11 +69,15 @@ export function rankedFunctions({ statistic, functions, top, bottom }: FunctionR
   return { by: statistic, functions, top: top.map(line), bottom: bottom.map(line) };
 }
 
+type Statistics = Omit<FunctionRankRow, 'program' | 'name' | 'severity_us'>;
+
 /** All statistics of anomalies per step, in lines. */
-export function statisticFacts(row: Omit<RankRow, 'program' | 'rank' | 'severity_us' | 'last_step'>): string[] {
+export function statisticFacts(row: Statistics): string[] {
   return [
-    `per step: average ${digits(row.mean)}, standard deviation ${digits(row.stddev)}`,
-    `minimum ${exact(row.minimum)}, maximum ${exact(row.maximum)}, total ${exact(row.total)} in ${exact(row.steps)} steps`,
-    `skewness ${digits(row.skewness)}, kurtosis ${digits(row.kurtosis)}`,
+    `per step: average ${digits(row.mean)}, standard deviation ${known(row.stddev, digits)}`,
+    `minimum ${known(row.minimum, exact)}, maximum ${known(row.maximum, exact)}, total ${exact(row.total)} in ${exact(row.steps)} steps`,
+    `skewness ${known(row.skewness, digits)}, kurtosis ${known(row.kurtosis, digits)}`,
   ];
 }
+
+const known = (value: number | null, format: (value: number) => string): string => (value === null ? 'unknown' : format(value));
