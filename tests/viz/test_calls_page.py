@@ -292,7 +292,7 @@ def test_a_call_is_selected_and_then_its_timeline_opens(watched: Watched, made: 
         zip(side.locator("dt").all_inner_texts(), side.locator("dd").all_inner_texts(), strict=True)
     )
     assert fields["inclusive"] == duration(record.inclusive_us)
-    assert fields["children, messages"] == f"{record.children}, {record.messages_count}"
+    assert (fields["children"], fields["messages"]) == (str(record.children), str(record.messages_count))
     assert fields["call"] == event
     assert fields["called by"] == "time_step"
     assert side.locator("canvas").count() == 1

@@ -43,8 +43,8 @@ function Chosen({ record }: { record: CallRecord }) {
         <Onward text="Timeline" title="What happened around it" to={{ page: 'timeline', call: record.id }} />
         <Onward text="Why" title="Everything kept about it" to={{ page: 'call', call: record.id }} />
       </p>
-      <MiniTimeline record={record} />
       <Fields record={record} />
+      <MiniTimeline record={record} />
     </>
   );
 }
@@ -63,10 +63,11 @@ function Fields({ record }: { record: CallRecord }) {
   const fields: [string, string][] = [
     ['inclusive', duration(record.inclusive_us)],
     ['exclusive', duration(record.exclusive_us)],
-    [`expected ${metric}`, `${duration(record.expected_us)} ± ${duration(record.spread_us)}${usual}`],
+    ['expected', `${duration(record.expected_us)} ± ${duration(record.spread_us)}${usual}`],
     ['severity', record.label === 'anomaly' ? `${duration(record.severity_us)} lost` : 'normal'],
     ['score', score(record.score, record.detector)],
-    ['children, messages', `${exact(record.children)}, ${exact(record.messages_count)}`],
+    ['children', exact(record.children)],
+    ['messages', exact(record.messages_count)],
     ['rank, thread', `${record.program}:${record.rank}, ${record.thread}${record.is_gpu ? ' on a GPU' : ''}`],
     ['node', record.node || 'unknown'],
     ['step', exact(record.step)],
