@@ -44,7 +44,7 @@ export function Functions() {
       {shown === null ? (
         functions.error.value === null ? <Reading what="functions" /> : <Empty>{functions.error.value}</Empty>
       ) : rows.length === 0 ? (
-        <Empty>{shown.functions === 0 ? 'No function statistics yet.' : `No anomalies in ${exact(shown.functions)} functions.`}</Empty>
+        <Nothing shown={shown} />
       ) : (
         <div class="function-lists">
           <section data-functions="top">{list(shown.top)}</section>
@@ -57,6 +57,19 @@ export function Functions() {
         </div>
       )}
     </Panel>
+  );
+}
+
+function Nothing({ shown }: { shown: FunctionLines }) {
+  if (shown.functions > 0) return <Empty>No anomalies in {exact(shown.functions)} functions.</Empty>;
+  if (shown.by === 'severity_us' || shown.by === 'mean' || shown.by === 'total') return <Empty>No function statistics yet.</Empty>;
+  return (
+    <Empty>
+      Nobody knows in which steps functions were abnormal.{' '}
+      <button class="quiet" onClick={() => go({ by: 'severity_us' })}>
+        Rank them by time lost
+      </button>
+    </Empty>
   );
 }
 
