@@ -156,7 +156,10 @@ class StreamAnalysis:
 
     def hand_out_views(self, generation: int) -> StreamViews:
         """What there is for the views; after ``hand_out``, and with the same generation."""
-        return StreamViews(self._traffic.not_taken(generation), self._paces.hand_out())
+        flagged_steps = self._detection.statistics.flagged_steps
+        return StreamViews(
+            self._traffic.not_taken(generation), self._paces.hand_out(), flagged_steps.not_taken(generation)
+        )
 
     def hand_out_paths(self) -> Rows:
         """``PATH`` rows of the calls since the last time, by call path."""

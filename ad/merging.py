@@ -11,6 +11,7 @@ import numpy.typing as npt
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.views import StreamViews
 from chimbuko.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
+from chimbuko.flaggedsteps import merged
 from chimbuko.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.paths import PATH, PathTable
@@ -253,6 +254,7 @@ class AgentStatistics:
         figures, self._figures = self._figures, None
         return ViewDelta(
             flagged=b"".join(rows.tobytes() for rows in flagged),
+            flagged_steps=self._flagged_steps(parts),
             traffic=b"".join(part.views.traffic.tobytes() for part in parts),
             paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.views.paces)),
             counters=counters,
@@ -275,6 +277,16 @@ class AgentStatistics:
         numbers = np.array([self._number(part.program, name) for name in names], np.int32)
         paths["function"][1:] = numbers[at]
         return paths
+
+    def _flagged_steps(self, parts: Sequence[Part]) -> bytes:
+        numbered = []
+        for part in parts:
+            if len(part.views.flagged_steps):
+                rows = part.views.flagged_steps.copy()
+                timers = rows["function"].tolist()
+                rows["function"] = [self._number(part.program, part.timers[timer]) for timer in timers]
+                numbered.append(rows)
+        return merged(*numbered).tobytes() if numbered else b""
 
     def _paces(self, part: Part) -> Rows:
         paces = part.views.paces.copy()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.ad.flaggedsteps import FlaggedSteps
 from chimbuko.ad.kernels import judge
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.moments import Float64Array
@@ -55,6 +56,7 @@ class StreamStatistics:
         self._handed_out: dict[int, Learned] = {}
         self._own = schema.empty(0)
         self._is_touched = np.zeros(0, np.bool_)
+        self.flagged_steps = FlaggedSteps()
         self.extremes = np.empty((0, 2))
         """f8[timers, 2]: shortest and longest judged runtime of the calls that ended in the step."""
 
@@ -81,7 +83,8 @@ class StreamStatistics:
         return completed, timers
 
     def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
-        """Count flagged calls, f8[calls], of functions that were learned of in this step."""
+        """Count the flagged calls of a step, f8[calls], of functions that were learned of in it."""
+        self.flagged_steps.note(timers)
         anomalies, lost_us, highest = (self._schema.slices[name].start for name in FLAGS)
         np.add.at(self._own[:, anomalies], timers, 1.0)
         np.add.at(self._own[:, lost_us], timers, severity_us)

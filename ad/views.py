@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from chimbuko import flaggedsteps
+from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.paces import MOST_ROWS
 from chimbuko.ad.traffic import MOST_DESTINATIONS
 from chimbuko.tables import Int64Array
-from chimbuko.views import PACE, TRAFFIC, Rows
+from chimbuko.views import FLAGGED_STEPS, PACE, TRAFFIC, Rows
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class StreamViews:
     """``TRAFFIC``: what was sent and not taken."""
     paces: Rows
     """``PACE`` of windows that have ended; functions are the stream's timer ids."""
+    flagged_steps: Rows = field(default_factory=lambda: flaggedsteps.empty(0))
+    """``FLAGGED_STEPS``: what was flagged and not taken; functions are timer ids."""
 
     @classmethod
     def none(cls) -> StreamViews:
@@ -28,28 +32,38 @@ class StreamViews:
         return cls(np.empty(0, TRAFFIC), np.empty(0, PACE))
 
     def __bool__(self) -> bool:
-        return bool(len(self.traffic) or len(self.paces))
+        return bool(len(self.traffic) or len(self.paces) or len(self.flagged_steps))
 
 
 class ViewOutbox:
     """Views of one stream in a file that its process and its agent map; they have a lock for it.
 
-    Nothing in it grows with time: traffic is added up by the process, and of paces the newest are kept.
+    Nothing in it grows with time: traffic and flagged steps are added up by the process, and of paces the
+    newest are kept.
     """
 
-    SIZE_BYTES = 16 + MOST_DESTINATIONS * TRAFFIC.itemsize + MOST_ROWS * PACE.itemsize
+    SIZE_BYTES = (
+        24
+        + MOST_DESTINATIONS * TRAFFIC.itemsize
+        + MOST_ROWS * PACE.itemsize
+        + MAX_TIMERS * FLAGGED_STEPS.itemsize
+    )
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
-        self._counts: Int64Array = np.frombuffer(memory, np.int64, 2, at)
+        self._counts: Int64Array = np.frombuffer(memory, np.int64, 3, at)
         at += self._counts.nbytes
         self._traffic: Rows = np.frombuffer(memory, TRAFFIC, MOST_DESTINATIONS, at)
         at += self._traffic.nbytes
         self._paces: Rows = np.frombuffer(memory, PACE, MOST_ROWS, at)
+        at += self._paces.nbytes
+        self._flagged_steps: Rows = np.frombuffer(memory, FLAGGED_STEPS, MAX_TIMERS, at)
 
     def put(self, views: StreamViews) -> None:
-        """All traffic that was not taken, in place of what is there, and paces that come to it."""
+        """All traffic and flagged steps that were not taken, in place of what is there, and paces that come
+        to it."""
         self._traffic[: len(views.traffic)] = views.traffic
-        self._counts[0] = len(views.traffic)
+        self._flagged_steps[: len(views.flagged_steps)] = views.flagged_steps
+        self._counts[[0, 2]] = len(views.traffic), len(views.flagged_steps)
         if len(views.paces):
             paces = np.concatenate([self._paces[: self._counts[1]], views.paces])[-MOST_ROWS:]
             self._paces[: len(paces)] = paces
@@ -57,8 +71,10 @@ class ViewOutbox:
 
     def look(self) -> StreamViews:
         """A copy of what is there."""
-        traffic, paces = self._counts.tolist()
-        return StreamViews(self._traffic[:traffic].copy(), self._paces[:paces].copy())
+        traffic, paces, flagged = self._counts.tolist()
+        return StreamViews(
+            self._traffic[:traffic].copy(), self._paces[:paces].copy(), self._flagged_steps[:flagged].copy()
+        )
 
     def clear(self) -> None:
         """All was taken."""

@@ -26,6 +26,20 @@ FLAGGED = np.dtype(
 )
 """Flagged calls of one function on one rank; the function's number is the sender's."""
 
+FLAGGED_STEPS = np.dtype(
+    [
+        ("function", np.int32),
+        ("steps", np.int64),
+        ("squares", np.float64),
+        ("cubes", np.float64),
+        ("fourths", np.float64),
+        ("fewest", np.int32),
+        ("most", np.int32),
+    ]
+)
+"""Steps of ranks in which calls of a function were flagged; sums of powers of the number of flagged calls in
+each, the fewest and the most; the function's number is the sender's (``chimbuko.flaggedsteps``)."""
+
 TRAFFIC = np.dtype(
     [
         ("program", np.int32),
@@ -104,6 +118,8 @@ class ViewDelta(msgspec.Struct, frozen=True, array_like=True):
     figures: AgentFigures | None = None
     paths: list[ProgramPaths] = []
     """Calls by call path since they were last told."""
+    flagged_steps: bytes = b""
+    """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):

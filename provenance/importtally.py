@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ class _Function:
     calls: int = 0
     anomalies: int = 0
     severity_us: float = 0.0
+    flagged: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Abnormal calls by rank and step."""
     model: bytes = b""
     version: int = 0
     learned: Moments = NOTHING
@@ -71,7 +74,9 @@ class ImportTally:
         function = self._functions.setdefault((record.program, record.function), _Function())
         function.calls += 1
         function.anomalies += is_anomaly
-        function.severity_us += record.severity_us if is_anomaly else 0.0
+        if is_anomaly:
+            function.severity_us += record.severity_us
+            function.flagged[record.rank, record.step] += 1
         self._add_step(record, is_anomaly)
         models = [] if call.learned is None else self._add_model(record, call.learned, function)
         version = function.version if call.learned else 0
@@ -100,7 +105,23 @@ class ImportTally:
             for profile in profiles
             if profile.runtime_profile is not None or (profile.app, profile.fname) not in own
         }
-        return list((own | told).values())
+        return [self._with_steps(place, row) for place, row in (own | told).items()]
+
+    def _with_steps(self, place: tuple[int, str], row: FunctionStatistics) -> FunctionStatistics:
+        """With what is known of its abnormal calls by step, if records tell of all of them."""
+        function = self._functions.get(place)
+        if function is None or function.anomalies != row.anomalies:
+            return row
+        counts = function.flagged.values()
+        return msgspec.structs.replace(
+            row,
+            flagged_steps=len(counts),
+            flagged_squares=float(sum(count**2 for count in counts)),
+            flagged_cubes=float(sum(count**3 for count in counts)),
+            flagged_fourths=float(sum(count**4 for count in counts)),
+            fewest_flagged=min(counts, default=0),
+            most_flagged=max(counts, default=0),
+        )
 
     def version_after(self, program: int, function: str) -> int:
         """Number of a function's model that is newer than all those of its calls."""

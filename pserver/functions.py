@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from chimbuko import flaggedsteps
 from chimbuko.convergence import CONVERGED_CALLS
 from chimbuko.messages import FunctionName, FunctionStatistics, PackedTable
 from chimbuko.moments import Float64Array
 from chimbuko.packed import Rows
 from chimbuko.pserver.eras import Eras, SavedEras
 from chimbuko.tables import FLAGS, Int64Array, TableSchema, cells_of
+from chimbuko.views import FLAGGED_STEPS
 
 NEVER_S = -1e9
 
@@ -24,6 +26,8 @@ class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
     eras: SavedEras
     told_calls: bytes
     """f8[functions]"""
+    flagged_steps: bytes = b""
+    """``FLAGGED_STEPS`` rows by number."""
 
 
 class Functions:
@@ -36,6 +40,7 @@ class Functions:
         self._table = schema.empty(0)
         self._base = schema.empty(0)
         self._eras = Eras()
+        self._flagged_steps = flaggedsteps.empty(0)
         self._is_changed = np.zeros(0, np.bool_)
         """... since the row was published."""
         self._has_moved = np.zeros(0, np.bool_)
@@ -59,6 +64,8 @@ class Functions:
         functions._base[:count] = schema.unpack(saved.base)
         functions._eras = Eras.restored(saved.eras)
         functions._told_calls[:count] = np.frombuffer(saved.told_calls)
+        flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
+        functions.flag_steps(np.arange(len(flagged)), flagged)
         functions._is_changed[:count] = True
         return functions
 
@@ -71,6 +78,7 @@ class Functions:
             self._schema.pack(self._base[:count]),
             self._eras.save(),
             self._told_calls[:count].tobytes(),
+            self._flagged_steps[:count].tobytes(),
         )
 
     def number(self, program: int, name: str) -> int:
@@ -109,6 +117,10 @@ class Functions:
         np.add.at(self._table[:, anomalies], numbers, flagged["anomalies"])
         np.add.at(self._table[:, severity_us], numbers, flagged["severity_us"])
         np.maximum.at(self._table[:, highest_score], numbers, flagged["highest_score"])
+
+    def flag_steps(self, numbers: Int64Array, steps: Rows) -> None:
+        """Count steps in which calls were flagged, ``FLAGGED_STEPS`` rows."""
+        flaggedsteps.add(self._flagged_steps, numbers, steps)
 
     def end_epoch(self) -> None:
         """Forget what is old; see ``Eras``."""
@@ -185,11 +197,15 @@ class Functions:
         inclusive = rows[:, self._schema.slices["inclusive_us"]]
         anomalies, severity_us = (rows[:, self._schema.slices[name].start] for name in FLAGS[:2])
         stddev = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
+        steps = self._flagged_steps[numbers]
         columns = (
             n.astype(np.int64),
             anomalies.astype(np.int64),
             *(severity_us, mean, stddev, minimum, maximum, inclusive[:, 1], inclusive[:, 6]),
             self._eras.drift(numbers) if self._forgotten is not None else np.ones(len(numbers)),
+            *(steps[name] for name in ("steps", "squares", "cubes", "fourths")),
+            np.where(steps["steps"] > 0, steps["fewest"], 0),
+            steps["most"],
         )
         names = [self.names[number] for number in numbers.tolist()]
         return [
@@ -208,6 +224,7 @@ class Functions:
         self._table = self._schema.grown(self._table, max(count, 64))
         self._base = self._schema.grown(self._base, len(self._table))
         more = len(self._table) - held
+        self._flagged_steps = np.concatenate([self._flagged_steps, flaggedsteps.empty(more)])
         self._published_at_s = np.concatenate([self._published_at_s, np.full(more, NEVER_S)])
         for name in ("_published_calls", "_told_calls"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more)]))

@@ -33,7 +33,7 @@ from chimbuko.pserver.saved import VERSIONS_PER_SAVE, SavedAgent, SavedState
 from chimbuko.pserver.views import Views
 from chimbuko.records import StepCount, StreamHealth
 from chimbuko.tables import PROFILE, Int64Array, TableSchema
-from chimbuko.views import FLAGGED
+from chimbuko.views import FLAGGED, FLAGGED_STEPS
 
 MODEL_GROWTH = 1.5
 """Where a function's calls have grown by so much its model is told to the store. All versions of a function
@@ -438,4 +438,7 @@ class ServerState:
             self._functions.flag(numbers, flagged)
             self._changes.functions.update(numbers.tolist())
             self._changes.flagged.update(numbers.tolist())
+        if delta.views.flagged_steps:
+            steps = np.frombuffer(delta.views.flagged_steps, FLAGGED_STEPS)
+            self._functions.flag_steps(agent.global_numbers[steps["function"]], steps)
         self._views.take(delta.agent, delta.views, agent.global_numbers)

@@ -25,7 +25,7 @@ from chimbuko.viz.agents import Agents, AgentState
 from chimbuko.viz.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
 from chimbuko.viz.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.status import Status, status
-from chimbuko.viz.tally import Ranking, RankKey, Statistic, Tally
+from chimbuko.viz.tally import FunctionRanking, Ranking, RankKey, Statistic, Tally
 from chimbuko.viz.vitals import Vital, Vitals
 
 TICK_S = 0.25
@@ -141,6 +141,11 @@ class Feed:
         """Ranks with the largest and smallest ``statistic`` of anomalies per step."""
         with self._lock:
             return self._tally.ranking(statistic, n)
+
+    def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
+        """Functions with the largest and smallest ``statistic`` of abnormal calls per step of a rank."""
+        with self._lock:
+            return self._tally.function_ranking(statistic, n)
 
     def worst_functions(self) -> list[FunctionStatistics]:
         """Functions, most time lost first."""

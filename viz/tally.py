@@ -6,12 +6,14 @@ the larger one is the newer one.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterable
-from typing import Literal, get_args
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
+from chimbuko.flaggedsteps import moments_per_step
 from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.records import SILENT, StepCount, StreamHealth
 from chimbuko.viz.sums import RankKey as RankKey
@@ -19,6 +21,7 @@ from chimbuko.viz.sums import Sums, summed
 
 Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+Row = TypeVar("Row")
 
 RECENT_STEPS = 50_000
 """Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""
@@ -33,6 +36,36 @@ class Ranking(msgspec.Struct, frozen=True):
     """How many there are to choose from."""
     top: list[RankStatistics]
     bottom: list[RankStatistics]
+
+
+class FlaggedFunction(msgspec.Struct, frozen=True):
+    """A function's abnormal calls per analysed step of a rank of its program."""
+
+    program: int
+    name: str
+    steps: int
+    """Analysed ones of all ranks of the program."""
+    total: int
+    mean: float
+    severity_us: float
+    stddev: float | None = None
+    """None, like what follows, where nobody knows in which steps the abnormal calls were: the run is of an
+    earlier version, or imported, and not all of them are recorded."""
+    minimum: int | None = None
+    maximum: int | None = None
+    skewness: float | None = None
+    kurtosis: float | None = None
+
+
+class FunctionRanking(msgspec.Struct, frozen=True):
+    """The functions with the largest and the smallest value of one statistic of abnormal calls per step."""
+
+    statistic: Statistic
+    n: int
+    functions: int
+    """How many there are to choose from: those of which the statistic is known."""
+    top: list[FlaggedFunction]
+    bottom: list[FlaggedFunction]
 
 
 class Tally:
@@ -129,10 +162,16 @@ class Tally:
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
         """The ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of rank."""
-        rows = sorted(self.ranks.values(), key=lambda row: (row.program, row.rank))
-        rising = sorted(rows, key=lambda row: _value(row, statistic))
-        falling = sorted(rows, key=lambda row: -_value(row, statistic))
-        return Ranking(statistic, n, len(rows), falling[:n], rising[:n])
+        top, bottom = _ends(self.ranks.values(), statistic, n, lambda row: (row.program, row.rank))
+        return Ranking(statistic, n, len(self.ranks), top, bottom)
+
+    def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
+        """The ``n`` functions with the largest value, and the ``n`` with the smallest; ties by name."""
+        steps = self.sums().steps_by_program
+        rows = [_flagged(row, steps.get(row.program, 0)) for row in self.functions.values()]
+        known = [row for row in rows if getattr(row, statistic) is not None]
+        top, bottom = _ends(known, statistic, n, lambda row: (row.program, row.name))
+        return FunctionRanking(statistic, n, len(known), top, bottom)
 
     def worst_functions(self) -> list[FunctionStatistics]:
         """Functions with anomalies first, the most time lost on top; then by number of calls."""
@@ -142,9 +181,43 @@ class Tally:
         )
 
 
-def _value(row: RankStatistics, statistic: Statistic) -> float:
-    value: float = getattr(row, statistic)
-    return value
+def _ends(
+    rows: Iterable[Row], statistic: Statistic, n: int, place: Callable[[Row], Any]
+) -> tuple[list[Row], list[Row]]:
+    """The ``n`` rows with the largest value, largest first, and the ``n`` with the smallest."""
+    some = list(rows)
+    top = heapq.nsmallest(n, some, lambda row: (-getattr(row, statistic), place(row)))
+    return top, heapq.nsmallest(n, some, lambda row: (getattr(row, statistic), place(row)))
+
+
+def _flagged(function: FunctionStatistics, steps: int) -> FlaggedFunction:
+    known = FlaggedFunction(
+        program=function.program,
+        name=function.name,
+        steps=steps,
+        total=function.anomalies,
+        mean=function.anomalies / max(steps, 1),
+        severity_us=function.severity_us,
+    )
+    if function.anomalies and not function.flagged_steps:
+        return known
+    sums = function.flagged_squares, function.flagged_cubes, function.flagged_fourths
+    squares, cubes, fourths = (round(power) for power in sums)
+    of = moments_per_step(
+        steps,
+        function.flagged_steps,
+        (function.anomalies, squares, cubes, fourths),
+        function.fewest_flagged,
+        function.most_flagged,
+    )
+    return msgspec.structs.replace(
+        known,
+        stddev=of.stddev,
+        minimum=round(of.minimum) if steps else 0,
+        maximum=round(of.maximum) if steps else 0,
+        skewness=of.skewness,
+        kurtosis=of.kurtosis,
+    )
 
 
 def _went_on(old: StreamHealth, new: StreamHealth) -> bool:

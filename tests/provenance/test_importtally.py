@@ -59,3 +59,15 @@ def test_what_is_told_of_a_function_comes_before_what_was_recorded() -> None:
     assert (told.name, told.calls, told.inclusive_maximum_us) == ("solve", 50, 30.0)
     assert (other.program, other.name, other.calls) == (2, "idle", 0)
     assert tally.function_statistics([FunctionProfile("solve")]) == [own]
+
+
+def test_abnormal_calls_are_counted_by_step_where_records_tell_of_all() -> None:
+    tally = ImportTally("sstd", "exclusive")
+    for row, (rank, step) in enumerate([(1, 3), (1, 3), (2, 3), (1, 5)]):
+        tally.add(call(row, rank=rank, step=step))
+    (all_told,) = tally.function_statistics([])
+    assert (all_told.flagged_steps, all_told.fewest_flagged, all_told.most_flagged) == (3, 1, 2)
+    assert (all_told.flagged_squares, all_told.flagged_cubes, all_told.flagged_fourths) == (6.0, 10.0, 18.0)
+    more = RunStatistics(50, 4.0, maximum=9.0)
+    (some_told,) = tally.function_statistics([FunctionProfile("solve", 0, RuntimeProfile(more, more))])
+    assert (some_told.anomalies, some_told.flagged_steps) == (0, 0)

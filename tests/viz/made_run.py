@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,6 +86,7 @@ class MadeRun:
             mean = EXPECTED_US[number]
             lost = sum(record.severity_us for record in found)
             calls = 40 * RANKS * until + len(found)
+            per_step = Counter((r.rank, r.step) for r in found).values()
             rows.append(
                 FunctionStatistics(
                     0,
@@ -98,6 +100,11 @@ class MadeRun:
                     30 * mean,
                     1.1 * mean,
                     33 * mean,
+                    1.0,
+                    len(per_step),
+                    *(float(sum(count**power for count in per_step)) for power in (2, 3, 4)),
+                    min(per_step, default=0),
+                    max(per_step, default=0),
                 )
             )
         return rows

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.messages import RankStatistics
+from chimbuko.messages import FunctionStatistics, RankStatistics
+from chimbuko.moments import Moments
 from chimbuko.records import StepCount
 from chimbuko.viz.tally import RECENT_STEPS, STATISTICS, Statistic, Tally
-from tests.viz.made_run import STEPS, MadeRun
+from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
 
 def rank_row(rank: int, value: int) -> RankStatistics:
@@ -114,6 +115,46 @@ def test_functions_come_by_time_lost(finished: MadeRun) -> None:
     tally.add_totals([], finished.function_statistics(), [])
     lost = [row.severity_us for row in tally.worst_functions()]
     assert lost == sorted(lost, reverse=True)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_functions_are_ranked_by_their_abnormal_calls_per_step(
+    finished: MadeRun, statistic: Statistic
+) -> None:
+    tally = Tally()
+    for step in range(STEPS):
+        tally.add_frame(finished.frame(step + 1, step))
+    twins = {
+        name: Moments.of(
+            [
+                sum(
+                    (record.function, record.rank, record.step) == (name, step.rank, step.step)
+                    for record in finished.anomalies
+                )
+                for step in finished.steps
+            ]
+        )
+        for name in FUNCTIONS
+    }
+    ranking = tally.function_ranking(statistic, 2)
+    attribute = "n" if statistic == "steps" else statistic
+    values = {name: getattr(twin, attribute) for name, twin in twins.items()}
+    assert ranking.functions == len(FUNCTIONS)
+    for rows, largest in ((ranking.top, True), (ranking.bottom, False)):
+        expected = sorted(values.values(), reverse=largest)[:2]
+        assert [getattr(row, statistic) for row in rows] == pytest.approx(expected)
+        for row in rows:
+            assert getattr(row, statistic) == pytest.approx(values[row.name])
+
+
+def test_functions_of_which_steps_are_not_known_are_ranked_by_what_is_known() -> None:
+    tally = Tally()
+    unknown = FunctionStatistics(0, "f", 9, 4, 1.0, *[0.0] * 6)
+    tally.add_totals([rank_row(0, 8)], [unknown], [])
+    assert [(row.name, row.mean, row.stddev) for row in tally.function_ranking("mean", 5).top] == [
+        ("f", 0.5, None)
+    ]
+    assert tally.function_ranking("stddev", 5).functions == 0
 
 
 @dataclass

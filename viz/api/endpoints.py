@@ -26,6 +26,7 @@ ENDPOINTS = (
     vitals.streams,
     vitals.gaps,
     ranks.ranks,
+    ranks.function_ranking,
     grid.grid,
     functions.functions,
     functions.function,

@@ -1,4 +1,4 @@
-"""Ranks by their anomalies per step."""
+"""Ranks by their anomalies per step, and functions by theirs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from msgspec import Meta
 from chimbuko.messages import RankStatistics
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import MAX_LIMIT
-from chimbuko.viz.tally import Statistic
+from chimbuko.viz.tally import FlaggedFunction, Statistic
 
 
 class RankingParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """By what ranks are put in order."""
+    """By what ranks, or functions, are put in order."""
 
-    statistic: Annotated[Statistic, Meta(description="Of the anomalies per step of each rank.")] = "mean"
-    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Ranks at either end.")] = 5
+    statistic: Annotated[
+        Statistic, Meta(description="Of the anomalies per step; `steps` is how many steps there are.")
+    ] = "mean"
+    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many at either end.")] = 5
 
 
 class RankingAnswer(Answer, frozen=True, kw_only=True):
@@ -39,3 +41,25 @@ def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
     """
     ranking = run.feed.ranking(wanted.statistic, wanted.n)
     return RankingAnswer(**msgspec.structs.asdict(ranking))
+
+
+class FunctionRankingAnswer(Answer, frozen=True, kw_only=True):
+    """The functions with the largest and the smallest value of one statistic of abnormal calls per step."""
+
+    statistic: Statistic
+    n: int
+    functions: int
+    """How many there are to choose from."""
+    top: list[FlaggedFunction]
+    bottom: list[FlaggedFunction]
+
+
+@get("/function-ranking")
+def function_ranking(run: ServedRun, wanted: RankingParameters) -> FunctionRankingAnswer:
+    """The most and the least problematic functions.
+
+    By one statistic of their abnormal calls per analysed step of a rank, over all steps of all ranks of their
+    program, those without any included.
+    """
+    ranking = run.feed.function_ranking(wanted.statistic, wanted.n)
+    return FunctionRankingAnswer(**msgspec.structs.asdict(ranking))

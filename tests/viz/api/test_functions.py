@@ -20,7 +20,7 @@ from chimbuko.provenance.queries import Provenance
 from chimbuko.tables import schema_of, stored_schema_of
 from chimbuko.viz.api.distribution import Span, distribution
 from tests.viz.api.conftest import Api
-from tests.viz.made_run import EXPECTED_US, FUNCTIONS
+from tests.viz.made_run import EXPECTED_US, FUNCTIONS, MadeRun
 
 
 def test_one_function(api: Api, provenance: Provenance) -> None:
@@ -128,3 +128,13 @@ def _ends(span: Span) -> list[float]:
 
 def _holds(span: Span, us: float) -> bool:
     return (span.lower_us is None or span.lower_us <= us) and (span.upper_us is None or us < span.upper_us)
+
+
+def test_functions_are_ranked_as_ranks_are(api: Api, finished: MadeRun) -> None:
+    body = api.ask("function-ranking?statistic=maximum&n=2").json
+    assert (body["statistic"], body["n"], body["functions"]) == ("maximum", 2, len(FUNCTIONS))
+    most = {row.name: row.most_flagged for row in finished.function_statistics()}
+    assert [row["maximum"] for row in body["top"]] == sorted(most.values(), reverse=True)[:2]
+    assert all(row["maximum"] == most[row["name"]] for row in body["top"] + body["bottom"])
+    assert {row["steps"] for row in body["top"]} == {len(finished.steps)}
+    assert "statistic=" in api.ask("function-ranking?statistic=median").json["error"]

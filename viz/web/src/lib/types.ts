@@ -86,12 +86,13 @@ export interface FunctionRankRow {
   steps: number;
   total: number;
   mean: number;
-  stddev: number;
-  minimum: number;
-  maximum: number;
-  skewness: number;
-  kurtosis: number;
   severity_us: number;
+  /** Null, like what follows, where nobody knows in which steps its abnormal calls were. */
+  stddev: number | null;
+  minimum: number | null;
+  maximum: number | null;
+  skewness: number | null;
+  kurtosis: number | null;
 }
 
 export interface FunctionRanking {
