@@ -59,11 +59,11 @@ def test_documented_commands_exist(document: str, line: str) -> None:
             assert word in options(*own[:2]), f"{document}: {line}"
 
 
-def test_every_verb_and_option_of_run_is_documented() -> None:
+def test_every_verb_and_option_of_run_and_view_is_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     for verb in VERBS:
         assert f"`chimbuko {verb}`" in text
-    for option in options("run") - {"--help", "-h", "-o"}:
+    for option in (options("run") | options("view")) - {"--help", "-h", "-o"}:
         assert f"`{option}" in text, option
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from chimbuko.broker import PrivateBroker
 from chimbuko.cli import main
-from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES
+from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES, TOO_LONG
 from chimbuko.viz.jobs.desk import LOST, MOST_OF_PAGE, NO_BROKER, NOT_UNDERSTOOD, TOO_MANY
 from chimbuko.viz.jobs.keys import LEFT_BEHIND, PREFIX
 from tests import simulated_runs as simulated
@@ -232,6 +232,16 @@ def test_a_page_cannot_end_the_question_of_another(
         assert other.end(others[-1]) == TOO_MANY
     gate.open()
     assert page.end(job)["ok"]
+
+
+def test_what_takes_too_long_is_stopped(alone: DashboardProcess, gate: Gate) -> None:
+    with EventSocket(alone.base) as page:
+        job = begin(page)
+        # As Celery does when the time is over.
+        os.kill(workers(alone)[1], signal.SIGUSR1)
+        assert page.end(job) == TOO_LONG
+        gate.open()
+        assert page.end(page.ask("comparison", {"with": "before"}))["ok"]
 
 
 def test_a_worker_that_is_killed_is_said_and_replaced(alone: DashboardProcess, gate: Gate) -> None:

@@ -17,6 +17,7 @@ LARGEST_EVENT_BYTES = 65_536
 """Larger answers, which would hold up the frames that share a page's link, are fetched."""
 LONGEST_S = 600
 """A question that takes longer is better put in the terminal."""
+TOO_LONG = f"Stopped after {LONGEST_S // 60} min. Narrow the question, or use the terminal."
 KEPT_S = 60
 """Answers stay so long, for a page whose link was lost."""
 WANTED_S = 10

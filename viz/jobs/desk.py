@@ -14,12 +14,22 @@ from typing import Any
 
 import msgspec
 import redis
+from celery.exceptions import TimeLimitExceeded
 from flask import request
 from flask_socketio import SocketIO, join_room
 from kombu.exceptions import OperationalError
 
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.viz.jobs.celeryapp import ALIVE_S, ANSWER, KEPT_S, LONGEST_S, WANTED_S, Question, Reply
+from chimbuko.viz.jobs.celeryapp import (
+    ALIVE_S,
+    ANSWER,
+    KEPT_S,
+    LONGEST_S,
+    TOO_LONG,
+    WANTED_S,
+    Question,
+    Reply,
+)
 from chimbuko.viz.jobs.keys import alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
 from chimbuko.viz.jobs.reporter import tell
@@ -210,6 +220,8 @@ class Desk:
         if status == "SUCCESS":
             self._workplace.has_answered()
             tell(self._sockets, job.id, found["result"])
+        elif isinstance(found["result"], TimeLimitExceeded):
+            self._fail(job.id, TOO_LONG)
         else:
             self._fail(job.id, WAITED if status == "REVOKED" else LOST)
         del self._jobs[job.id]

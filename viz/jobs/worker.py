@@ -30,7 +30,7 @@ from chimbuko.viz.jobs.celeryapp import (
     ANSWER,
     KEPT_S,
     LARGEST_EVENT_BYTES,
-    LONGEST_S,
+    TOO_LONG,
     Question,
     Reply,
     celery_app,
@@ -39,8 +39,6 @@ from chimbuko.viz.jobs.keys import JOBS_VARIABLE, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
 from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
 from chimbuko.viz.jobs.tasks import TASKS
-
-TOO_LONG = f"Stopped after {LONGEST_S // 60} min. Narrow the question, or use the terminal."
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")
 if not BROKER:

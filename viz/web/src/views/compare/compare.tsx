@@ -23,6 +23,9 @@ function Changes() {
   const up = { page: 'compare', compare: '' } as const;
   return (
     <>
+      <h1 class="answer">
+        What changed from {view.value.compare} to {view.value.run}?
+      </h1>
       <Progress job={comparison} what={`run ${view.value.compare}`} />
       {comparison.busy.value || (
         <a href={addressOf(up)} onClick={(event) => follow(event, up)}>

@@ -37,7 +37,7 @@ function Choice() {
         {filters.length === 0 ? 'All of the run' : `Those of the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.
       </p>
       <fieldset disabled={exported.busy.value}>
-        <legend>for</legend>
+        <legend>For</legend>
         {FORMATS.map(([name, text]) => (
           <label key={name}>
             <input type="radio" name="format" value={name} checked={format.value === name} onChange={() => choose(name)} />
