@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -372,6 +373,67 @@ def test_chart_and_list_point_at_the_same_call(page: Page) -> None:
     page.locator(CHART).focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(f'.calls tr.pointed[data-call="{page.evaluate(POINTED)}"]')
+
+
+def inside(page: Page) -> tuple[int, int]:
+    """Marks of the chart, drawn and covered, and calls that it says are outside."""
+    said = page.locator(".thinned").inner_text()
+    found = re.search(r"(\d+) outside the picture", said)
+    return sum(drawn(page)), int(found[1]) if found else 0
+
+
+def test_a_drag_shows_a_part_and_a_double_click_all(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "x=entry&y=step")
+    box = page.locator(CHART).bounding_box()
+    assert box is not None
+    left, top = box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.mouse.move(left + box["width"] * 0.2, top + box["height"] * 0.3, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**xrange=*yrange=*")
+    given = dict(part.split("=") for part in page.url.partition("?")[2].split("&"))
+    (first_us, last_us), (first, last) = (
+        map(float, given[name].split("..")) for name in ("xrange", "yrange")
+    )
+    part = [
+        record
+        for record in made.records
+        if first_us <= record.entry_us - ZERO_US <= last_us and first <= record.step <= last
+    ]
+    assert 0 < len(part) < len(made.records)
+    page.wait_for_selector(".thinned >> text=outside the picture")
+    assert inside(page) == (len(part), len(made.records) - len(part))
+    # The list is not limited by it.
+    assert page.locator(".calls [data-total]").get_attribute("data-total") == str(len(made.records))
+    page.mouse.dblclick(box["x"] + box["width"] * 0.3, box["y"] + box["height"] - 30)
+    page.wait_for_url("**/calls?y=step")
+    assert inside(page) == (len(made.records), 0)
+
+
+def test_wheel_and_keys_zoom_and_pan(watched: Watched, made: MadeRun) -> None:
+    page = opened(watched, "x=exclusive&y=function")
+    box = page.locator(CHART).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 30)
+    page.mouse.wheel(0, -100)
+    assert "xrange" not in page.url
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    page.wait_for_url("**xrange=*")
+    assert "yrange" not in page.url
+    page.get_by_role("button", name="zoomed → all").click()
+    page.wait_for_url("**/calls?x=exclusive")
+    page.locator(CHART).focus()
+    for key in ("w", "w", "d"):
+        before = page.url
+        page.keyboard.press(key)
+        page.wait_for_function("before => location.href !== before", arg=before)
+    low, high = map(float, page.url.partition("xrange=")[2].split(".."))
+    assert sum(low <= record.exclusive_us <= high for record in made.records) == inside(page)[0]
+    page.keyboard.press("0")
+    page.wait_for_url("**/calls?x=exclusive")
 
 
 # The list

@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { AXES, AXIS_KINDS } from '../src/lib/axes';
 import type { Telling } from '../src/lib/callpoints';
-import { FASTER, layoutCalls, logTicks, nearestCall, neighbourCall, NORMAL, sizeOf, SLOWER, timeText, type CallLayout, type Wanted } from '../src/lib/callscatter';
+import { logTicks, timeText } from '../src/lib/callaxis';
+import { boxAround, boxAside, FASTER, layoutCalls, nearestCall, neighbourCall, NORMAL, rangesOf, sizeOf, SLOWER, type CallLayout, type Wanted } from '../src/lib/callscatter';
 import type { Points } from '../src/lib/types';
 import { pointsOf, type Row } from './points';
 
 const TELLING: Telling = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', detector: 'sstd' };
-const ENTRY_BY_FUNCTION: Wanted = { x: 'entry', y: 'function', xScale: null, yScale: null };
+const ENTRY_BY_FUNCTION: Wanted = { x: 'entry', y: 'function', xScale: null, yScale: null, xRange: null, yRange: null };
 
 const laid = (points: Points, wanted: Partial<Wanted> = {}, width = 900, height = 300): CallLayout =>
   layoutCalls(points, { ...ENTRY_BY_FUNCTION, ...wanted }, width, height, TELLING);
@@ -149,6 +150,38 @@ describe('finding', () => {
     );
     expect((['ArrowRight', 'ArrowLeft', 'ArrowUp', 'ArrowDown'] as const).map((key) => neighbourCall(cross, 0, key))).toEqual([1, 2, 3, 4]);
     expect(neighbourCall(cross, 1, 'ArrowRight')).toBe(1);
+  });
+});
+
+describe('zoom', () => {
+  const wanted = { x: 'entry', y: 'exclusive' } as const;
+  const whole = laid(THREE, wanted);
+
+  test('a rectangle fills the chart, what is outside is left out', () => {
+    const [x, y] = [whole.x[0] as number, whole.y[0] as number];
+    const ranges = rangesOf(whole, { x0: x + 50, y0: y + 20, x1: x - 50, y1: y - 20 });
+    const part = laid(THREE, { ...wanted, ...ranges });
+    expect([...part.drawn]).toEqual([0]);
+    expect(part.outside).toBe(2);
+    expect(part.x[0]).toBeCloseTo((part.left + part.right) / 2, 0);
+    expect(part.y[0]).toBeCloseTo((part.top + part.base) / 2, 0);
+  });
+
+  test('names are not zoomed', () => expect(rangesOf(laid(THREE), boxAround(laid(THREE), 300, 100, 0.5)).yRange).toBeNull());
+
+  test('what is under the pointer stays there', () => {
+    const [x, y] = [whole.x[0] as number, whole.y[0] as number];
+    const nearer = laid(THREE, { ...wanted, ...rangesOf(whole, boxAround(whole, x, y, 0.5)) });
+    expect(nearer.x[0]).toBeCloseTo(x, 1);
+    expect(nearer.y[0]).toBeCloseTo(y, 1);
+    const moved = laid(THREE, { ...wanted, ...rangesOf(nearer, boxAside(nearer, 0.1)) });
+    expect(moved.x[0]).toBeCloseTo(x - (nearer.right - nearer.left) * 0.1, 1);
+  });
+
+  test('zero and open calls are on no part of an axis', () => {
+    const open = pointsOf([call({ is_open: true, is_anomaly: true }), call({ severity_us: 9 })]);
+    expect(laid(open, { x: 'exit', xRange: [0, 1e9] }).outside).toBe(1);
+    expect(laid(open, { x: 'severity', xRange: [1, 10] }).outside).toBe(1);
   });
 });
 

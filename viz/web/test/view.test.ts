@@ -36,6 +36,8 @@ describe('address', () => {
     y: 'rank',
     xScale: 'linear',
     yScale: 'log',
+    xRange: [-3, 4e12],
+    yRange: [0.25, 0.5],
     sort: 'score',
     descending: false,
     cursor: 'kqhz_-A',

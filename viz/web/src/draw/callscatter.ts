@@ -1,6 +1,6 @@
 /** Paints the chart of calls: axes and marks on one canvas, rings around what is meant on another. */
 
-import { FASTER, NORMAL, SLOWER, type CallLayout } from '../lib/callscatter';
+import { FASTER, isShown, NORMAL, SLOWER, type Box, type CallLayout } from '../lib/callscatter';
 import { stamp } from '../lib/stamps';
 import { SHAPES, TRIANGLE, TRIANGLE_DOWN, type ColourName, type Theme } from '../lib/tokens';
 import { colour, FONT } from './canvas';
@@ -26,16 +26,27 @@ export function paintCalls(context: CanvasRenderingContext2D, layout: CallLayout
   paste(context, raster.image);
 }
 
-/** Rings around the chosen call and the one under the pointer; -1 for none. */
-export function paintRings(context: CanvasRenderingContext2D, layout: CallLayout, chosen: number, pointed: number, theme: Theme): void {
+/** What is meant: -1 for no call. */
+export interface Emphasis {
+  chosen: number;
+  pointed: number;
+  /** Rectangle that is being brushed. */
+  brush: Box | null;
+}
+
+/** Rings around the chosen call and the one under the pointer, and the rectangle that is brushed. */
+export function paintRings(context: CanvasRenderingContext2D, layout: CallLayout, { chosen, pointed, brush }: Emphasis, theme: Theme): void {
   context.strokeStyle = colour('accent', theme);
   for (const [at, width] of [[pointed, 1], [chosen, 2]] as const) {
-    if (at < 0) continue;
+    if (!isShown(layout, at)) continue;
     context.lineWidth = width;
     context.beginPath();
     context.arc(layout.x[at] as number, layout.y[at] as number, (layout.size[at] as number) / 2 + 4, 0, 2 * Math.PI);
     context.stroke();
   }
+  if (brush === null) return;
+  context.lineWidth = 1;
+  context.strokeRect(crisp(brush.x0), crisp(brush.y0), Math.round(brush.x1 - brush.x0), Math.round(brush.y1 - brush.y0));
 }
 
 function paintAxes(context: CanvasRenderingContext2D, layout: CallLayout, isNamed: boolean, theme: Theme): void {

@@ -1,24 +1,10 @@
 /** Where each call of the chart stands, which marks hide others, and which is meant. Lengths in CSS pixels. */
 
-import { AXIS_KINDS, scaleOf, type Axis, type Scale } from './axes';
+import { AXIS_KINDS } from './axes';
+import { place, type Placed, type PlacedAxis } from './callaxis';
 import { isFaster, type Telling } from './callpoints';
-import { shortenAll } from './names';
-import { ticks as wholeTicks } from './scatter';
-import { timeTicks } from './timeline';
 import type { PointColumns, Points } from './types';
-import { columnUnit, digits, durationUnit, exact, inUnit, type DurationUnit } from './units';
-
-export interface Tick {
-  at: number;
-  text: string;
-}
-
-export interface PlacedAxis {
-  title: string;
-  ticks: Tick[];
-  /** Lines between what has values and what has none: zero on a logarithmic axis, exits of open calls. */
-  breaks: number[];
-}
+import type { Span, View } from './view';
 
 export interface CallLayout {
   width: number;
@@ -35,6 +21,8 @@ export interface CallLayout {
   drawn: Uint32Array;
   /** Normal calls that are not drawn, for another stands within the same 2 × 2 pixels. */
   covered: number;
+  /** Calls outside the ranges of the axes. */
+  outside: number;
   /** How far the smallest anomalies are seen: of very many only the larger ones must stand out. */
   opacity: number;
   xAxis: PlacedAxis;
@@ -45,21 +33,10 @@ export const NORMAL = 0;
 export const SLOWER = 1;
 export const FASTER = 2;
 
-/** What is wanted of the chart. */
-export interface Wanted {
-  x: Axis;
-  y: Axis;
-  xScale: Scale | null;
-  yScale: Scale | null;
-}
+/** What is wanted of the chart: its axes. */
+export type Wanted = Pick<View, 'x' | 'y' | 'xScale' | 'yScale' | 'xRange' | 'yRange'>;
 
-/** Room for what has no place on an axis: zero on a logarithmic one, an exit that has not happened. */
-const ASIDE = 28;
 const MARGIN = { top: 10, right: 14, base: 34, named: 156, numbered: 64 };
-/** Characters of a name that fit beside the chart. */
-const NAME = 22;
-/** A name that is shorter is not recognised: rather every second one is left out. */
-const SHORT_NAME = 14;
 const CELL = 2;
 /** Marks that cover each other all over a chart. */
 const CROWD = 5_000;
@@ -71,18 +48,18 @@ export function layoutCalls(points: Points, wanted: Wanted, width: number, heigh
   const isNamed = AXIS_KINDS[wanted.y].kind === 'names';
   const left = isNamed ? MARGIN.named : MARGIN.numbered;
   const [right, top, base] = [Math.max(left + 1, width - MARGIN.right), MARGIN.top, Math.max(MARGIN.top + 1, height - MARGIN.base)];
-  const across = place(points, wanted.x, scaleOf(wanted.x, wanted.xScale), left, right, 1, telling);
+  const across = place(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, telling);
   // A number grows upwards, names are read downwards.
   const [from, to] = isNamed ? [top, base] : [base, top];
-  const up = place(points, wanted.y, scaleOf(wanted.y, wanted.yScale), from, to, 0, telling);
+  const up = place(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, telling);
   const { kind, size } = marks(points, telling);
   if (across.unit > 0 && up.unit > 0) spread(across, up);
   else if (up.unit > 0) stack(up.at, across.at, up.unit);
   else if (across.unit > 0) stack(across.at, up.at, across.unit);
-  const { drawn, covered } = visible(points.columns, kind, across.at, up.at, width, height);
+  const { drawn, covered, outside } = visible(points.columns, across.at, up.at, width, height);
   const frame = { width, height, left, right, top, base };
   const opacity = drawn.length > CROWD ? 0.4 : 1;
-  return { ...frame, x: across.at, y: up.at, size, kind, drawn, covered, opacity, xAxis: across.axis, yAxis: up.axis };
+  return { ...frame, x: across.at, y: up.at, size, kind, drawn, covered, outside, opacity, xAxis: across.axis, yAxis: up.axis };
 }
 
 /** The mark nearest to a position, no farther than `reach`; of those at one place the one on top. -1 for none. */
@@ -94,6 +71,9 @@ export function nearestCall(layout: CallLayout, x: number, y: number, reach = 12
   }
   return best;
 }
+
+/** Whether a call has a place on the chart. */
+export const isShown = (layout: CallLayout, at: number): boolean => at >= 0 && !Number.isNaN((layout.x[at] as number) + (layout.y[at] as number));
 
 export type Direction = 'ArrowRight' | 'ArrowLeft' | 'ArrowUp' | 'ArrowDown';
 
@@ -113,190 +93,34 @@ export function neighbourCall(layout: CallLayout, from: number, direction: Direc
   return best;
 }
 
-interface Placed {
-  at: Float32Array;
-  axis: PlacedAxis;
-  /** Pixels from one value to the next, where there is nothing between; else 0. */
-  unit: number;
+/** A rectangle of the chart. */
+export interface Box {
+  x0: number;
+  y0: number;
+  x1: number;
+  y1: number;
 }
 
-/** Put the calls along an axis; `wide` where its texts stand side by side. */
-function place(points: Points, axis: Axis, scale: Scale, from: number, to: number, wide: 0 | 1, telling: Telling): Placed {
-  const { kind, title } = AXIS_KINDS[axis];
-  if (kind === 'names') return placeNames(points, axis, title, from, to, wide, telling);
-  const values = valuesOf(points.columns, axis, telling.zero_us);
-  const finite = values.filter((value) => !Number.isNaN(value) && (scale === 'linear' || value > 0));
-  const way = Math.sign(to - from);
-  const [hasZero, hasOpen] = [scale === 'log' && values.some((value) => value <= 0), axis === 'exit' && points.columns.is_open.some(Boolean)];
-  const [first, last] = [from + (hasZero ? way * ASIDE : 0), to - (hasOpen ? way * ASIDE : 0)];
-  const domain = scale === 'log' ? decades(finite) : extent(finite, kind);
-  const project = projection(domain, scale, first, last);
-  const most = Math.max(2, Math.floor(Math.abs(last - first) / (wide ? 90 : 30)));
-  const named = numberTicks(kind, domain, scale, most);
-  const ticks = named.ticks.map(({ at, text }) => ({ at: project(at), text }));
-  const [zeroAt, openAt] = [from + (way * ASIDE) / 2, to - (way * ASIDE) / 2];
-  if (hasZero) ticks.unshift({ at: zeroAt, text: '0' });
-  if (hasOpen) ticks.push({ at: openAt, text: 'open' });
-  const at = Float32Array.from(values, (value) => (Number.isNaN(value) ? openAt : scale === 'log' && value <= 0 ? zeroAt : project(value)));
-  const breaks = [...(hasZero ? [first] : []), ...(hasOpen ? [last] : [])];
-  const unit = kind === 'whole' && scale === 'linear' ? Math.abs(project(1) - project(0)) : 0;
-  const sigma = axis === 'score' && telling.detector === 'sstd' ? ', σ' : '';
-  return { at, axis: { title: `${title}${sigma}${named.unit}`, ticks, breaks }, unit: unit >= 8 ? unit : 0 };
+/** The axes' ranges that fill the chart with a rectangle of it; axes of names stay as they are. */
+export function rangesOf({ xAxis, yAxis }: CallLayout, { x0, y0, x1, y1 }: Box): Pick<View, 'xRange' | 'yRange'> {
+  return { xRange: rangeOf(xAxis, x0, x1), yRange: rangeOf(yAxis, y0, y1) };
 }
 
-/** Values of calls along an axis of numbers; NaN where there is none yet. */
-function valuesOf(columns: PointColumns, axis: Axis, zero_us: number): number[] {
-  switch (axis) {
-    case 'entry':
-      return columns.entry_us.map((entry) => entry - zero_us);
-    case 'exit':
-      return columns.entry_us.map((entry, at) => (columns.is_open[at] ? NaN : entry - zero_us + (columns.inclusive_us[at] as number)));
-    case 'messages':
-      return columns.messages_count;
-    case 'inclusive':
-    case 'exclusive':
-    case 'severity':
-      return columns[`${axis}_us`];
-    case 'score':
-    case 'children':
-    case 'step':
-      return columns[axis];
-    default:
-      return [];
-  }
+function rangeOf({ valueAt }: PlacedAxis, from: number, to: number): Span | null {
+  if (valueAt === null) return null;
+  const [a, b] = [valueAt(from), valueAt(to)];
+  return a < b ? [a, b] : [b, a];
 }
 
-type Domain = readonly [least: number, most: number];
-
-/** From the least to the most, a little wider; what counts from nothing begins there. */
-function extent(values: readonly number[], kind: string): Domain {
-  let [least, most] = [Infinity, -Infinity];
-  for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
-  if (least > most) return [0, 1];
-  if (kind === 'duration' || kind === 'real') return [Math.min(0, least), most > 0 ? most * 1.05 : 1];
-  if (kind === 'whole') return [least - 0.5, most + 0.5];
-  const margin = Math.max((most - least) * 0.03, 1);
-  return [least - margin, most + margin];
+/** The rectangle around a place that is `factor` as large as the chart. */
+export function boxAround({ left, right, top, base }: CallLayout, x: number, y: number, factor: number): Box {
+  return { x0: x - (x - left) * factor, x1: x + (right - x) * factor, y0: y - (y - top) * factor, y1: y + (base - y) * factor };
 }
 
-function decades(values: readonly number[]): Domain {
-  let [least, most] = [Infinity, 0];
-  for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
-  return least > most ? [1, 10] : [least / 1.3, most * 1.3];
-}
-
-function projection([least, most]: Domain, scale: Scale, from: number, to: number): (value: number) => number {
-  if (scale === 'linear') return (value) => from + ((value - least) / (most - least)) * (to - from);
-  const [low, high] = [Math.log(least), Math.log(most)];
-  return (value) => from + ((Math.log(value) - low) / (high - low)) * (to - from);
-}
-
-/** Round values with their texts, all in one unit, which the title names. */
-function numberTicks(kind: string, domain: Domain, scale: Scale, most: number): { ticks: Tick[]; unit: string } {
-  const values = scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
-  if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
-  if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
-  if (kind === 'duration') {
-    // Parts of a second have no place on a clock.
-    const unit = scale === 'log' ? durationUnit(Math.min(domain[1], 1e6)) : columnUnit(domain);
-    return { ticks: values.map((at) => ({ at, text: inUnit(at, unit) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit}` };
-  }
-  const unit = columnUnit(domain);
-  const step = (values[1] ?? domain[1]) - (values[0] ?? domain[0]);
-  return { ticks: values.map((at) => ({ at, text: timeText(at, unit, step) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit} since the start` };
-}
-
-/** Seconds between ticks that read well on a clock. */
-const CLOCK_STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400];
-
-/** Round values; of times that are read on a clock, round ones there. */
-function clockTicks([least, most]: Domain, room: number): number[] {
-  const seconds = (most - least) / 1e6 / room;
-  const step = columnUnit([least, most]) === 'clock' && seconds > 10 ? (CLOCK_STEPS.find((one) => one >= seconds) ?? 86_400) * 1e6 : 0;
-  if (step === 0) return timeTicks(least, most, room);
-  return Array.from({ length: Math.floor(most / step) - Math.ceil(least / step) + 1 }, (_, at) => (Math.ceil(least / step) + at) * step || 0);
-}
-
-const DIVISOR = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 } as const;
-
-/** A time as exactly as ticks that are `step` apart need it: no two read the same. */
-export function timeText(us: number, unit: DurationUnit, step: number): string {
-  const decimals = Math.max(0, Math.ceil(-Math.log10(step / DIVISOR[unit]) - 1e-9));
-  if (unit !== 'clock') return (us / DIVISOR[unit]).toFixed(decimals);
-  const shift = 10 ** decimals;
-  const rounded = Math.round((us / 1e6) * shift);
-  const whole = Math.floor(rounded / shift);
-  return inUnit(whole * 1e6, 'clock') + (decimals > 0 ? `.${String(rounded - whole * shift).padStart(decimals, '0')}` : '');
-}
-
-/** 1, 2 and 5 of each decade, or 1 only, or of each few decades 1, as many as there is room for. */
-export function logTicks([least, most]: Domain, room: number): number[] {
-  const [low, high] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
-  const of = (factors: readonly number[], each: number): number[] => {
-    const found: number[] = [];
-    for (let decade = Math.ceil(low / each) * each; decade <= high; decade += each) {
-      for (const factor of factors) found.push(factor * 10 ** decade);
-    }
-    return found.filter((value) => value >= least && value <= most);
-  };
-  const finest = of([1, 2, 5], 1);
-  if (finest.length <= room) return finest;
-  for (let each = 1; ; each++) {
-    const found = of([1], each);
-    if (found.length <= Math.max(room, 2)) return found;
-  }
-}
-
-/** Rows of an axis of names, and which of them each call is in. */
-function rowsOf(points: Points, axis: Axis, telling: Telling): { names: string[]; row: (at: number) => number } {
-  const { columns } = points;
-  if (axis === 'function') {
-    const order = byLoss(points);
-    const rank = new Map(order.map((number, row) => [number, row]));
-    return { names: order.map((number) => points.functions[number] as string), row: (at) => rank.get(columns.function[at] as number) as number };
-  }
-  if (axis === 'label') return { names: ['anomaly', 'normal'], row: (at) => (columns.is_anomaly[at] ? 0 : 1) };
-  if (axis === 'gpu') return { names: ['yes', 'no'], row: (at) => (columns.is_gpu[at] ? 0 : 1) };
-  if (axis === 'thread') {
-    const threads = [...new Set(columns.thread)].sort((a, b) => a - b);
-    const rank = new Map(threads.map((thread, row) => [thread, row]));
-    return { names: threads.map(String), row: (at) => rank.get(columns.thread[at] as number) as number };
-  }
-  const places = points.ranks.map((_, at) => at).sort((a, b) => rankOrder(points.ranks[a] as string, points.ranks[b] as string));
-  const order = new Map(places.map((number, row) => [number, row]));
-  const name = (rank: string): string => (telling.programs > 1 ? rank : (rank.split(':')[1] as string));
-  return { names: places.map((number) => name(points.ranks[number] as string)), row: (at) => order.get(columns.rank[at] as number) as number };
-}
-
-function rankOrder(a: string, b: string): number {
-  const [[program, rank], [otherProgram, otherRank]] = [a.split(':').map(Number), b.split(':').map(Number)] as [[number, number], [number, number]];
-  return program - otherProgram || rank - otherRank;
-}
-
-/** Functions that have calls, those that lost most time first. */
-function byLoss({ functions, columns }: Points): number[] {
-  const lost = new Map<number, number>();
-  columns.function.forEach((number, at) => lost.set(number, (lost.get(number) ?? 0) + (columns.is_anomaly[at] ? (columns.severity_us[at] as number) : 0)));
-  const name = (number: number): string => functions[number] as string;
-  return [...lost.keys()].sort((a, b) => (lost.get(b) as number) - (lost.get(a) as number) || (name(a) < name(b) ? -1 : 1));
-}
-
-function placeNames(points: Points, axis: Axis, title: string, from: number, to: number, wide: 0 | 1, telling: Telling): Placed {
-  const { names, row } = rowsOf(points, axis, telling);
-  const unit = Math.abs(to - from) / Math.max(1, names.length);
-  const middle = (number: number): number => from + (number + 0.5) * unit;
-  const room = wide ? Math.max(SHORT_NAME, Math.min(NAME, Math.floor(unit / 6.5))) : NAME;
-  const short = axis === 'function' ? shortenAll(names, room) : null;
-  const ticks: Tick[] = [];
-  names.forEach((name, number) => {
-    const text = short?.get(name)?.text ?? name;
-    const needs = wide ? text.length * 6.5 + 8 : 13;
-    const before = ticks[ticks.length - 1];
-    // Where there is no room for all, the first ones are named: they are the worst.
-    if (before === undefined || middle(number) - before.at >= (wide ? (needs + before.text.length * 6.5 + 8) / 2 : needs)) ticks.push({ at: middle(number), text });
-  });
-  const at = Float32Array.from(points.columns.rank, (_, call) => middle(row(call)));
-  return { at, axis: { title, ticks, breaks: [] }, unit };
+/** The chart moved sidewards by a share of its width. */
+export function boxAside({ left, right, top, base }: CallLayout, share: number): Box {
+  const by = (right - left) * share;
+  return { x0: left + by, x1: right + by, y0: top, y1: base };
 }
 
 /** Where both axes know no between, calls of one place are laid out around it: golden steps fill it evenly. */
@@ -346,20 +170,23 @@ export function sizeOf(severity_us: number, most_us: number): number {
 }
 
 /** All anomalies, the worst on top, over normal calls of which one is drawn in each cell. */
-function visible({ is_anomaly }: PointColumns, kind: Uint8Array, x: Float32Array, y: Float32Array, width: number, height: number): { drawn: Uint32Array; covered: number } {
+function visible({ is_anomaly }: PointColumns, x: Float32Array, y: Float32Array, width: number, height: number): Pick<CallLayout, 'drawn' | 'covered' | 'outside'> {
   const columns = Math.ceil(width / CELL) + 1;
   const taken = new Uint8Array(columns * (Math.ceil(height / CELL) + 1));
-  const drawn = new Uint32Array(kind.length);
-  let count = 0;
-  for (let at = 0; at < kind.length; at++) {
-    if (is_anomaly[at]) continue;
-    const cell = Math.floor((y[at] as number) / CELL) * columns + Math.floor((x[at] as number) / CELL);
-    if (taken[cell] === 1) continue;
-    taken[cell] = 1;
-    drawn[count++] = at;
+  const normal: number[] = [];
+  const abnormal: number[] = [];
+  let covered = 0;
+  for (let at = 0; at < x.length; at++) {
+    const [px, py] = [x[at] as number, y[at] as number];
+    if (Number.isNaN(px) || Number.isNaN(py)) continue;
+    const cell = Math.floor(py / CELL) * columns + Math.floor(px / CELL);
+    if (is_anomaly[at]) abnormal.push(at);
+    else if (taken[cell] === 1) covered++;
+    else {
+      taken[cell] = 1;
+      normal.push(at);
+    }
   }
-  let normal = 0;
-  for (let at = kind.length - 1; at >= 0; at--) if (is_anomaly[at]) drawn[count + normal++] = at;
-  const shown = count + normal;
-  return { drawn: drawn.slice(0, shown), covered: kind.length - shown };
+  const drawn = Uint32Array.from([...normal, ...abnormal.reverse()]);
+  return { drawn, covered, outside: x.length - drawn.length - covered };
 }

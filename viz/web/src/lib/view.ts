@@ -14,6 +14,8 @@ export const FUNCTION_STATISTICS = ['severity_us', ...STATISTICS] as const;
 export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
 export const CALL_LISTS = ['worst', 'newest'] as const;
 export type CallList = (typeof CALL_LISTS)[number];
+/** From a value to a larger one, neither of them whole. */
+export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
@@ -61,6 +63,9 @@ export interface View {
   y: Axis;
   xScale: Scale | null;
   yScale: Scale | null;
+  /** Values at the ends of the axes; null shows all calls. */
+  xRange: Span | null;
+  yRange: Span | null;
   sort: Sort;
   descending: boolean;
   cursor: string | null;
@@ -107,6 +112,8 @@ export const FIRST_VIEW: View = {
   y: 'function',
   xScale: null,
   yScale: null,
+  xRange: null,
+  yRange: null,
   sort: 'severity_us',
   descending: true,
   cursor: null,
@@ -158,6 +165,8 @@ export function parseView(path: string, query: string): View {
     y: oneOf(AXES, given.get('y'), FIRST_VIEW.y),
     xScale: SCALES.find((scale) => scale === given.get('xscale')) ?? null,
     yScale: SCALES.find((scale) => scale === given.get('yscale')) ?? null,
+    xRange: parseSpan(given.get('xrange')),
+    yRange: parseSpan(given.get('yrange')),
     sort: oneOf(SORTS, given.get('sort'), FIRST_VIEW.sort),
     descending: given.get('order') !== 'asc',
     cursor: given.get('cursor') ?? null,
@@ -202,6 +211,8 @@ export function formatView(view: View): string {
   add('y', view.y, FIRST_VIEW.y);
   add('xscale', view.xScale ?? '');
   add('yscale', view.yScale ?? '');
+  add('xrange', formatSpan(view.xRange));
+  add('yrange', formatSpan(view.yRange));
   add('sort', view.sort, FIRST_VIEW.sort);
   add('order', view.descending ? '' : 'asc');
   add('cursor', view.cursor ?? '');
@@ -304,6 +315,14 @@ export function parseRange(text: string | undefined): Range | null {
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
   return first <= last ? [first, last] : null;
 }
+
+function parseSpan(text: string | undefined): Span | null {
+  const [least = NaN, most = NaN] = (text ?? '').split('..').map((end) => (end === '' ? NaN : Number(end)));
+  return Number.isFinite(least) && Number.isFinite(most) && least < most ? [least, most] : null;
+}
+
+/** Exact to the µs in an hour. */
+const formatSpan = (span: Span | null): string => (span === null ? '' : span.map((end) => Number(end.toPrecision(10))).join('..'));
 
 /** `0:3`, or `3` of the first program; undefined where it is no rank. */
 export function parseRank(text: string): RankKey | undefined {

@@ -1,4 +1,5 @@
 import { queryCommand } from '../../lib/commands';
+import { callsSql } from '../../lib/sql';
 import type { CallPage } from '../../lib/types';
 import { exact } from '../../lib/units';
 import { callsRequest, PAGE_SIZE } from '../../net/api';
@@ -15,7 +16,7 @@ const orderOf = (page: CallPage | null): string => page?.calls.map((row) => row.
 export function Calls() {
   const held = useHeld(calls.value.value, orderOf);
   const { sort, descending, cursor } = view.value;
-  held.ask(JSON.stringify([filters.value, sort, descending, cursor]));
+  held.ask(JSON.stringify([filters.value, sort, descending, cursor]), calls.busy.peek());
   const page = held.shown;
   const summary = page === null ? '' : `${page.is_total_exact ? '' : 'More than '}${exact(page.total)} calls match.`;
   const actions = (
@@ -28,7 +29,7 @@ export function Calls() {
       {page !== null && <Pages page={page} />}
     </>
   );
-  const asks = { json: callsRequest(view.value, zero_us.value), command: (directory: string) => queryCommand(directory, view.value) };
+  const asks = { json: callsRequest(view.value, zero_us.value), sql: cursor === null ? callsSql(view.value, zero_us.value, PAGE_SIZE) : undefined, command: (directory: string) => queryCommand(directory, view.value) };
   return (
     <Panel name="calls" title="List of calls" summary={summary} actions={actions} hold={held.handlers} asks={asks}>
       {calls.error.value !== null ? (

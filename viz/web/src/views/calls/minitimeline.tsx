@@ -36,19 +36,22 @@ export function MiniTimeline({ record }: { record: CallRecord }) {
     showTip({ x: event.clientX, y: event.clientY, lines: [bar.function.slice(0, 240), took, `call ${bar.id}`, 'click: the timeline'] });
   };
   return (
-    <div
-      ref={element}
-      class="chart mini"
-      style={{ height: `${height}px` }}
-      tabIndex={0}
-      role="button"
-      aria-label={`Timeline of ${shorten(record.function, 28).text}: ${timeline.bars.length} calls around it, ${unit} from its entry`}
-      onPointerMove={hover}
-      onPointerLeave={hideTip}
-      onClick={() => open(record.id)}
-      onKeyDown={(event) => event.key === 'Enter' && open(record.id)}
-    >
-      <canvas ref={canvas} aria-hidden="true" />
+    <div>
+      <p class="unit">{unit} from its entry; hatched: not kept</p>
+      <div
+        ref={element}
+        class="chart mini"
+        style={{ height: `${height}px` }}
+        tabIndex={0}
+        role="button"
+        aria-label={`Timeline of ${shorten(record.function, 28).text}: ${timeline.bars.length} calls around it, ${unit} from its entry`}
+        onPointerMove={hover}
+        onPointerLeave={hideTip}
+        onClick={() => open(record.id)}
+        onKeyDown={(event) => event.key === 'Enter' && open(record.id)}
+      >
+        <canvas ref={canvas} aria-hidden="true" />
+      </div>
     </div>
   );
 }

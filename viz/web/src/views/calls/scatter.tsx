@@ -7,7 +7,7 @@ import { go, view } from '../../state/address';
 import { filters, points } from '../../state/calls';
 import { programs, zero_us } from '../../state/session';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
-import { CallChart } from './callchart';
+import { CallChart, WHOLE } from './callchart';
 import { CallTable } from './calltable';
 import { Nothing } from './nothing';
 
@@ -31,12 +31,17 @@ export function Scatter() {
           new calls · update
         </button>
       )}
+      {(view.value.xRange !== null || view.value.yRange !== null) && (
+        <button class="quiet" onClick={() => go(WHOLE)} title="Show all calls again (double click)">
+          zoomed → all
+        </button>
+      )}
       <span class="unit">
         ▲ slower ▼ faster ○ normal · larger: more time lost
       </span>
     </>
   );
-  const summary = found === null ? '' : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark, Enter selects a call, and again opens its timeline.`;
+  const summary = found === null ? '' : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark, Enter selects a call, and again opens its timeline; W, S and 0 zoom.`;
   const asks = { json: pointsRequest(view.value, zero_us.value), command: (directory: string) => queryCommand(directory, { ...view.value, cursor: null }) };
   const isEmpty = found !== null && found.columns.rank.length === 0;
   return (
@@ -57,7 +62,7 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
   const chosen = of === 'x' ? view.value.xScale : view.value.yScale;
   const scale = scaleOf(axis, chosen);
   const name = of.toUpperCase();
-  const change = (to: Axis): void => go(of === 'x' ? { x: to, xScale: null } : { y: to, yScale: null });
+  const change = (to: Axis): void => go(of === 'x' ? { x: to, xScale: null, xRange: null } : { y: to, yScale: null, yRange: null });
   const other = scale === 'log' ? 'linear' : 'log';
   return (
     <span class="axis-choice">
@@ -72,7 +77,7 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
         </select>
       </label>
       {AXIS_KINDS[axis].scale !== null && (
-        <button class="quiet" aria-label={`${name} axis: ${scale}; make it ${other}`} title={`Make it ${other}`} onClick={() => go(of === 'x' ? { xScale: other } : { yScale: other })}>
+        <button class="quiet" aria-label={`${name} axis: ${scale}; make it ${other}`} title={`Make it ${other}`} onClick={() => go(of === 'x' ? { xScale: other, xRange: null } : { yScale: other, yRange: null })}>
           {scale}
         </button>
       )}
