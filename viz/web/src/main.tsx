@@ -12,6 +12,7 @@ import './style/jobs.css';
 import './style/health.css';
 import './style/calls.css';
 import './style/timeline.css';
+import './style/narrow.css';
 import { start } from './state/session';
 import { App } from './views/app';
 import { listenToKeys } from './views/frame/keys';
