@@ -93,7 +93,8 @@ describe('words', () => {
   });
 
   test('of the page', () => {
-    expect(sceneAnswer([own, other], told)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
+    expect(sceneAnswer([own, other], [0, 1000], told)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
+    expect(sceneAnswer([own, other], [300, 1000], told)).toBe('Rank 1: no abnormal call in this time.');
     expect(sourceText([own])).toContain('not kept');
     expect(sourceText([{ ...own, source: 'trace' }])).toBe('All calls of the recorded trace. Calls shorter than 4 µs are merged, abnormal ones never.');
     expect(rangeText(86e6, 86.6e6, 0)).toBe('86.000–86.600 s');

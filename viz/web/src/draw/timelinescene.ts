@@ -85,7 +85,7 @@ function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane:
     const first = Math.min(...pieces.map(([x0]) => x0));
     hatch(context, kind, first, lane.y, Math.max(...pieces.map(([, x1]) => x1)) - first, lane.height, picture.theme);
     context.restore();
-    for (const [x0, x1] of pieces) if (x1 - x0 > 90) paintWord(context, kind, (x0 + x1) / 2, lane.y + lane.height - ROW / 2, picture.theme);
+    for (const [x0, x1] of pieces) if (x1 - x0 > (kind === 'lost' ? 40 : 80)) paintWord(context, kind, (x0 + x1) / 2, lane.y + lane.height - ROW / 2, picture.theme);
   }
 }
 
@@ -117,7 +117,7 @@ function paintSpans(context: CanvasRenderingContext2D, picture: Picture): void {
   const colours = coloursOf(theme);
   for (const line of scene.lines) {
     if (!isSeen(picture, line.y, ROW)) continue;
-    rasterRow(pixels, { begin: line.begin, end: line.end, function: line.row.function, flags: line.row.flags }, line.spans.groups, colours, shown[0], (shown[1] - shown[0]) / wide);
+    rasterRow(pixels, { begin: line.begin, end: line.end, function: line.row.function, flags: line.row.flags }, line.groups, colours, shown[0], (shown[1] - shown[0]) / wide);
     const y = Math.round((line.y + 1.5 - picture.scroll) * scale);
     copyRow(target, wide, pixels, y, Math.round((ROW - 3) * scale), Math.max(1, Math.round(scale)));
   }
@@ -161,7 +161,7 @@ function paintMarks(context: CanvasRenderingContext2D, picture: Picture, emphasi
         lastTriangle = from;
       }
       if (seen < LEAST_NAME) continue;
-      const group = GROUPS[line.spans.groups[line.row.function[at] as number] as number] as Group;
+      const group = GROUPS[line.groups[line.row.function[at] as number] as number] as Group;
       underline(context, group, from, line.y + ROW - 3.5, seen, picture.theme);
       if (names < MOST_NAMES && paintName(context, picture, line, at, from + (isAbnormal ? 16 : 4), x0 + width - 3)) names++;
     }

@@ -1,17 +1,20 @@
 /** The lines of a timeline: rows for each depth of each thread of each rank, from top to bottom, in CSS pixels. */
 
-import { ANOMALY, firstEndingFrom, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
+import { ANOMALY, firstEndingFrom, GROUPS, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
 import { between, type TimeAxis } from './timelineaxis';
 import type { RankKey } from './types';
 import type { Range } from './view';
 
 export const ROW = 20;
 export const LANE_GAP = 6;
+const GPU = GROUPS.indexOf('gpu');
 
 /** One row of the picture. */
 export interface Line {
   spans: RankSpans;
   row: SpanRow;
+  /** Of each function, as an index of `GROUPS`: what runs on a GPU is of that group, whatever its name. */
+  groups: Uint8Array;
   /** Positions along the axis. */
   begin: Float64Array;
   end: Float64Array;
@@ -58,8 +61,9 @@ export function sceneOf(ranks: readonly RankSpans[], axis: TimeAxis, thread: num
       const lost = spans.lost.map((gap) => placed(gap, axis));
       const gaps = between(known, spans.from, spans.to).filter(([first, last]) => !spans.lost.some((gap) => gap[0] <= first && gap[1] >= last));
       lanes.push({ spans, thread: own, isGpu, y, height: rows.length * ROW, notKept: gaps.map((gap) => placed(gap, axis)), lost });
+      const groups = isGpu ? spans.groups.map(() => GPU) : spans.groups;
       for (const row of rows) {
-        lines.push({ spans, row, begin: positions(row.begin, axis), end: positions(row.end, axis), y });
+        lines.push({ spans, row, groups, begin: positions(row.begin, axis), end: positions(row.end, axis), y });
         y += ROW;
       }
       y += LANE_GAP;

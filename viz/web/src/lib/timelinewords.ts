@@ -4,6 +4,7 @@ import { shorten } from './names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './timelinescene';
 import type { RankKey, Run } from './types';
+import type { Range } from './view';
 import { bytes, digits, duration, exact, plural, ratio, score, sinceStart } from './units';
 
 export interface Told {
@@ -106,10 +107,10 @@ export function rangeText(first: number, last: number, zero_us: number): string 
 }
 
 /** What the page says first, where no recorded call is chosen. */
-export function sceneAnswer(ranks: readonly RankSpans[], told: Told): string {
+export function sceneAnswer(ranks: readonly RankSpans[], [first, last]: Range, told: Told): string {
   const main = ranks[0] as RankSpans;
   const name = `Rank ${numbered(main.rank, told.programs)}`;
-  const abnormal = [...main.judged.values()].filter((call) => call.is_anomaly);
+  const abnormal = [...main.judged.values()].filter((call) => call.is_anomaly && call.entry_us <= last && call.entry_us + call.inclusive_us >= first);
   const worst = abnormal.reduce<(typeof abnormal)[number] | null>((best, call) => (best === null || call.severity_us > best.severity_us ? call : best), null);
   if (worst === null) return `${name}: no abnormal call in this time.`;
   const found = `${exact(abnormal.length)} abnormal ${abnormal.length === 1 ? 'call' : 'calls'}`;

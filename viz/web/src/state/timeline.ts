@@ -33,6 +33,9 @@ export const ranks = computed<RankKey[]>(() => {
 
 /** Width of the picture in pixels, once it is laid out. */
 export const width = signal(0);
+const TABLE_COLUMNS = 1000;
+/** Columns of what is asked for; a table, too, has merged what is short; 0 while they are not known. */
+const pixels = computed(() => (view.value.tables.includes('timeline') ? width.value || TABLE_COLUMNS : width.value));
 
 const asked = signal<Asked | null>(null);
 /** Counts how often recorded traces were made ready for pictures. */
@@ -61,7 +64,7 @@ const centre = computed<Range | null>(() => {
 const key = computed(() => {
   const { rank, call, selected, window } = view.value;
   const isNamed = rank !== null || call !== null || selected.length > 0;
-  if (!isOpen.value || ((!isNamed || window !== null) && run.value.value === null)) return null;
+  if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null) && run.value.value === null)) return null;
   // What to ask for is not known before the chosen call is, and the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
   return JSON.stringify([ranks.value, asked.value, readied.value]);
@@ -72,7 +75,7 @@ const kept = new Map<string, RankSpans>();
 const MOST_KEPT = 40;
 
 async function read(rank: RankKey, others: readonly RankKey[], wanted: Asked | null, signal: AbortSignal): Promise<RankSpans> {
-  const columns = width.value || 1000;
+  const columns = pixels.value;
   const key = JSON.stringify([rank, others, wanted, wanted ?? columns, readied.value]);
   const known = kept.get(key);
   if (known !== undefined) return known;
@@ -148,7 +151,7 @@ function settle(): void {
 }
 
 /** Look at all that is known; at the chosen call. */
-export const fitAll = (): void => go({ window: [Math.floor(extent.value[0] - zero_us.value), Math.ceil(extent.value[1] - zero_us.value)] }, 'replace');
+export const fitAll = (): void => move(extent.value);
 
 export function fitChosen(): void {
   const spot = chosen.value;
@@ -178,13 +181,13 @@ const settledWindow = (): Range => [Math.max(0, Math.floor(shown.value[0] - zero
 // Ask for more when the picture leaves what is there, or needs it finer. An answer that is on its way is waited
 // for: while the picture moves each question would abandon the one before.
 effect(() => {
-  if (!isOpen.value || width.value === 0 || found.busy.value) return;
-  const [range, pixels, known] = [shown.value, width.value, main.value];
+  if (!isOpen.value || pixels.value === 0 || found.busy.value) return;
+  const [range, wide, known] = [shown.value, pixels.value, main.value];
   if (known === null && centre.value === null) return;
   untracked(() => {
-    const have = asked.value ?? (known && { from: known.from, to: known.to, columns: pixels });
-    if (have !== null && suffices(have, range, pixels, known?.extent ?? [0, Infinity])) return;
-    const next = askedFor(range, pixels, known?.extent ?? [0, Infinity]);
+    const have = asked.value ?? (known && { from: known.from, to: known.to, columns: wide });
+    if (have !== null && suffices(have, range, wide, known?.extent ?? [0, Infinity])) return;
+    const next = askedFor(range, wide, known?.extent ?? [0, Infinity]);
     if (JSON.stringify(next) !== JSON.stringify(asked.value)) asked.value = next;
   });
 });

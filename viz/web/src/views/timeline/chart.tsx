@@ -156,6 +156,7 @@ export function Chart({ label }: { label: string }) {
       role="application"
       aria-roledescription="timeline"
       aria-label={label}
+      data-pointed={focus.value.spot === null ? '' : idOf(focus.value.spot.line.spans.rank, focus.value.spot.line.row, focus.value.spot.at)}
       data-shown={`${Math.round(shown[0] - zero_us.value)}..${Math.round(shown[1] - zero_us.value)}`}
       onPointerMove={hover}
       onPointerDown={press}

@@ -37,7 +37,7 @@ function answer(): string {
   const all = timeline.found.value.value;
   if (record !== null) return callAnswer(record, telling.value.metric, telling.value.programs);
   if (timeline.found.error.value !== null) return timeline.found.error.value;
-  return all === null ? ' ' : sceneAnswer(all, telling.value);
+  return all === null ? ' ' : sceneAnswer(all, timeline.shown.value, telling.value);
 }
 
 function Picture() {
@@ -45,7 +45,7 @@ function Picture() {
   const scene = timeline.scene.value;
   const shown = timeline.shown.value;
   const range = rangeText(...shown, zero_us.value);
-  const summary = all === null ? '' : `${sceneAnswer(all, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+  const summary = all === null ? '' : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (
     <Panel

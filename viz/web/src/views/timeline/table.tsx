@@ -1,7 +1,7 @@
 import { shorten } from '../../lib/names';
-import { ANOMALY, firstEndingFrom, idOf, MERGED, OPEN } from '../../lib/spans';
+import { ANOMALY, firstEndingFrom, idOf, LAUNCHED, MERGED, OPEN } from '../../lib/spans';
 import { nameOf, runtimeOf } from '../../lib/timelinewords';
-import type { Scene, Spot } from '../../lib/timelinescene';
+import { arrowsOf, type Scene, type Spot } from '../../lib/timelinescene';
 import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
 import type { Range } from '../../lib/view';
 import { view } from '../../state/address';
@@ -36,7 +36,55 @@ export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
           ))}
         </tbody>
       </table>
+      <LinkTable scene={scene} shown={shown} />
     </div>
+  );
+}
+
+const KINDS = ['message', 'message', 'launch'] as const;
+
+/** Messages and launches of the picture, each once. */
+function LinkTable({ scene, shown: [first, last] }: { scene: Scene; shown: Range }) {
+  const { positionOf } = scene.axis;
+  const arrows = arrowsOf(scene, (position) => position - positionOf(first), positionOf(last) - positionOf(first));
+  if (arrows.length === 0) return null;
+  const at = (time: number): string => (time < 0 ? 'not known' : sinceStart(time - zero_us.value));
+  return (
+    <table class="link-table">
+      <caption>
+        {exact(arrows.length)} messages and launches{arrows.length > MOST_ROWS && `, the first ${MOST_ROWS} of them`}
+      </caption>
+      <thead>
+        <tr>
+          <th>what</th>
+          <th>from</th>
+          <th>to</th>
+          <th class="number">how many</th>
+          <th class="number">bytes</th>
+          <th class="number">tag</th>
+          <th>sent, launched</th>
+          <th>received, began</th>
+        </tr>
+      </thead>
+      <tbody>
+        {arrows.slice(0, MOST_ROWS).map(({ link, rank, isInward }, place) => {
+          const own = `${rank}, ${link.thread}`;
+          const other = link.kind === LAUNCHED ? `${rank}, ${link.otherThread}` : `${rank.split(':')[0]}:${link.otherRank}${link.otherThread < 0 ? '' : `, ${link.otherThread}`}`;
+          return (
+            <tr key={place}>
+              <td>{KINDS[link.kind]}</td>
+              <td>{isInward ? other : own}</td>
+              <td>{isInward ? own : other}</td>
+              <td class="number">{exact(link.count)}</td>
+              <td class="number">{link.kind === LAUNCHED ? '' : exact(link.bytes)}</td>
+              <td class="number">{link.kind === LAUNCHED ? '' : link.tag}</td>
+              <td>{at(isInward ? link.otherTime : link.time)}</td>
+              <td>{at(isInward ? link.time : link.otherTime)}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
   );
 }
 
