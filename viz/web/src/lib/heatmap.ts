@@ -316,8 +316,12 @@ const clamped = (value: number, low: number, high: number): number => Math.min(h
 function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: number; text: string }[] {
   const { steps, left, right, grid } = layout;
   const found = ticks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 110)));
+  let newest = 0;
   return found.map((step) => {
-    const start = timeOfStep(grid, step);
+    const told = timeOfStep(grid, step);
+    // A rank that began a step late, or early, is no reason to go back in time.
+    const start = told !== null && told >= newest ? told : null;
+    newest = start ?? newest;
     const name = step.toLocaleString('en-US');
     return { x: xOfStep(layout, step), text: start === null ? name : `${name} · ${clockOf(start)}` };
   });

@@ -14,10 +14,14 @@ export const PAGE_SIZE = 50;
 export const getRun = (signal: AbortSignal): Promise<Run> => get('run', [], signal);
 
 export const getRanks = (statistic: Statistic, n: number, signal: AbortSignal): Promise<Ranking> =>
-  get('ranks', [['statistic', statistic], ['n', String(n)]], signal);
+  get(...rankingRequest(statistic, n), signal);
+
+export const rankingRequest = (statistic: Statistic, n: number): Request => ['ranks', [['statistic', statistic], ['n', String(n)]]];
 
 export const getFunctionRanking = (statistic: Statistic, n: number, signal: AbortSignal): Promise<FunctionRanking> =>
-  get('function-ranking', [['statistic', statistic], ['n', String(n)]], signal);
+  get(...functionRankingRequest(statistic, n), signal);
+
+export const functionRankingRequest = (statistic: Statistic, n: number): Request => ['function-ranking', [['statistic', statistic], ['n', String(n)]]];
 
 /** A piece of the grid of all ranks: by place of the ranks and by step, both to the last one named. */
 export interface GridPiece {
@@ -27,14 +31,18 @@ export interface GridPiece {
   columns?: number;
 }
 
-/** The grid of all ranks, or a piece of it in more detail. */
-export async function getGrid(signal: AbortSignal, { ranks, steps, rows, columns }: GridPiece = {}): Promise<Grid> {
+export function gridRequest({ ranks, steps, rows, columns }: GridPiece): Request {
   const query: [string, string][] = [];
   if (ranks !== undefined) query.push(['ranks', ranks.join('..')]);
   if (steps !== undefined) query.push(['steps', steps.join('..')]);
   if (rows !== undefined) query.push(['rows', String(rows)]);
   if (columns !== undefined) query.push(['columns', String(columns)]);
-  const answer = await get<GridAnswer>('grid', query, signal);
+  return ['grid', query];
+}
+
+/** The grid of all ranks, or a piece of it in more detail. */
+export async function getGrid(signal: AbortSignal, piece: GridPiece = {}): Promise<Grid> {
+  const answer = await get<GridAnswer>(...gridRequest(piece), signal);
   return decoded(answer, Uint8Array.from(atob(answer.cells), (byte) => byte.charCodeAt(0)));
 }
 

@@ -163,6 +163,13 @@ export const grid = computed<Grid | null>(() => {
 
 const size = ([first, last]: Range): number => last - first + 1;
 
+/** What is shown, as the API is asked for it. */
+export const gridAsked = computed(() => {
+  const ranks = cut(view.value.ranks);
+  const steps = shownSteps.value;
+  return api.gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }) });
+});
+
 export interface Worst {
   rank: RankKey;
   step: number;

@@ -10,7 +10,7 @@ import { question } from './question';
 import { zero_us } from './session';
 
 /** Calls in the list beside the heat map. */
-const LISTED = 30;
+export const LISTED = 30;
 
 // As texts, so that panning asks none of these again.
 const isOpen = computed(() => view.value.page === 'overview');
@@ -32,7 +32,7 @@ export const functions = question<FunctionLines>(
 );
 
 /** The abnormal calls within the filters, worst or newest first. */
-const listed = computed<View>(() => ({
+export const listed = computed<View>(() => ({
   ...view.value,
   label: 'anomaly',
   sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us',

@@ -1,12 +1,14 @@
 import { useMemo } from 'preact/hooks';
 import { callAnswer, ranked } from '../../lib/answer';
+import { queryCommand } from '../../lib/commands';
 import { filtersOf, UNFILTERED } from '../../lib/filters';
 import { shortenAll, type ShortName } from '../../lib/names';
+import { callsSql } from '../../lib/sql';
 import type { CallSummary } from '../../lib/types';
-import { clock, digits, duration, exact, ratio, sinceStart, wallClock } from '../../lib/units';
+import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../../lib/units';
 import { type CallList, type View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
-import { calls, callsAsked } from '../../state/overview';
+import { calls, callsAsked, listed, LISTED } from '../../state/overview';
 import { hideTip, hoveredFunction, hoveredRank, showTip } from '../../state/page';
 import { programs, run, status, zero_us } from '../../state/session';
 import { follow } from '../frame/statusbar';
@@ -14,7 +16,7 @@ import { Triangle } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { wrapped } from './functions';
 
-const NAMES: Record<CallList, string> = { worst: 'worst first', newest: 'newest first' };
+const NAMES: Record<CallList, string> = { worst: 'worst', newest: 'newest' };
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 const keyOf = (row: CallSummary): string => `${row.program}:${row.rank}`;
 
@@ -33,7 +35,7 @@ export function CallsList() {
       summary={first ? sentence(first) : 'None.'}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: callsAsked.value }}
+      asks={{ json: callsAsked.value, sql: callsSql(listed.value, zero_us.value, LISTED), command: (directory) => queryCommand(directory, listed.value) }}
       table={() => <CallTable rows={rows ?? []} names={names} />}
     >
       {calls.error.value !== null ? (
@@ -74,7 +76,7 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
       )}
       {page && page.total > 0 && (
         <a href={addressOf(all)} onClick={(event) => follow(event, all)} data-total={page.total}>
-          all {exact(page.total)}
+          all {count(page.total)}
           {page.is_total_exact ? '' : '+'} ›
         </a>
       )}

@@ -3,6 +3,7 @@ import { shortenAll, type ShortName } from '../../lib/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from '../../lib/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../../lib/view';
+import { functionRankingRequest } from '../../net/api';
 import { addressOf, go, view } from '../../state/address';
 import { hideTip, hoveredFunction, showTip } from '../../state/page';
 import { functions } from '../../state/overview';
@@ -39,6 +40,7 @@ export function Functions() {
       summary={summaryOf(shown, names, text)}
       actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
       hold={held.handlers}
+      asks={{ json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n) }}
       table={() => <FunctionTable shown={shown} names={names} />}
     >
       {shown === null ? (
@@ -111,7 +113,7 @@ interface BarProps {
 function FunctionBar({ row, name, value, share }: BarProps) {
   const chosen = view.value.function === row.name;
   const dim = hoveredFunction.value !== null && hoveredFunction.value !== row.name;
-  const target: Partial<View> = { page: 'function', function: row.name, call: null, cursor: null };
+  const target: Partial<View> = { page: 'function', function: row.name, program: row.program, call: null, cursor: null };
   const show = (element: HTMLElement, delay?: number): void => {
     hoveredFunction.value = row.name;
     const box = element.getBoundingClientRect();

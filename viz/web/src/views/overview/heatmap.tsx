@@ -5,7 +5,7 @@ import { shorten } from '../../lib/names';
 import { duration, exact, plural } from '../../lib/units';
 import { formatRange } from '../../lib/view';
 import { go, view } from '../../state/address';
-import { finer, grid, reading, shownSteps } from '../../state/grid';
+import { finer, grid, gridAsked, reading, shownSteps } from '../../state/grid';
 import { programs, status, zero_us } from '../../state/session';
 import { Empty, Panel, Reading } from '../parts/panel';
 import { choose } from './choose';
@@ -19,7 +19,7 @@ const NAMED = 3;
 export function HeatMap() {
   const shown = grid.value;
   return (
-    <Panel name="heatmap" title="All ranks" summary={shown ? summaryOf(shown) : ''} actions={<Zoomed shown={shown} />} table={() => shown && <HeatTable grid={shown} />}>
+    <Panel name="heatmap" title="All ranks" summary={shown ? summaryOf(shown) : ''} actions={<Zoomed shown={shown} />} asks={{ json: gridAsked.value }} table={() => shown && <HeatTable grid={shown} />}>
       {shown === null ? (
         reading.error.value === null ? <Reading what="all ranks" /> : <Empty>{reading.error.value}</Empty>
       ) : shown.rows === 0 || shown.columns === 0 ? (

@@ -3,6 +3,7 @@ import { STATISTIC_NAMES, statisticFacts } from '../../lib/ranking';
 import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../../lib/types';
 import { digits, duration, exact, plural } from '../../lib/units';
 import { MOST_RANKS } from '../../lib/view';
+import { rankingRequest } from '../../net/api';
 import { go, view } from '../../state/address';
 import { hideTip, hoveredRank, showTip } from '../../state/page';
 import { slots } from '../../state/histories';
@@ -31,6 +32,7 @@ export function Ranks() {
       summary={shown ? summaryOf(shown) : ''}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
+      asks={{ json: rankingRequest(statistic, n) }}
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (

@@ -19,7 +19,7 @@ export function Steps() {
   const zoom = shownSteps.value;
   const ready = shown.some((one) => one.rows.length > 0);
   return (
-    <Panel name="steps" title="Anomalies per step" summary={summaryOf(shown)} actions={<Legend shown={shown} />} table={() => <StepTable series={shown} zoom={zoom} />}>
+    <Panel name="steps" title="Anomalies per step" summary={summaryOf(shown)} actions={<Legend shown={shown} />} asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)] }} table={() => <StepTable series={shown} zoom={zoom} />}>
       {ready ? (
         <StepChart series={shown} zoom={zoom} />
       ) : steps.error.value !== null ? (
