@@ -1,5 +1,6 @@
 /** Where a page stands: from the run down to what is looked at. */
 
+import { shorten } from './names';
 import type { RankKey } from './types';
 import { formatRange, type PageName, type View } from './view';
 
@@ -29,24 +30,32 @@ export function toPage(page: PageName): Partial<View> {
   return page === 'compare' ? { page, call: null, compare: '' } : { page, cursor: null };
 }
 
+/** What is known of the call that is looked at. */
+export interface KnownCall {
+  id: string;
+  function: string;
+  /** In which it ended, and in whose list it stands; its id names the one in which it began. */
+  step: number;
+}
+
 /**
  * The trail of a page, the run first.
  *
  * @param programs name by number.
- * @param functionName of the call that is looked at, short; '' where it is not known.
  */
-export function trail(view: View, programs: Readonly<Record<string, string>>, functionName: string): Crumb[] {
+export function trail(view: View, programs: Readonly<Record<string, string>>, known: KnownCall | null): Crumb[] {
   const top: Crumb = { kind: 'run', text: view.run, change: TOP };
   const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
   if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
   if (view.page === 'health') return [top, page('health')];
-  if (view.page === 'function') return [top, page('function')];
+  if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
   if (view.page === 'overview') return [top, page('all ranks')];
-  const { rank, steps } = placeOf(view);
+  const { rank, steps } = placeOf(view, known);
   const below = rank === null ? [page('all ranks')] : rankTrail(rank, programs);
   if (steps !== null) below.push({ kind: 'step', text: `step ${formatRange(steps)}`, change: callsOf(rank, steps) });
   if (view.call !== null) {
-    const text = `${functionName} #${view.call.split(':')[3]}`.trim();
+    const name = known?.id === view.call ? shorten(known.function, 24).text : '';
+    const text = `${name} #${view.call.split(':')[3]}`.trim();
     below.push({ kind: 'call', text, change: { page: 'call', call: view.call } });
   }
   return [top, ...below];
@@ -61,9 +70,10 @@ function rankTrail(rank: RankKey, programs: Readonly<Record<string, string>>): C
 }
 
 /** Rank and steps that a page is about: those of its call, else those it is limited to. */
-export function placeOf(view: View): Pick<View, 'rank' | 'steps'> {
+export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' | 'steps'> {
   if (view.call === null || (view.page !== 'call' && view.rank !== null)) return { rank: view.rank, steps: view.steps };
-  const [program, rank, step] = view.call.split(':').map(Number) as [number, number, number];
+  const [program, rank, begin] = view.call.split(':').map(Number) as [number, number, number];
+  const step = known?.id === view.call ? known.step : begin;
   return { rank: `${program}:${rank}`, steps: [step, step] };
 }
 

@@ -1,6 +1,5 @@
 import { compareCommand, queryCommand, quoted, showCommand } from '../../lib/commands';
 import { filtersOf } from '../../lib/filters';
-import { shorten } from '../../lib/names';
 import { PAGES, toPage, trail, type Crumb } from '../../lib/trail';
 import type { View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
@@ -22,7 +21,7 @@ export function Crumbs() {
         ))}
       </ol>
       <span class="chips">
-        {filtersOf(view.value).map((filter) => (
+        {filters().map((filter) => (
           <Chip key={filter.text(view.value, programs.value)} text={filter.text(view.value, programs.value)} drop={filter.dropped} />
         ))}
       </span>
@@ -57,10 +56,15 @@ export function Crumbs() {
   );
 }
 
+/** What can be dropped: what a page is about cannot. */
+function filters(): ReturnType<typeof filtersOf> {
+  const { page } = view.value;
+  return filtersOf(page === 'function' ? { ...view.value, function: '' } : view.value);
+}
+
 /** The trail of what is shown now. */
 export function here(): Crumb[] {
-  const name = detail.value.value?.record.id === view.value.call ? detail.value.value?.record.function : undefined;
-  return trail(view.value, run.value.value?.programs ?? {}, name === undefined ? '' : shorten(name, 24).text);
+  return trail(view.value, run.value.value?.programs ?? {}, detail.value.value?.record ?? null);
 }
 
 function Step({ crumb, isLast }: { crumb: Crumb; isLast: boolean }) {

@@ -6,6 +6,7 @@ import { count, duration } from '../../lib/units';
 import { FIRST_VIEW, type View } from '../../lib/view';
 import * as api from '../../net/api';
 import { go, view } from '../../state/address';
+import { detail } from '../../state/calls';
 import { programs, run, zero_us } from '../../state/session';
 import type { MenuItem } from '../parts/menu';
 
@@ -38,7 +39,7 @@ async function programsOfRun(): Promise<MenuItem[]> {
 
 /** Those with most anomalies. */
 async function ranks(): Promise<MenuItem[]> {
-  const { steps: chosen } = placeOf(view.value);
+  const { steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
   const { top } = await api.getRanks('total', MOST, whole());
   return top.map((row) => {
     const key = `${row.program}:${row.rank}`;
@@ -48,7 +49,7 @@ async function ranks(): Promise<MenuItem[]> {
 
 /** Steps of the rank that have anomalies, the nearest ones. */
 async function steps(): Promise<MenuItem[]> {
-  const { rank, steps: chosen } = placeOf(view.value);
+  const { rank, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
   if (rank === null || chosen === null) return [];
   const history = (await api.getSteps([rank], whole())).get(rank) ?? [];
   const nearest = history
@@ -61,7 +62,7 @@ async function steps(): Promise<MenuItem[]> {
 
 /** Abnormal calls of the same rank and step, the worst first. */
 async function calls(): Promise<MenuItem[]> {
-  const wanted: View = { ...FIRST_VIEW, ...placeOf(view.value), label: 'anomaly', sort: 'severity_us' };
+  const wanted: View = { ...FIRST_VIEW, ...placeOf(view.value, detail.value.value?.record ?? null), label: 'anomaly', sort: 'severity_us' };
   const found = await api.getCalls(wanted, zero_us.value, whole(), MOST);
   return found.calls.map((call) => goes(`${shorten(call.function, 32).text} #${call.id.split(':')[3]} · ${duration(call.severity_us)} lost`, { call: call.id }));
 }
