@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from flask import Response
 from werkzeug.datastructures import Accept
@@ -12,6 +13,8 @@ from werkzeug.datastructures import Accept
 SMALLEST_BYTES = 1400
 """Less fits into one packet anyway."""
 LEVEL = 5
+MOST_KEPT = 32
+LARGEST_KEPT_BYTES = 1_000_000
 _GZIP_FORMAT = 31
 
 
@@ -35,9 +38,17 @@ def compressed(response: Response, accepted: Accept) -> Response:
         body = response.get_data()
         if len(body) < SMALLEST_BYTES:
             return response
-        response.set_data(gzip.compress(body, LEVEL, mtime=0))
+        response.set_data(_packed(body) if len(body) <= LARGEST_KEPT_BYTES else _pack(body))
     response.headers["Content-Encoding"] = "gzip"
     return response
+
+
+def _pack(body: bytes) -> bytes:
+    return gzip.compress(body, LEVEL, mtime=0)
+
+
+_packed = lru_cache(MOST_KEPT)(_pack)
+"""Answers that many ask for are packed once; they are the same object, whose hash is known."""
 
 
 def _compressed_stream(chunks: Iterable[bytes]) -> Iterator[bytes]:

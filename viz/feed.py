@@ -210,16 +210,21 @@ class Feed:
         emitted_s, version = 0.0, -1
         while not self._stopping.is_set():
             started_s = time.monotonic()
-            self._learn()
-            now_s = time.monotonic()
-            if version != self._tally.version or now_s - emitted_s >= HEARTBEAT_S:
-                version, emitted_s = self._tally.version, now_s
+            has_waited = self._learn()
+            if version != self._tally.version or time.monotonic() - emitted_s >= HEARTBEAT_S:
+                # What comes after a pause is told at once, and no more than four times a second.
+                self._stopping.wait(emitted_s + TICK_S - time.monotonic())
+                version, emitted_s = self._tally.version, time.monotonic()
                 self._emit()
                 self._note_vitals()
-            self._stopping.wait(TICK_S - (now_s - started_s))
+            if not has_waited:
+                self._stopping.wait(started_s + TICK_S - time.monotonic())
 
-    def _learn(self) -> None:
-        """Take in what is new. Whatever fails is tried again at the next tick; the state says since when."""
+    def _learn(self) -> bool:
+        """Take in what is new, and say whether this has waited for news.
+
+        Whatever fails is tried again at the next tick; the state says since when.
+        """
         before = self._tally.progress
         try:
             self._read_frames()
@@ -229,14 +234,16 @@ class Feed:
             self._read_info()
             self._read_grid_once()
         except (redis.RedisError, ChimbukoError):
-            return
+            return False
         if self._tally.progress != before:
             self._heard_s = time.monotonic()
+        return self._broker is not None
 
     def _read_frames(self) -> None:
         if self._broker is None:
             return
-        entries = read_stream(self._broker, FRAMES, self._position, BATCH)
+        # This waits for news, so that they need not wait for the next tick.
+        entries = read_stream(self._broker, FRAMES, self._position, BATCH, round(TICK_S * 1000))
         with self._lock:
             for position, payload in entries:
                 self._position = position

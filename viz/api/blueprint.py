@@ -17,6 +17,7 @@ from chimbuko.viz.api.endpoint import Endpoint, ServedRun
 from chimbuko.viz.api.objects import encode
 from chimbuko.viz.api.openapi import LINES, ROOT, document
 from chimbuko.viz.api.parameters import read_parameters
+from chimbuko.viz.api.shared import SharedAnswers
 from chimbuko.viz.door import error_body
 
 CHUNK_BYTES = 65_536
@@ -27,9 +28,10 @@ def make_api(run: ServedRun, endpoints: Sequence[Endpoint]) -> Blueprint:
     """The API of one run, and the document that describes it."""
     api = Blueprint("api", __name__, url_prefix=ROOT)
     description = msgspec.json.encode(document(endpoints))
+    shared = SharedAnswers()
     for endpoint in endpoints:
         rule = re.sub("{(.*?)}", r"<\1>", endpoint.path)
-        api.add_url_rule(rule, endpoint.name, _view(run, endpoint))
+        api.add_url_rule(rule, endpoint.name, _view(run, endpoint, shared))
 
     @api.get("/openapi.json")
     def openapi() -> Response:
@@ -38,14 +40,15 @@ def make_api(run: ServedRun, endpoints: Sequence[Endpoint]) -> Blueprint:
     return api
 
 
-def _view(run: ServedRun, endpoint: Endpoint) -> Any:
+def _view(run: ServedRun, endpoint: Endpoint, shared: SharedAnswers) -> Any:
     def view(**in_path: str) -> Response:
         given = MultiDict(request.args)
         given.update(in_path)
-        answer = endpoint.ask(run, read_parameters(given, endpoint.parameters))
+        wanted = read_parameters(given, endpoint.parameters)
         if endpoint.is_lines:
-            return Response(_lines(answer, endpoint.answer), mimetype=LINES)
-        return _json(encode(answer, endpoint.answer))
+            return Response(_lines(endpoint.ask(run, wanted), endpoint.answer), mimetype=LINES)
+        question = endpoint.path, msgspec.json.encode(wanted)
+        return _json(shared.get(question, lambda: encode(endpoint.ask(run, wanted), endpoint.answer)))
 
     return view
 
