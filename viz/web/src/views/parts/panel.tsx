@@ -87,11 +87,17 @@ export function useHeld<T>(value: T, keyOf: (value: T) => string) {
   newest.current = value;
   const question = useRef('');
   const asked = useRef(false);
+  const isNew = useRef(true);
   const hold = (): void => setHeld((now) => now ?? newest.current);
   const release = (): void => {
     if (!over.current.pointer && !over.current.focus) setHeld(null);
   };
   useEffect(() => {
+    // What is there from the start may be the answer to another page's question.
+    if (isNew.current) {
+      isNew.current = false;
+      return;
+    }
     if (asked.current ? over.current.pointer || over.current.focus : held !== null && keyOf(held) === keyOf(value)) setHeld(value);
     asked.current = false;
   }, [value]);
@@ -99,10 +105,10 @@ export function useHeld<T>(value: T, keyOf: (value: T) => string) {
     shown: held ?? value,
     waits: held !== null && keyOf(held) !== keyOf(value),
     update: () => setHeld(newest.current),
-    /** Another question was asked: the old answer must not stay. */
-    ask(key: string) {
+    /** Another question was asked, or the first while its answer is still to come: the old answer must not stay. */
+    ask(key: string, isPending = false) {
       if (question.current === key) return;
-      asked.current = question.current !== '';
+      asked.current = isPending || question.current !== '';
       question.current = key;
       if (held !== null) setHeld(null);
     },

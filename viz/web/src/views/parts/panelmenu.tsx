@@ -15,7 +15,7 @@ export interface Asks {
   /** The question to the API, as `net/api` puts it. */
   json?: Request;
   /** One SELECT, by `lib/sql`. */
-  sql?: string;
+  sql?: string | undefined;
   /** The same question in the terminal, by `lib/commands`; gets the run's folder. */
   command?: (directory: string) => string;
 }
@@ -42,13 +42,12 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
     }
   };
   const items = (): MenuItem[] => {
-    const directory = run.value.value?.directory;
     const { json, sql, command } = asks ?? {};
     const found: (MenuItem | false)[] = [
       { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
       json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
-      sql !== undefined && directory !== undefined && { text: 'Copy SQL', title: 'For the terminal: the same from the database', act: () => void copy(sqlCommand(directory, sql)) },
-      command !== undefined && directory !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => void copy(command(directory)) },
+      sql !== undefined && { text: 'Copy SQL', title: 'For the terminal: the same from the database', act: () => copyOfRun((directory) => sqlCommand(directory, sql)) },
+      command !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => copyOfRun(command) },
       { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
       { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },
       { text: 'Save CSV', title: 'The table behind the picture', act: () => saveTable(name, table, file('csv')) },
@@ -56,6 +55,13 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
     return found.filter((item) => item !== false);
   };
   return <Menu label={`${title}: copy and save`} text="⋯" items={items} />;
+}
+
+/** A command without the run's folder would be about another run. */
+function copyOfRun(command: (directory: string) => string): void {
+  const directory = run.value.value?.directory;
+  if (directory === undefined) say('The run is still being read: try again in a moment.');
+  else void copy(command(directory));
 }
 
 function svgOf(title: string, body: HTMLElement): string {
