@@ -355,6 +355,15 @@ def test_brackets_go_from_one_anomaly_of_the_list_to_the_next_on_the_page_of_a_c
         page.wait_for_url(f"**/call/{order[at].replace(':', '/', 1)}?rank=0:3")
 
 
+def test_from_the_overview_a_bracket_leads_to_the_worst_call_of_its_list(
+    watched: Watched, provenance: Provenance
+) -> None:
+    watched.page.goto(watched.base + "r/heat")
+    watched.page.wait_for_selector("[data-call]")
+    watched.page.keyboard.press("]")
+    watched.page.wait_for_url(f"**/calls?call={every(provenance, CallFilter())[0].id}")
+
+
 def test_a_call_that_is_gone_says_so(watched: Watched) -> None:
     page = opened(watched, "call=0:1:2:99999")
     page.wait_for_selector(".selected-call .empty >> text=99999")

@@ -3,9 +3,10 @@
 import { computed, signal } from '@preact/signals';
 import { anomaliesBy, idAt, type Telling } from '../lib/callpoints';
 import { filterQuery, filtersOf, UNFILTERED } from '../lib/filters';
-import type { View } from '../lib/view';
+import type { PageName, View } from '../lib/view';
 import * as api from '../net/api';
 import { go, view } from './address';
+import * as overview from './overview';
 import { question } from './question';
 import { programs, run, zero_us } from './session';
 
@@ -15,9 +16,12 @@ export const filters = computed(() => {
   return JSON.stringify(filterQuery(view.value, view.value.times === null ? 0 : zero_us.value));
 });
 
+/** Pages on which calls follow one after the other. */
+const LISTING: readonly PageName[] = ['calls', 'timeline', 'call'];
+
 const list = computed(() => {
   const { page, sort, descending, cursor } = view.value;
-  return page === 'compare' || filters.value === null ? null : JSON.stringify([filters.value, sort, descending, cursor]);
+  return !LISTING.includes(page) || filters.value === null ? null : JSON.stringify([filters.value, sort, descending, cursor]);
 });
 
 /** The calls that match the filters, a page of them. */
@@ -79,7 +83,8 @@ const anomalies = computed(() => {
   const { page, sort, descending } = view.value;
   const shown = points.value.value;
   if (page === 'calls' && shown !== null) return anomaliesBy(shown, sort, descending).map((at) => idAt(shown, at));
-  return (calls.value.value?.calls ?? []).filter((call) => call.label === 'anomaly').map((call) => call.id);
+  const shownList = page === 'overview' ? overview.calls : calls;
+  return (shownList.value.value?.calls ?? []).filter((call) => call.label === 'anomaly').map((call) => call.id);
 });
 
 /** The anomaly before or after the one that is looked at; the first where none is. */

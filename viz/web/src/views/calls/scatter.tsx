@@ -87,5 +87,11 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
 
 /** The chart as a table: its first calls, the worst. */
 function Twin({ points: found }: { points: Points | null }) {
-  return found && <CallTable rows={found.columns.rank.slice(0, TWIN_ROWS).map((_, at) => callAt(found, at))} />;
+  if (found === null) return null;
+  const rows = found.columns.rank.slice(0, TWIN_ROWS).map((_, at) => callAt(found, at));
+  return (
+    <div class="scroll">
+      <CallTable rows={rows} />
+    </div>
+  );
 }
