@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -56,6 +57,7 @@ PROCESSES = click.IntRange(1, 64)
     "--processes", type=PROCESSES, default=1, show_default=True, help="Server processes on the port."
 )
 @click.option("--shared", type=int, hidden=True, help="A socket that other processes serve, too.")
+@click.option("--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if our parent did not.")
 @click.option("--own-worker", is_flag=True, hidden=True, help="Have a worker of ours at --jobs-broker.")
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
 def main(
@@ -66,6 +68,7 @@ def main(
     jobs_folder: Path | None,
     processes: int,
     shared: int | None,
+    sweep: bool,
     own_worker: bool,
     hosts: tuple[str, ...],
 ) -> None:
@@ -74,6 +77,7 @@ def main(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    parent = os.getppid()
     run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)
     try:
         if processes > 1:
@@ -86,6 +90,8 @@ def main(
         with place as url:
             say_ready(url=url)
             stopping.wait()
+        if sweep and jobs_folder and os.getppid() != parent:
+            shutil.rmtree(jobs_folder, ignore_errors=True)
     except ChimbukoError as error:
         print(f"chimbuko: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

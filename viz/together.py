@@ -80,6 +80,8 @@ def serving_together(
         words += [word for host in hosts for word in ("--host", host)]
         if jobs_broker is None:
             words.append("--own-worker")
+        if jobs_folder is None:
+            words.append("--sweep")
         secrets = {TOKEN_VARIABLE: token, JOBS_VARIABLE: joined, FOLDER_VARIABLE: str(folder)}
         if broker_url is not None:
             secrets[BROKER_VARIABLE] = broker_url

@@ -13,7 +13,7 @@ import requests
 
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.messages import FRAMES, PAYLOAD
-from tests.viz.asking import EventSocket, children, wait_until, wait_until_gone
+from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
 from tests.viz.conftest import TOKEN, DashboardProcess, dashboard
 from tests.viz.made_run import MadeRun, make_run
 
@@ -119,8 +119,10 @@ def test_none_outlives_the_one_that_looks_after_them(both: DashboardProcess, num
         assert page.end(page.ask("export", {"form": "v2"}))["name"] == "heat-v2.zip"
         below = children(both.process.pid)
         assert len(below) == 5, "two servers, a broker, and a worker of two"
+        folder = folders(both)[0].parent
         os.kill(both.process.pid, number)
         wait_until_gone([both.process.pid, *below])
+        assert not folder.exists()
 
 
 def test_they_need_the_token_too(both: DashboardProcess) -> None:
