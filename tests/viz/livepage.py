@@ -1,0 +1,116 @@
+"""A page without a browser, that follows frames as ``state/grid.ts`` and ``state/histories.ts`` do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import requests
+from simple_websocket import Client
+
+from tests.viz.conftest import TOKEN
+
+MOST_COLUMNS = 1024
+WAIT_S = 30.0
+
+
+class LivePage:
+    """Connected to a dashboard; ``next`` takes what it says."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._headers = {"Authorization": f"Bearer {TOKEN}"}
+        address = base.replace("http://", "ws://") + "socket.io/?EIO=4&transport=websocket"
+        self._socket = Client(address, headers=self._headers)
+        assert self._receive().startswith("0")
+        self._socket.send("40/events,")
+        assert self._receive().startswith("40/events,")
+        self.frames: list[dict[str, Any]] = []
+        self.steps: dict[str, dict[int, list[Any]]] = {}
+        self.cells: npt.NDArray[np.uint8] = np.zeros((0, MOST_COLUMNS), np.uint8)
+
+    def close(self) -> None:
+        """The page is closed."""
+        with suppress(Exception):
+            self._socket.close()
+
+    def ask(self, path: str) -> Any:
+        """Ask the API."""
+        answer = requests.get(f"{self._base}api/v1/{path}", headers=self._headers, timeout=WAIT_S)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def watch(self, ranks: list[str]) -> None:
+        """Ask for the steps of ranks, and read what there is of them once that is heard."""
+        self._socket.send("42/events,7" + json.dumps(["watch", ranks]))
+        while not self._take(self._receive()):
+            pass
+        for series in self.ask("steps?" + "&".join(f"rank={rank}" for rank in ranks))["series"]:
+            self._keep(series["rank"], series["steps"])
+
+    def read_grid(self) -> None:
+        """Read the whole grid."""
+        body = self.ask("grid")
+        self.layout, self.width = body["layout"], body["steps_per_column"]
+        self.columns = body["columns"]
+        self.cells = np.zeros((body["rows"], MOST_COLUMNS), np.uint8)
+        flat = np.frombuffer(base64.b64decode(body["cells"]), np.uint8) + np.uint8(1)
+        self.cells[:, : self.columns] = flat.reshape(body["rows"], self.columns)
+
+    def next(self) -> dict[str, Any]:
+        """The next frame; steps that come before it are taken."""
+        seen = len(self.frames)
+        while len(self.frames) == seen:
+            self._take(self._receive())
+        return self.frames[-1]
+
+    def shown(self) -> list[list[int]]:
+        """Cells of the grid, by row."""
+        rows: list[list[int]] = (self.cells[:, : self.columns] - np.uint8(1)).tolist()
+        return rows
+
+    def _receive(self) -> Any:
+        packet = self._socket.receive(timeout=WAIT_S)
+        assert packet is not None, "nothing more is said"
+        return packet
+
+    def _take(self, packet: Any) -> bool:
+        """Take a packet; says whether it is the answer to ``watch``."""
+        if packet == "2":
+            self._socket.send("3")
+        elif packet.startswith(("42/events,", "451-/events,")):
+            event, content = json.loads(packet.partition(",")[2])
+            if event == "frame":
+                if packet.startswith("451"):
+                    content["grid"]["cells"] = self._receive()
+                self._follow(content)
+            elif event == "steps":
+                for rank, rows in content.items():
+                    self._keep(rank, rows)
+        return bool(packet.startswith("43/events,7"))
+
+    def _keep(self, rank: str, rows: list[list[Any]]) -> None:
+        self.steps.setdefault(rank, {}).update((row[0], row) for row in rows)
+
+    def _follow(self, frame: dict[str, Any]) -> None:
+        self.frames.append(frame)
+        update = frame["grid"]
+        if not len(self.cells):
+            return
+        if frame["resync"] or (update is not None and update["layout"] != self.layout):
+            self.read_grid()
+        elif update is not None:
+            while self.width < update["steps_per_column"]:
+                half = MOST_COLUMNS // 2
+                self.cells[:, :half] = np.maximum(self.cells[:, 0::2], self.cells[:, 1::2])
+                self.cells[:, half:] = 0
+                self.width *= 2
+            self.columns = max(self.columns, update["columns"])
+            wider = self.width // update["steps_per_column"]
+            for packed in np.frombuffer(update["cells"], "<u4").tolist():
+                place = packed >> 18, (packed >> 8 & 1023) // wider
+                self.cells[place] = max(self.cells[place], (packed & 255) + 1)
