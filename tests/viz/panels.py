@@ -71,7 +71,7 @@ def choose(page: Page, name: str, item: str) -> None:
 def copied(page: Page, name: str, item: str) -> str:
     """What an entry of a panel's menu copies."""
     # Until the run's folder is known, no command can name it.
-    page.wait_for_selector("[data-state=ended]")
+    page.wait_for_selector(".run:not(:has-text('…'))")
     page.evaluate("navigator.clipboard.writeText('')")
     choose(page, name, item)
     page.wait_for_function("navigator.clipboard.readText().then(text => text !== '')")

@@ -4,11 +4,12 @@ import { filterWords } from './filters';
 import type { Subject } from './sql';
 import type { View } from './view';
 
-/** Command that lists what the table of calls shows. */
-export function queryCommand(directory: string, view: View): string {
+/** Command that lists what a table of calls shows: the command's own number of them unless another is given. */
+export function queryCommand(directory: string, view: View, limit: number | null = null): string {
   const words = ['chimbuko', 'query', directory, ...filterWords(view), '--sort', view.sort];
   if (!view.descending) words.push('--ascending');
   if (view.cursor !== null) words.push('--cursor', view.cursor);
+  if (limit !== null) words.push('--limit', String(limit));
   return words.map(quoted).join(' ');
 }
 

@@ -35,7 +35,7 @@ export function CallsList() {
       summary={first ? sentence(first) : 'None.'}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: callsAsked.value, sql: callsSql(listed.value, zero_us.value, LISTED), command: (directory) => queryCommand(directory, listed.value) }}
+      asks={{ json: callsAsked.value, sql: callsSql(listed.value, zero_us.value, LISTED), command: (directory) => queryCommand(directory, listed.value, LISTED) }}
       table={() => <CallTable rows={rows ?? []} names={names} />}
     >
       {calls.error.value !== null ? (

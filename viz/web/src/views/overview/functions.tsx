@@ -3,6 +3,7 @@ import { shortenAll, type ShortName } from '../../lib/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from '../../lib/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../../lib/view';
+import { lostTimeSql } from '../../lib/overviewsql';
 import { functionRankingRequest } from '../../net/api';
 import { addressOf, go, view } from '../../state/address';
 import { hideTip, hoveredFunction, showTip } from '../../state/page';
@@ -40,7 +41,7 @@ export function Functions() {
       summary={summaryOf(shown, names, text)}
       actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n) }}
+      asks={{ json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n), sql: by === 'severity_us' ? lostTimeSql(n) : undefined }}
       table={() => <FunctionTable shown={shown} names={names} />}
     >
       {shown === null ? (

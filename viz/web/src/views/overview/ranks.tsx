@@ -3,6 +3,7 @@ import { STATISTIC_NAMES, statisticFacts } from '../../lib/ranking';
 import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../../lib/types';
 import { digits, duration, exact, plural } from '../../lib/units';
 import { MOST_RANKS } from '../../lib/view';
+import { rankingSql } from '../../lib/overviewsql';
 import { rankingRequest } from '../../net/api';
 import { go, view } from '../../state/address';
 import { hideTip, hoveredRank, showTip } from '../../state/page';
@@ -32,7 +33,7 @@ export function Ranks() {
       summary={shown ? summaryOf(shown) : ''}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: rankingRequest(statistic, n) }}
+      asks={{ json: rankingRequest(statistic, n), sql: rankingSql(statistic, n) }}
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (

@@ -1,12 +1,12 @@
 import { render, type ComponentChildren, type RefObject } from 'preact';
 import { sqlCommand } from '../../lib/commands';
+import { filtersOf } from '../../lib/filters';
 import { csvOf, fileName, svgFile } from '../../lib/export';
 import { sinceStart, wallClock } from '../../lib/units';
-import { formatRange } from '../../lib/view';
 import { addressOfApi, type Request } from '../../net/http';
 import { view } from '../../state/address';
 import { copy, say } from '../../state/page';
-import { run, status } from '../../state/session';
+import { programs, run, status } from '../../state/session';
 import { Menu, type MenuItem } from './menu';
 import { drawingOf, finely, pngOf, save } from './picture';
 
@@ -70,17 +70,14 @@ function svgOf(title: string, body: HTMLElement): string {
   return svgFile(title, [placeAndFilters(), time()], drawingOf(body), colours);
 }
 
+/** Characters of a filter in a picture: names of functions have thousands. */
+const MOST_FILTER = 120;
+
 /** Which run, and what limits what is shown. */
 function placeAndFilters(): string {
-  const { run: name, page, call, rank, steps, function: functions, severity_us } = view.value;
-  const filters = [
-    page === 'call' && call !== null && `call ${call}`,
-    rank !== null && `rank ${rank}`,
-    steps !== null && `step ${formatRange(steps)}`,
-    functions !== '' && `function ${functions.slice(0, 120)}`,
-    severity_us > 0 && `severity ≥ ${severity_us} µs`,
-  ];
-  return [`run ${name}`, ...filters.filter((filter) => filter !== false)].join(' · ');
+  const { run: name, page, call } = view.value;
+  const filters = filtersOf(view.value).map((filter) => filter.text(view.value, programs.value).slice(0, MOST_FILTER));
+  return [`run ${name}`, ...(page === 'call' ? [`call ${call}`] : []), ...filters].join(' · ');
 }
 
 function time(): string {

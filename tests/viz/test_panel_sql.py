@@ -1,4 +1,4 @@
-"""The list of calls as SQL: whatever limits the list, the copied statement answers the same."""
+"""What lists show as SQL: whatever limits a list, the copied statement answers the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chimbuko.provenance.queries import Provenance, open_run
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import evident_run
 from tests.viz.made_run import FUNCTIONS, KERNEL, ZERO_US, MadeRun
-from tests.viz.panels import sql_rows
+from tests.viz.panels import answered, copied, sql_rows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -95,3 +95,41 @@ def test_the_statement_answers_the_list(
     found = sql_rows(page, "calls")
     assert [row["entry_us"] for row in found] == [call.entry_us for call in calls]
     assert {row["call"] for row in found} == {call.id for call in calls}
+
+
+@pytest.mark.parametrize("statistic", ["mean", "stddev", "maximum", "minimum", "total", "steps"])
+def test_the_ranking_as_a_statement(
+    page: Page, process: DashboardProcess, provenance: Provenance, statistic: str
+) -> None:
+    page.goto(f"{process.base}r/heat?statistic={statistic}&n=3")
+    page.wait_for_selector("[data-list=bottom] [data-rank]")
+    kept = {(row.program, row.rank): row for row in provenance.rank_statistics()}
+    found = sql_rows(page, "ranks")
+    assert [row["list"] for row in found] == ["most"] * 3 + ["least"] * 3
+    for row in found:
+        rank = kept[row["program"], row["rank"]]
+        for name in ("steps", "total", "minimum", "maximum", "last_step"):
+            assert row[name] == getattr(rank, name)
+        assert row["mean"] == pytest.approx(rank.mean)
+        assert row["variance"] == pytest.approx(rank.stddev**2)
+    values = sorted(getattr(rank, statistic) for rank in kept.values())
+    shown = [getattr(kept[row["program"], row["rank"]], statistic) for row in found]
+    assert shown == [*values[::-1][:3], *values[:3]]
+
+
+def test_functions_steps_and_worst_calls_as_statements(
+    page: Page, process: DashboardProcess, provenance: Provenance, made: MadeRun
+) -> None:
+    page.goto(f"{process.base}r/heat?sel=0:1,0:2")
+    page.wait_for_selector("[data-panel=worst] [data-call]")
+    page.wait_for_selector("[data-legend='0:2']")
+    functions = sorted(provenance.function_statistics(), key=lambda row: -row.severity_us)
+    assert [row["name"] for row in sql_rows(page, "functions")] == [row.name for row in functions]
+    steps = [(row["rank"], row["step"], row["anomalies"]) for row in sql_rows(page, "steps")]
+    assert steps == [
+        (step.rank, step.step, step.anomalies) for rank in (1, 2) for step in made.steps_of(rank)
+    ]
+    worst = [call.id for call in provenance.calls(CallFilter(), "severity_us", limit=30).calls]
+    assert [row["call"] for row in sql_rows(page, "worst")] == worst
+    answer = answered(copied(page, "worst", "Copy command"))
+    assert [call["id"] for call in answer["calls"]] == worst
