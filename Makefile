@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 
-.PHONY: demo test soak faults fuzz-api check install web clean benchmark benchmark-dashboard performance detection chromium
+.PHONY: demo test soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -52,6 +52,9 @@ $(VENV)/installed: pyproject.toml viz/static/index.html
 	$(BIN)/python -m pip install --quiet --editable '.[dev,notebook,parquet,perfetto,postgresql]'
 	$(BIN)/chimbuko warmup
 	touch $@
+
+screenshots: install chromium ## All pictures of the documents, from the recorded program.
+	$(BIN)/python docs/screenshots.py
 
 web: viz/static/index.html ## The dashboard's page.
 

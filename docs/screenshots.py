@@ -1,48 +1,173 @@
-"""Pictures for the documents: the dashboard over a run, in headless Chromium.
+"""Pictures for the documents: every view of the dashboard, in headless Chromium.
 
-python docs/screenshots.py RUN_DIR
+python docs/screenshots.py [--only NAME]
+
+The run is the recorded trace of tests/data, analysed in lockstep, so that it has the same findings each time;
+the comparison is of two simulated runs.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 from playwright.sync_api import sync_playwright
 
-from chimbuko.provenance.calls import CallFilter
+from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 
-IMAGES = Path(__file__).parent / "images"
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+RECORDED = ROOT / "tests" / "data" / "heat4.tar.xz"
 SIZE = {"width": 1280, "height": 600}
+HEADER = {"x": 0, "y": 0, "width": 1280, "height": 132}
+EXPLAINED = "relax_block*"
+"""The worst call of this function is the one that the guide explains."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One state of the dashboard."""
+
+    name: str
+    address: str
+    """Below the address of the run; with the fields of a call in braces."""
+    wait_for: str
+    """Part of the page that is there when all of it is."""
+    dark: bool = False
+    size: tuple[int, int] = (SIZE["width"], SIZE["height"])
+
+
+PICTURES = (
+    Picture("overview", "?sel=0:{rank}", ".heatmap canvas"),
+    Picture("overview-dark", "?sel=0:{rank}", ".heatmap canvas", dark=True),
+    Picture("calls", "/calls?rank=0:{rank}&step={step}&call={id}", "canvas"),
+    Picture("timeline", "/timeline?rank=0:{rank}&call={id}", "canvas"),
+    Picture("call", "/call/0/{rest}", ".panel svg:not(.mark)", size=(1280, 900)),
+    Picture("function", "/fn?function={function}", ".panel svg:not(.mark)"),
+    Picture("health", "/health", ".overtime svg"),
+)
+COMPARISON = Picture("comparison", "/compare/before", "[data-shift]", size=(1280, 720))
 
 
 def main() -> None:
-    """Write ``images/overview.png`` and ``images/call.png``."""
-    run = RunDirectory(Path(sys.argv[1]).absolute())
-    with open_run(run) as provenance:
-        worst = provenance.calls(CallFilter(), limit=1).calls[0].id
-    command = [sys.executable, "-u", "-m", "chimbuko", "view", str(run.path)]
+    """Write the pictures into ``docs/images``."""
+    parser = argparse.ArgumentParser(description="Pictures for the documents.")
+    parser.add_argument("--only", help="name of the one picture to take")
+    only = parser.parse_args().only
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="chimbuko-pictures-") as scratch, sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        _of_the_recorded_run(chromium, Path(scratch), only)
+        _of_a_comparison(chromium, Path(scratch), only)
+        chromium.close()
+
+
+def _of_the_recorded_run(chromium: Browser, scratch: Path, only: str | None) -> None:
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(scratch, filter="data")
+    run = scratch / "runs" / "heat"
+    words = ["run", "--trace", str(scratch / "heat4" / "*.bp"), "--output", str(run)]
+    subprocess.run([sys.executable, "-m", "chimbuko", *words], check=True, stderr=subprocess.DEVNULL)
+    with open_run(RunDirectory(run)) as provenance:
+        explained = provenance.calls(CallFilter(function=EXPLAINED), limit=1).calls[0]
+    with _served(run) as (url, server):
+        for picture in PICTURES:
+            if only in (None, picture.name):
+                page = _opened(chromium, url, run.name, picture, explained)
+                page.screenshot(path=IMAGES / f"{picture.name}.png")
+                page.context.close()
+        if only in (None, "search"):
+            page = _opened(chromium, url, run.name, PICTURES[0], explained)
+            page.keyboard.press("/")
+            page.keyboard.type("mpi_")
+            page.wait_for_selector(".found-detail")
+            page.screenshot(path=IMAGES / "search.png", clip=HEADER | {"height": 300})
+            page.context.close()
+        if only in (None, "lost"):
+            page = _opened(chromium, url, run.name, PICTURES[0], explained)
+            server.terminate()
+            page.wait_for_selector(".banner:has-text('lost 2 s ago')")
+            page.screenshot(path=IMAGES / "lost.png", clip=HEADER)
+            page.context.close()
+
+
+def _of_a_comparison(chromium: Browser, scratch: Path, only: str | None) -> None:
+    if only not in (None, COMPARISON.name):
+        return
+    sys.path.insert(0, str(ROOT))
+    from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run
+
+    noise = Noise(run=0.02, walk=0.01, function=0.004, function_walk=0.004)
+    functions = [
+        SimulatedFunction(f"{name} [{{heat2d.c}} {{{line},0}}]", log_normal(mean_us, 0.1), calls)
+        for name, line, mean_us, calls in (
+            ("relax_block", 47, 1800.0, 100),
+            ("jacobi_sweep", 51, 65.0, 100),
+            ("pack_row", 38, 12.0, 400),
+            ("unpack_row", 39, 11.0, 400),
+            ("apply_bc", 52, 180.0, 100),
+        )
+    ]
+    waits = SimulatedFunction("MPI_Waitall()", log_normal(400.0, 0.8))
+    folder = scratch / "solver"
+    make_run(folder / "before", [*functions, waits], SimulatedRun(1, noise))
+    changed = SimulatedRun(2, noise, slower={functions[0].name: 1.1, functions[4].name: 0.8})
+    after = make_run(folder / "after", [*functions, waits], changed)
+    after.write_info(msgspec.structs.replace(after.read_info(), state="finished", exit_code=0))
+    with _served(folder / "after") as (url, _):
+        page = _opened(chromium, url, "after", COMPARISON, None)
+        page.screenshot(path=IMAGES / f"{COMPARISON.name}.png")
+        page.context.close()
+
+
+@contextmanager
+def _served(run: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Address and process of a dashboard."""
+    command = [sys.executable, "-u", "-m", "chimbuko", "view", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        url = next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-            page = chromium.new_page(viewport=SIZE, color_scheme="light")
-            page.goto(url)
-            page.wait_for_selector("[data-total]")
-            page.screenshot(path=IMAGES / "overview.png")
-            program, _, rest = worst.partition(":")
-            page.goto(f"{page.url.partition('/r/')[0]}/r/{run.path.name}/call/{program}/{rest}")
-            page.wait_for_selector("main.detail .timelines")
-            page.screenshot(path=IMAGES / "call.png")
-            chromium.close()
+        yield next(word for line in server.stdout for word in line.split() if word.startswith("http")), server
         server.terminate()
+
+
+def _opened(chromium: Browser, url: str, run: str, picture: Picture, call: CallSummary | None) -> Page:
+    """The page in the state of a picture, once nothing on it moves any more."""
+    width, height = picture.size
+    context = chromium.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if picture.dark else "light",
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.goto(url)
+    named = {} if call is None else {name: getattr(call, name) for name in ("id", "rank", "step", "function")}
+    rest = picture.address.format(**named, rest=named.get("id", "").partition(":")[2])
+    page.goto(f"{page.url.partition('/r/')[0]}/r/{run}{rest}")
+    page.wait_for_selector(picture.wait_for)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function(
+        "() => document.querySelector('.reading, .progress, .indexing') === null", timeout=100_000
+    )
+    # Charts measure themselves in one frame, and paint in the next.
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ describe('the trail leads from the run to what is looked at', () => {
   });
 });
 
-test('a chosen call says where a page is that is limited to nothing', () => {
+test('a chosen call says where a page is, unless that is limited to another rank', () => {
   expect(placeOf(at({ page: 'timeline', call: '0:3:17:5' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
+  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5', rank: '0:3' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
   expect(placeOf(at({ page: 'timeline', call: '0:3:17:5', rank: '0:4', steps: null }), null)).toEqual({ rank: '0:4', steps: null });
 });
 

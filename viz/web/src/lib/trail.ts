@@ -71,10 +71,14 @@ function rankTrail(rank: RankKey, programs: Readonly<Record<string, string>>): C
 
 /** Rank and steps that a page is about: those of its call, else those it is limited to. */
 export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' | 'steps'> {
-  if (view.call === null || (view.page !== 'call' && view.rank !== null)) return { rank: view.rank, steps: view.steps };
-  const [program, rank, begin] = view.call.split(':').map(Number) as [number, number, number];
+  const limits = { rank: view.rank, steps: view.steps };
+  if (view.call === null) return limits;
+  const [program, number, begin] = view.call.split(':').map(Number) as [number, number, number];
+  const rank = `${program}:${number}`;
+  const isElsewhere = view.page !== 'call' && view.rank !== null && view.rank !== rank;
+  if (isElsewhere) return limits;
   const step = known?.id === view.call ? known.step : begin;
-  return { rank: `${program}:${rank}`, steps: [step, step] };
+  return { rank, steps: [step, step] };
 }
 
 /** Goes to the calls of a rank, of some steps or of all. */
