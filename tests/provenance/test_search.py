@@ -12,6 +12,7 @@ import pytest
 from chimbuko.errors import ConfigError
 from chimbuko.provenance import search
 from chimbuko.provenance.calls import SORTS, CallFilter
+from chimbuko.provenance.points import Points
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.totals import BYS, By, Total
@@ -124,6 +125,15 @@ def stored(
     engine.dispose()
 
 
+def ids_of(points: Points) -> list[str]:
+    """Ids of the calls of a chart."""
+    columns = points.columns
+    return [
+        f"{points.ranks[rank][0]}:{points.ranks[rank][1]}:{step}:{row}"
+        for rank, step, row in zip(columns.rank, columns.begin_step, columns.begin_row, strict=True)
+    ]
+
+
 def test_a_filter_finds_what_looking_at_every_record_finds(
     stored: Provenance, calls: list[CallRecord]
 ) -> None:
@@ -145,6 +155,8 @@ def test_a_filter_finds_what_looking_at_every_record_finds(
         values = list(map(attrgetter(sort), found))
         assert values == sorted(values, reverse=descending), wanted
         assert {record.id for record in stored.records(wanted)} == expected, wanted
+        assert set(ids_of(points := stored.points(wanted))) == expected, wanted
+        assert points.anomalies + points.normal_calls == len(expected), wanted
 
 
 def test_calls_of_a_path_have_the_same_callers(stored: Provenance, calls: list[CallRecord]) -> None:
