@@ -23,6 +23,7 @@ from chimbuko.viz.jobs.keys import LEFT_BEHIND, PREFIX
 from tests import simulated_runs as simulated
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.viz.asking import (
+    WAIT_S,
     EventSocket,
     Gate,
     children,
@@ -332,3 +333,20 @@ def test_workers_that_somebody_started_answer_too(
                 worker.terminate()
         assert process.stop()[0] == 0
         assert tmp_path.is_dir()
+
+
+def test_a_worker_without_work_ends(tmp_path: Path, broker: PrivateBroker) -> None:
+    command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(tmp_path), "--idle", "1"]
+    environment = os.environ | {"CHIMBUKO_JOBS_BROKER": broker.url}
+    worker = subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True)
+    assert worker.returncode == 0
+    assert tmp_path.is_dir()
+
+
+def test_a_second_worker_over_a_folder_ends_at_once(alone: DashboardProcess, gate: Gate) -> None:
+    with EventSocket(alone.base) as page:
+        begin(page)
+        folder = folders(alone)[0].parent
+        command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(folder), "--idle", "1000"]
+        environment = os.environ | {"CHIMBUKO_JOBS_BROKER": "redis://127.0.0.1:1/0"}
+        assert subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True).returncode == 0

@@ -107,7 +107,7 @@ def test_an_export_saves_what_the_command_writes(
     assert (tmp_path / "saved").read_bytes() == (tmp_path / "written").read_bytes()
     dialog.get_by_role("link", name="heat.speedscope.json").wait_for()
     dialog.get_by_role("button", name="Close").click()
-    assert not dialog.is_visible()
+    dialog.wait_for(state="hidden")
 
 
 def test_an_export_can_be_cancelled(page: Page, served: DashboardProcess, gate: Gate) -> None:

@@ -20,11 +20,25 @@ from tests.viz.made_run import MadeRun, make_run
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    """A run that has ended, with another beside it."""
+    folder = tmp_path_factory.mktemp("runs")
+    make_run(folder / "before")
+    return make_run(folder / "heat")
+
+
+@pytest.fixture(scope="module")
+def both(ended: MadeRun) -> Iterator[DashboardProcess]:
+    """A dashboard of two processes, for tests that leave them alone."""
+    with dashboard(ended, words=["--processes", "2"]) as process:
+        yield process
+
+
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[DashboardProcess]:
-    """A dashboard of two processes over a run that has ended."""
-    make_run(tmp_path / "before")
-    with dashboard(make_run(tmp_path / "heat"), words=["--processes", "2"]) as process:
+def alone(ended: MadeRun) -> Iterator[DashboardProcess]:
+    """A dashboard of two processes that may be hurt."""
+    with dashboard(ended, words=["--processes", "2"]) as process:
         yield process
 
 
@@ -85,9 +99,9 @@ def test_pages_of_both_hear_of_a_run_that_goes_on(tmp_path: Path, broker: Privat
         close(pages)
 
 
-def test_one_that_is_killed_is_replaced_and_the_other_goes_on(both: DashboardProcess) -> None:
-    pages = pages_on_both(both)
-    killed, stays = servers(both)
+def test_one_that_is_killed_is_replaced_and_the_other_goes_on(alone: DashboardProcess) -> None:
+    pages = pages_on_both(alone)
+    killed, stays = servers(alone)
     os.kill(killed, signal.SIGKILL)
     ended = 0
     for page in pages:
@@ -97,12 +111,12 @@ def test_one_that_is_killed_is_replaced_and_the_other_goes_on(both: DashboardPro
         except ConnectionError:
             ended += 1
     assert 0 < ended < len(pages)
-    wait_until(lambda: len(servers(both)) == 2 and killed not in servers(both))
-    assert stays in servers(both)
-    assert requests.get(f"{both.base}api/v1/run", headers=BEARER, timeout=60).status_code == 200
+    wait_until(lambda: len(servers(alone)) == 2 and killed not in servers(alone))
+    assert stays in servers(alone)
+    assert requests.get(f"{alone.base}api/v1/run", headers=BEARER, timeout=60).status_code == 200
     close(pages)
     # A page that asked the one that is gone asks again.
-    with EventSocket(both.base) as page:
+    with EventSocket(alone.base) as page:
         assert page.end(page.ask("comparison", {"with": "before"}))["ok"]
 
 
@@ -114,14 +128,14 @@ def test_polling_is_refused_for_it_does_not_stay_with_one(both: DashboardProcess
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_none_outlives_the_one_that_looks_after_them(both: DashboardProcess, number: int) -> None:
-    with EventSocket(both.base) as page:
+def test_none_outlives_the_one_that_looks_after_them(alone: DashboardProcess, number: int) -> None:
+    with EventSocket(alone.base) as page:
         assert page.end(page.ask("export", {"form": "v2"}))["name"] == "heat-v2.zip"
-        below = children(both.process.pid)
+        below = children(alone.process.pid)
         assert len(below) == 5, "two servers, a broker, and a worker of two"
-        folder = folders(both)[0].parent
-        os.kill(both.process.pid, number)
-        wait_until_gone([both.process.pid, *below])
+        folder = folders(alone)[0].parent
+        os.kill(alone.process.pid, number)
+        wait_until_gone([alone.process.pid, *below])
         assert not folder.exists()
 
 

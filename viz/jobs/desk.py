@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import threading
@@ -43,6 +44,7 @@ MOST_OF_PAGE = 4
 JOB = re.compile("[0-9a-f]{32}")
 
 LOST = "The worker that was at this has ended. Ask again."
+FAILED = "This failed; the server's log says why."
 WAITED = "Other questions took too long. Ask again later."
 NO_BROKER = "The broker of long questions cannot be reached. Ask again in a moment."
 TOO_MANY = f"{MOST_OF_PAGE} questions are under way already: wait for one, or cancel it."
@@ -160,6 +162,10 @@ class Desk:
                 self._fail_all(NO_BROKER)
             except ChimbukoError as error:
                 self._fail_all(str(error))
+            except Exception:
+                # Who asks next is to have an answer.
+                logging.getLogger("chimbuko.viz").exception("long questions failed")
+                self._fail_all(FAILED)
         self._close()
 
     def _take(self, job: _Job) -> None:
