@@ -42,15 +42,19 @@ def summed(ranks: Mapping[RankKey, RankStatistics], health: Mapping[RankKey, Str
     """Add up what is known of each rank and each stream."""
     losses: Counter[str] = Counter()
     steps_by_program: Counter[int] = Counter()
-    reporting = events = calls = read = 0
+    silent: list[tuple[RankKey, Silence]] = []
+    # This runs over 10,000 streams four times a second.
+    reporting = events = calls = read = gap_steps = 0
     for stream in health.values():
         reporting += stream.state in ("reading", "ended")
         events += stream.rows
         calls += stream.calls
         read += stream.steps
-        losses.update(stream.losses)
-        losses["steps"] += stream.gap_steps
-    gap_steps = losses["steps"]
+        gap_steps += stream.gap_steps
+        if stream.losses:
+            losses.update(stream.losses)
+        if stream.silence is not None:
+            silent.append(((stream.program, stream.rank), stream.silence))
     for row in ranks.values():
         steps_by_program[row.program] += row.steps
     return Sums(
@@ -64,6 +68,6 @@ def summed(ranks: Mapping[RankKey, RankStatistics], health: Mapping[RankKey, Str
         events=events,
         calls=calls,
         loss=gap_steps / (read + gap_steps) if read + gap_steps else None,
-        losses={kind: number for kind, number in losses.items() if number},
-        silent={key: held.silence for key, held in sorted(health.items()) if held.silence},
+        losses=dict(losses) | ({"steps": gap_steps} if gap_steps else {}),
+        silent=dict(sorted(silent)),
     )
