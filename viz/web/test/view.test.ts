@@ -44,12 +44,27 @@ describe('address', () => {
     streamOrder: 'rows',
     streamState: 'broken',
     streamCursor: '50',
+    window: null,
+    recent_s: null,
+    partners: [],
+    folded: false,
     tables: ['ranks', 'steps'],
   };
 
   test('a view comes back from its address', () => {
     expect(split(formatView(full))).toEqual(full);
     expect(split(formatView({ ...FIRST_VIEW, run: 'heat' }))).toEqual({ ...FIRST_VIEW, run: 'heat' });
+  });
+
+  test('what a timeline shows is in its own address only', () => {
+    const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true };
+    expect(split(formatView(shown))).toEqual(shown);
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe('r/heat/timeline?rank=0:3&t=5..9&with=0:2');
+    expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](t|with|fold)=/);
+    const newest: View = { ...FIRST_VIEW, run: 'heat', page: 'timeline', recent_s: 600 };
+    expect(formatView(newest)).toBe('r/heat/timeline?t=-600s..now');
+    expect(split('r/heat/timeline?t=-600s..now')).toEqual(newest);
+    expect(split('r/heat/timeline?with=0:1,x,0:1,0:2').partners).toEqual(['0:1', '0:2']);
   });
 
   test('the address is short and readable', () => {

@@ -35,7 +35,7 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
       ['arrows', 'next call of the line, nearest call of the line above or below'],
       ['Enter, double click', 'the page of the call'],
       ['W S A D', 'zoom, pan'],
-      ['0 F', 'all times of the rank, the selected call'],
+      ['0 F L', 'all times of the rank, the selected call, the newest and what comes'],
       [', .', 'previous, next call of the line'],
       ['[ ]', 'previous, next abnormal call'],
       ['P', 'what called it'],

@@ -75,6 +75,8 @@ export interface View {
   streamCursor: string | null;
   /** What the timeline shows: µs since the run's start; null is what the chosen call needs, or all. */
   window: Range | null;
+  /** The timeline shows the newest so many seconds, and follows; null where it does not. */
+  recent_s: number | null;
   /** Ranks that the timeline shows beside the one it is about. */
   partners: readonly RankKey[];
   /** Whether the timeline is without the times of which nothing was kept. */
@@ -121,6 +123,7 @@ export const FIRST_VIEW: View = {
   streamState: null,
   streamCursor: null,
   window: null,
+  recent_s: null,
   partners: [],
   folded: false,
   tables: [],
@@ -174,6 +177,7 @@ export function parseView(path: string, query: string): View {
     streamState: STREAM_STATES.find((state) => state === given.get('state')) ?? null,
     streamCursor: given.get('streams_from') ?? null,
     window: parseRange(given.get('t')),
+    recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
     folded: given.get('fold') === 'true',
     tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
@@ -220,7 +224,7 @@ export function formatView(view: View): string {
   add('state', view.streamState ?? '');
   add('streams_from', view.streamCursor ?? '');
   if (view.page === 'timeline') {
-    add('t', formatRange(view.window));
+    add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
   }

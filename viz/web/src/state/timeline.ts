@@ -12,7 +12,7 @@ import { go, view } from './address';
 import { detail } from './calls';
 import { job } from './jobs';
 import { question } from './question';
-import { run, zero_us } from './session';
+import { run, status, zero_us } from './session';
 
 const isOpen = computed(() => view.value.page === 'timeline');
 
@@ -52,7 +52,9 @@ const isSettled = computed(() => view.value.call === null || record.value !== nu
 
 /** The times that the address says, or those around the chosen call that say most about it; null is all. */
 const centre = computed<Range | null>(() => {
-  const { window, call } = view.value;
+  const { window, recent_s, call } = view.value;
+  const now_us = zero_us.value + (status.value?.clock_us ?? 0);
+  if (recent_s !== null) return [Math.max(zero_us.value, now_us - recent_s * 1e6), now_us];
   if (window !== null) return [zero_us.value + window[0], zero_us.value + window[1]];
   if (call === null || record.value === null) return null;
   const around = timelineOf(record.value);
@@ -62,9 +64,9 @@ const centre = computed<Range | null>(() => {
 });
 
 const key = computed(() => {
-  const { rank, call, selected, window } = view.value;
+  const { rank, call, selected, window, recent_s } = view.value;
   const isNamed = rank !== null || call !== null || selected.length > 0;
-  if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null) && run.value.value === null)) return null;
+  if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
   // What to ask for is not known before the chosen call is, and the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
   return JSON.stringify([ranks.value, asked.value, readied.value]);
@@ -80,7 +82,8 @@ async function read(rank: RankKey, others: readonly RankKey[], wanted: Asked | n
   const known = kept.get(key);
   if (known !== undefined) return known;
   const spans = decodeTimeline(rank, await api.getTimeline(rank, others, wanted, columns, signal));
-  if (run.value.value?.live === false) {
+  const isLasting = spans.source === 'trace' || !spans.isRecorded;
+  if (run.value.value?.live === false && isLasting) {
     kept.set(key, spans);
     for (const first of kept.keys()) if (kept.size > MOST_KEPT) kept.delete(first);
   }
@@ -132,26 +135,42 @@ export const chosen = computed(() => spotOf(scene.value, view.value.call));
 /** Times at the left and right edge. */
 export const shown = computed<Range>(() => moving.value ?? centre.value ?? extent.value);
 
+/** The same, for what is said of it: words do not change with every frame. */
+export const rested = computed<Range>(() => centre.value ?? extent.value);
+
 const REST_MS = 200;
 let resting: ReturnType<typeof setTimeout> | undefined;
+let written = 0;
 
-/** Show other times at once; the address says so when it has come to rest. */
+/** Show other times at once; the address follows now and then, and when it has come to rest. */
 export function move(to: Range): void {
   moving.value = to;
   clearTimeout(resting);
   resting = setTimeout(settle, REST_MS);
+  if (performance.now() - written > REST_MS) write(to);
 }
 
 function settle(): void {
-  const to = moving.value;
-  if (to === null) return;
-  const window = [Math.max(0, Math.floor(to[0] - zero_us.value)), Math.max(1, Math.ceil(to[1] - zero_us.value))] as const;
-  go({ window }, 'replace');
+  if (moving.value !== null) write(moving.value);
   moving.value = null;
 }
 
+function write(to: Range): void {
+  written = performance.now();
+  go({ window: sinceZero(to), recent_s: null }, 'replace');
+}
+
+const sinceZero = ([first, last]: Range): Range => [Math.max(0, Math.floor(first - zero_us.value)), Math.max(1, Math.ceil(last - zero_us.value))];
+
 /** Look at all that is known; at the chosen call. */
 export const fitAll = (): void => move(extent.value);
+
+/** The newest of a run that goes on, as long as what is shown, and what comes. */
+export const followNow = (): void => {
+  clearTimeout(resting);
+  moving.value = null;
+  go({ recent_s: Math.max(1, Math.round((shown.value[1] - shown.value[0]) / 1e6)), window: null }, 'replace');
+};
 
 export function fitChosen(): void {
   const spot = chosen.value;
@@ -166,17 +185,14 @@ export function choose(id: string, times: Interval | null): void {
   const next = times === null ? shown.value : showing(shown.value, ...times);
   clearTimeout(resting);
   moving.value = null;
-  const window = [Math.max(0, Math.floor(next[0] - zero_us.value)), Math.max(1, Math.ceil(next[1] - zero_us.value))] as const;
-  go({ call: id, rank: mainRank.value, window });
+  go({ call: id, rank: mainRank.value, window: sinceZero(next), recent_s: null });
 }
 
 export function togglePartner(rank: RankKey): void {
   const { partners } = view.value;
   if (rank === mainRank.value) return;
-  go({ partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS), rank: mainRank.value, window: settledWindow() });
+  go({ partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS), rank: mainRank.value, window: sinceZero(shown.value) });
 }
-
-const settledWindow = (): Range => [Math.max(0, Math.floor(shown.value[0] - zero_us.value)), Math.max(1, Math.ceil(shown.value[1] - zero_us.value))];
 
 // Ask for more when the picture leaves what is there, or needs it finer. An answer that is on its way is waited
 // for: while the picture moves each question would abandon the one before.
@@ -209,7 +225,7 @@ effect(() => {
   if (!isOpen.value || known === null || call === lastCall) return;
   lastCall = call;
   untracked(() => {
-    if (view.value.window === null) return;
+    if (view.value.window === null && view.value.recent_s === null) return;
     const next = showing(shown.value, known.entry_us, known.entry_us + known.inclusive_us);
     if (next !== shown.value) move(next);
   });

@@ -19,6 +19,7 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
   d: () => pan(timeline.shown.value, STEP),
   '0': timeline.fitAll,
   f: timeline.fitChosen,
+  l: timeline.followNow,
   ',': () => neighbour(-1),
   '.': () => neighbour(1),
   p: parent,

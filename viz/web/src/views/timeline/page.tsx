@@ -37,13 +37,13 @@ function answer(): string {
   const all = timeline.found.value.value;
   if (record !== null) return callAnswer(record, telling.value.metric, telling.value.programs);
   if (timeline.found.error.value !== null) return timeline.found.error.value;
-  return all === null ? ' ' : sceneAnswer(all, timeline.shown.value, telling.value);
+  return all === null ? ' ' : sceneAnswer(all, timeline.rested.value, telling.value);
 }
 
 function Picture() {
   const all = timeline.found.value.value;
   const scene = timeline.scene.value;
-  const shown = timeline.shown.value;
+  const shown = timeline.rested.value;
   const range = rangeText(...shown, zero_us.value);
   const summary = all === null ? '' : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
@@ -94,6 +94,11 @@ function Actions() {
       <button class="quiet" onClick={timeline.fitAll} title="All times of the rank (0)">
         All
       </button>
+      {run.value.value?.state === 'running' && (
+        <button class="quiet" aria-pressed={view.value.recent_s !== null} onClick={timeline.followNow} title="The newest, and what comes (L)">
+          →now
+        </button>
+      )}
       <ul class="groups" aria-label="Colours">
         {(Object.keys(GROUP_FILLS) as Group[]).map((group) => (
           <li key={group} class={`group ${group}`}>
