@@ -15,6 +15,8 @@ BETWEEN_S = 1.37
 """From mark to mark: no multiple of a trace period, so that marks fall on all parts of it."""
 LEARNING_S = 5.0
 """Before the first mark."""
+QUIET_S = 5.0
+"""After the last: with the run its dashboard ends, and what is on its way by then reaches no page."""
 
 
 def work(duration_s: float) -> None:
@@ -37,7 +39,7 @@ def main() -> None:
     with marks.open("w") as file:
         while (now_s := time.monotonic() - began_s) < seconds:
             rest()
-            if now_s < next_s:
+            if now_s < next_s or now_s > seconds - QUIET_S:
                 work(USUAL_S)
                 continue
             next_s += BETWEEN_S

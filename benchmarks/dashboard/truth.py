@@ -46,7 +46,8 @@ class Truth:
         """i8[ranks, steps]"""
         rank, number, count = np.array(flagged, np.int64).reshape(-1, 3).T
         self.anomalies[rank, number] = count
-        self._functions = {name: (severity_us, anomalies) for name, severity_us, anomalies in functions}
+        self.functions = {name: (severity_us, anomalies) for name, severity_us, anomalies in functions}
+        """Name to severity in µs and anomalies."""
 
     def close(self) -> None:
         """Let go of the store."""
@@ -90,9 +91,9 @@ class Truth:
     def _has_functions(self, functions: Shown) -> bool:
         """By time lost; ties may stand in any order."""
         named = [(row["severity_us"], row["anomalies"]) for row in functions["top"]]
-        highest = sorted((severity_us for severity_us, _ in self._functions.values()), reverse=True)
+        highest = sorted((severity_us for severity_us, _ in self.functions.values()), reverse=True)
         return (
-            named == [self._functions[row["name"]] for row in functions["top"]]
+            named == [self.functions[row["name"]] for row in functions["top"]]
             and [severity_us for severity_us, _ in named] == highest[: len(named)]
         )
 

@@ -16,6 +16,7 @@ import './style/narrow.css';
 import { start } from './state/session';
 import { App } from './views/app';
 import { listenToKeys } from './views/frame/keys';
+import './views/frame/oldtrees';
 
 render(<App />, document.getElementById('app') as HTMLElement);
 listenToKeys();
