@@ -22,12 +22,12 @@ COUNTERS = {"monitoring: System load": [2.0, 4.0, 9.0], OWN_COUNTER: [100.0, 300
 """Values on rank 0; on others each is larger by the rank."""
 
 
-def evident_run(folder: Path) -> MadeRun:
+def evident_run(folder: Path, store_url: str | None = None) -> MadeRun:
     """Make it."""
-    made = make_run(folder, stored_steps=0)
+    made = make_run(folder, stored_steps=0, store_url=store_url)
     made.records[:] = [_evident(record, number) for number, record in enumerate(made.records)]
     info = made.directory.read_info()
-    engine = open_for_writing(info.store_url)
+    engine = open_for_writing(store_url or info.store_url)
     writer = Writer(engine, info.id)
     store(writer, made, 0, STEPS)
     for health in made.health():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -18,6 +18,8 @@ from tests.viz.panels import answered, copied, sql_rows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    from tests.postgresql import PostgresqlServer
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,63 @@ def test_functions_steps_and_worst_calls_as_statements(
     assert [row["call"] for row in sql_rows(page, "worst")] == worst
     answer = answered(copied(page, "worst", "Copy command"))
     assert [call["id"] for call in answer["calls"]] == worst
+
+
+WORST = f"function={quote(FUNCTIONS[1])}&program=0"
+STATEMENTS = [
+    ("?n=2", "ranks"),
+    ("", "functions"),
+    ("?sel=0:1,0:3", "steps"),
+    ("", "worst"),
+    ("/calls?label=anomaly&function=*swee?%20*&node=*0&severity_us=5000&sort=entry_us", "calls"),
+    ("/calls?gpu=false&text=time_STEP&time=7030000..9100000&thread=0&sort=entry_us", "calls"),
+    (f"/fn?{WORST}", "distribution"),
+    (f"/fn?{WORST}", "function-trend"),
+    (f"/fn?{WORST}", "function-ranks"),
+    (f"/fn?{WORST}", "function-paths"),
+    (f"/fn?{WORST}", "function-worst"),
+    ("/call/0/1:10:300", "numbers"),
+    ("/call/0/1:10:300", "metadata"),
+    ("/call/0/1:10:300", "counters"),
+]
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(
+    tmp_path_factory: pytest.TempPathFactory, postgresql: PostgresqlServer
+) -> tuple[MadeRun, str]:
+    """The same run in PostgreSQL, and its URL."""
+    url = postgresql.new_schema()
+    return evident_run(tmp_path_factory.mktemp("postgresql") / "heat", url), url
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what differs between two stores: the run's id, and the last digits of sums."""
+    return [
+        {
+            name: float(f"{value:.10g}") if isinstance(value, float) else value
+            for name, value in row.items()
+            if name not in ("run", "run_id")
+        }
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("address", "panel"), STATEMENTS, ids=[panel for _, panel in STATEMENTS])
+def test_statements_answer_the_same_on_postgresql(
+    page: Page,
+    process: DashboardProcess,
+    made: MadeRun,
+    on_postgresql: tuple[MadeRun, str],
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+    panel: str,
+) -> None:
+    page.goto(f"{process.base}r/heat{address}")
+    page.wait_for_selector(f"[data-panel={panel}] .panel-body :is(svg, canvas, tr, li)")
+    command = copied(page, panel, "Copy SQL")
+    here = answered(command)["rows"]
+    other, url = on_postgresql
+    monkeypatch.setenv("CHIMBUKO_STORE", url)
+    there = answered(command.replace(str(made.directory.path), str(other.directory.path)))["rows"]
+    assert here and plain(here) == plain(there)
