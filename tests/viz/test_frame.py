@@ -222,6 +222,7 @@ def test_letters_can_be_switched_off_and_stay_so(page: Page) -> None:
     page.get_by_role("button", name="Help").click()
     page.get_by_label("letters and signs act as keys").check()
     page.keyboard.press("Escape")
+    page.wait_for_selector("dialog[open]", state="detached")
     page.keyboard.press("v")
     page.wait_for_url("**/compare")
 

@@ -20,8 +20,7 @@ export function StatusBar() {
         </a>
         <State />
         <Facts />
-        <span class="space" />
-        <button onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
+        <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
           {paused.value ? '▶ Resume' : '‖ Pause'}
         </button>
         <Search />
