@@ -411,8 +411,9 @@ def test_calls_are_listed_as_the_database_orders_them(
         arg=",".join(expected),
     )
     first = page.locator(".worst [data-call]").first
-    sentence = first.get_attribute("aria-label") or ""
-    assert sentence.endswith(" lost.") and " took " in sentence
+    call = provenance.call(expected[0])
+    sentence = first.inner_text()
+    assert f"rank {call.rank}, step {call.step}" in sentence and "took " in sentence
     first.click()
     page.wait_for_url("**/r/heat/call/" + expected[0].replace(":", "/", 1) + "*")
 

@@ -5,6 +5,7 @@ import { rasterised, type HeatPalette } from '../lib/heatraster';
 import { COLOURS, HEAT_RAMP, pick, pixelOf, type Pair, type Theme } from '../lib/tokens';
 import type { RankKey } from '../lib/types';
 import { colour, drawMark, FONT } from './canvas';
+import { layerOf } from './stamps';
 
 export interface HeatMarks {
   /** Ranks by colour slot. */
@@ -39,9 +40,8 @@ function paintCells(context: CanvasRenderingContext2D, layout: HeatLayout, empha
   if (columns <= 0 || rows <= 0) return;
   const image = new ImageData(columns, rows);
   new Uint32Array(image.data.buffer).set(rasterised(layout, columns, rows, paletteOf(theme, scale)));
-  const layer = new OffscreenCanvas(columns, rows);
-  (layer.getContext('2d') as OffscreenCanvasRenderingContext2D).putImageData(image, 0, 0);
-  if (emphasised === null) return context.drawImage(layer, x, y, width, height);
+  if (emphasised === null) return context.putImageData(image, Math.round(x * scale), Math.round(y * scale));
+  const layer = layerOf(image);
   context.globalAlpha = 0.25;
   context.drawImage(layer, x, y, width, height);
   context.globalAlpha = 1;

@@ -34,10 +34,17 @@ export function rasterFor(context: CanvasRenderingContext2D): Raster & { image: 
 
 /** Lay an image over what is drawn. */
 export function paste(context: CanvasRenderingContext2D, image: ImageData): void {
-  const layer = new OffscreenCanvas(image.width, image.height);
-  (layer.getContext('2d') as OffscreenCanvasRenderingContext2D).putImageData(image, 0, 0);
   context.save();
   context.resetTransform();
-  context.drawImage(layer, 0, 0);
+  context.drawImage(layerOf(image), 0, 0);
   context.restore();
+}
+
+let layer: OffscreenCanvas | null = null;
+
+/** An image that can be drawn, until the next one is asked for: to make one anew takes as long as to draw it. */
+export function layerOf(image: ImageData): OffscreenCanvas {
+  if (layer?.width !== image.width || layer.height !== image.height) layer = new OffscreenCanvas(image.width, image.height);
+  (layer.getContext('2d') as OffscreenCanvasRenderingContext2D).putImageData(image, 0, 0);
+  return layer;
 }

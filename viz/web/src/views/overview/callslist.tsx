@@ -120,7 +120,6 @@ function CallLine({ row, name }: { row: CallSummary; name: ShortName }) {
       class={dim ? 'call-line dim' : 'call-line'}
       href={addressOf(target)}
       data-call={row.id}
-      aria-label={sentence(row)}
       onClick={(event) => follow(event, target)}
       onPointerEnter={(event) => show(event.currentTarget)}
       onPointerLeave={leave}

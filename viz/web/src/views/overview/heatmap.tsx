@@ -1,5 +1,5 @@
 import { ranked } from '../../lib/answer';
-import { UNKNOWN, type Grid, type SilentRank } from '../../lib/grid';
+import type { Grid, SilentRank } from '../../lib/grid';
 import { allPlaces, BIN_NAMES, ranksAt, type RankSpan } from '../../lib/heatmap';
 import { shorten } from '../../lib/names';
 import { duration, exact, plural } from '../../lib/units';
@@ -130,12 +130,6 @@ export function HeatLegend({ size, toCome }: { size: { ranks: number; steps: num
 function summaryOf(shown: Grid): string {
   const places = allPlaces(shown);
   if (places === null) return 'No rank has reported a step yet.';
-  let most = 0;
-  let unknown = 0;
-  for (const cell of shown.cells) {
-    if (cell === UNKNOWN) unknown++;
-    else most = Math.max(most, cell);
-  }
-  const lost = unknown === 0 ? '' : ` ${plural(unknown, 'cell')} of ${exact(shown.cells.length)} not analysed.`;
-  return `${plural(places[1] - places[0] + 1, 'rank')}; at most ${plural(most, 'anomaly').replace('anomalys', 'anomalies')} of one rank in one step.${lost} Arrow keys move from cell to cell, Enter selects the worst rank, with Shift they choose an area and Enter zooms to it.`;
+  const ranks = plural(places[1] - places[0] + 1, 'rank');
+  return `Anomalies of ${ranks} by step; the table lists those with any. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift they choose an area, and Enter zooms to it.`;
 }
