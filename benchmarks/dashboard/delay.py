@@ -12,6 +12,7 @@ from benchmarks.dashboard import marking
 from benchmarks.dashboard.chromium import Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import scratch
+from chimbuko.provenance.calls import CallSummary
 from tests.integration.conftest import Run
 
 if TYPE_CHECKING:
@@ -45,14 +46,21 @@ def measure(browser: Browser, seconds: float) -> list[Figure]:
             seen_ms = watched(browser, run)
             run.end()
         marks_us = [int(line) for line in marks.read_text().split()]
-        delays_ms, waits_ms = delays(run, marks_us, seen_ms)
+        found = found_calls(run, marks_us)
+    shown = {mark_us: call for mark_us, call in found.items() if call.step in seen_ms}
+    delays_ms = [seen_ms[call.step] - mark_us / 1e3 for mark_us, call in shown.items()]
+    waits_ms = [(call.step_end_us - mark_us) / 1e3 for mark_us, call in shown.items()]
+    counts = {
+        "abnormal calls that were made": len(marks_us),
+        "... that were found": len(found),
+        "... that came to the page": len(shown),
+    }
     return [
-        Figure("abnormal call to its point, median, ms", [quantile(delays_ms, 0.5)], None),
+        *(Figure(what, [count]) for what, count in counts.items()),
+        Figure("abnormal call to its point, median, ms", [quantile(delays_ms, 0.5)]),
         Figure("... p95, ms", [quantile(delays_ms, 0.95)], MOST_MS, [quantile(waits_ms, 0.95)]),
         Figure("... all, ms", delays_ms),
         Figure("of it until its step ends, all, ms", waits_ms),
-        Figure("abnormal calls that were made", [len(marks_us)]),
-        Figure("... that came to the page", [len(delays_ms)]),
     ]
 
 
@@ -85,15 +93,10 @@ def watched(browser: Browser, run: Run) -> dict[int, float]:
     return {int(step): at_ms for step, at_ms in seen.items()}
 
 
-def delays(run: Run, marks_us: list[int], seen_ms: dict[int, float]) -> tuple[list[float], list[float]]:
-    """Of each mark that came to the page: how long that took, and how long its step went on."""
+def found_calls(run: Run, marks_us: list[int]) -> dict[int, CallSummary]:
+    """Marks, and the recorded abnormal calls that they are the ends of."""
     calls = {call.exit_us: call for call in run.anomalies}
-    delays_ms, waits_ms = [], []
-    for mark_us in marks_us:
-        ended_us = min(calls, key=lambda exit_us: abs(exit_us - mark_us), default=0)
-        if abs(ended_us - mark_us) > NEAR_US or calls[ended_us].step not in seen_ms:
-            continue
-        call = calls[ended_us]
-        delays_ms.append(seen_ms[call.step] - mark_us / 1e3)
-        waits_ms.append((call.step_end_us - mark_us) / 1e3)
-    return delays_ms, waits_ms
+    nearest = {
+        mark_us: min(calls, key=lambda exit_us: abs(exit_us - mark_us), default=0) for mark_us in marks_us
+    }
+    return {mark_us: calls[at_us] for mark_us, at_us in nearest.items() if abs(at_us - mark_us) < NEAR_US}

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 USUAL_S = 0.001
-MARK_S = 0.08
+MARK_S = 0.2
 BETWEEN_S = 1.37
 """From mark to mark: no multiple of a trace period, so that marks fall on all parts of it."""
 LEARNING_S = 5.0
