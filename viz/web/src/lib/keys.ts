@@ -30,6 +30,13 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
     ],
   ],
   [
+    'on the map of all ranks',
+    [
+      ['Shift+arrows, Enter', 'choose ranks and steps, zoom to them'],
+      ['Shift with W S A D, Ctrl-wheel', 'the same along the ranks'],
+    ],
+  ],
+  [
     'on the timeline',
     [
       ['arrows', 'next call of the line, nearest call of the line above or below'],
