@@ -10,6 +10,7 @@ import { go, view } from '../../state/address';
 import { hoveredCall, open, telling } from '../../state/calls';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { theme } from '../../state/theme';
+import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 
 const ARROWS: readonly string[] = ['ArrowRight', 'ArrowLeft', 'ArrowUp', 'ArrowDown'] satisfies Direction[];
@@ -50,15 +51,14 @@ export function CallChart({ points, label }: Props) {
   }, [layout, theme.value, chosen, pointed, drag]);
 
   const place = (event: MouseEvent): readonly [x: number, y: number] => {
-    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
+    const { x, y } = placeIn(event);
+    return [x, y];
   };
   const zoom = (box: Box): void => go(rangesOf(layout, box), 'replace');
   const show = (found: number, delay?: number): void => {
     hoveredCall.value = found < 0 ? null : idAt(points, found);
     if (!isShown(layout, found) || !element.current) return hideTip();
-    const box = element.current.getBoundingClientRect();
-    showTip({ x: box.left + (layout.x[found] as number), y: box.top + (layout.y[found] as number), lines: linesOf(points, found) }, delay);
+    showTip({ ...onPage(element.current, layout.x[found] as number, layout.y[found] as number), lines: linesOf(points, found) }, delay);
   };
   const choose = (found: number): void => {
     open(idAt(points, found));

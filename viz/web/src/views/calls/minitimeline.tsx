@@ -8,6 +8,7 @@ import { columnUnit, duration, inUnit } from '../../lib/units';
 import { open } from '../../state/calls';
 import { hideTip, showTip } from '../../state/page';
 import { theme } from '../../state/theme';
+import { placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 
 /** The call among those recorded around it; a click opens its timeline. */
@@ -27,8 +28,7 @@ export function MiniTimeline({ record }: { record: CallRecord }) {
   }, [timeline, width, theme.value]);
 
   const hover = (event: PointerEvent): void => {
-    const area = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    const [x, y] = [event.clientX - area.left, event.clientY - area.top];
+    const { x, y } = placeIn(event);
     const under = boxes(timeline, scale, width).filter((one) => x >= one.x - 1 && x <= one.x + one.width + 1 && y >= one.y && y < one.y + ROW);
     const bar = under[under.length - 1]?.bar;
     if (bar === undefined) return hideTip();
