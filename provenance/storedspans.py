@@ -158,11 +158,23 @@ def _with_partners(
         for other in (timeline, *others)
     }
     ends: dict[int, End] = {}
+    of_thread = {
+        (other.rank, lane.thread): lane.windows for other in (timeline, *others) for lane in other.lanes
+    }
     for send, receive in matched(points, within_us):
+        # Where something between the two was not kept, other messages may have been.
+        times = send.message.time_us, receive.message.time_us
+        if not all(_is_known(of_thread.get((end.rank, end.thread), []), *times) for end in (send, receive)):
+            continue
         for own, other in ((send, receive), (receive, send)):
             depth = _depth(of_rank[other.rank], other)
             ends[id(own)] = other.message.time_us, other.thread, depth
     return [(point, ends.get(id(point), (UNKNOWN, UNKNOWN, UNKNOWN))) for point in timeline.messages]
+
+
+def _is_known(windows: Sequence[Interval], first_us: int, last_us: int) -> bool:
+    """Whether one of the windows holds a range of time."""
+    return any(begin <= first_us and last_us <= end for begin, end in windows)
 
 
 def _depth(places: dict[str, tuple[Lane, Slice]], point: MessagePoint) -> int:

@@ -129,7 +129,7 @@ def test_the_table_has_the_calls_of_the_records(watched: Watched, made: MadeRun)
 def test_messages_and_launches_are_those_of_the_records(watched: Watched, made: MadeRun) -> None:
     page = opened(watched, "rank=0:3&with=0:4&t=7450000..7900000&table=timeline", ".link-table tbody tr")
     rows = table(page, "link-table")
-    assert ["message", "0:3, 0", "0:4, 0", "1", "65,536", "42", "+00:00:07.500", "+00:00:07.512"] in rows
+    assert ["message", "0:3, 0", "0:4, 0", "1", "65,536", "42", "+00:00:07.500", "+00:00:07.502"] in rows
     launches = [row for row in rows if row[0] == "launch"]
     assert len(launches) == KERNELS
     for row, kernel in zip(launches, [r for r in made.records if r.is_gpu], strict=True):
