@@ -174,7 +174,7 @@ const shortened = new Map<string, string>();
 
 function paintName(context: CanvasRenderingContext2D, picture: Picture, line: Line, at: number, left: number, right: number): boolean {
   const flags = line.row.flags[at] as number;
-  const room = Math.floor((Math.min(right, picture.width - GUTTER) - left) / 6.4);
+  const room = Math.floor((Math.min(right, picture.width - GUTTER) - left) / (flags & ANOMALY ? 7.2 : 6.4));
   if (room < LEAST_CHARACTERS) return false;
   const name = line.spans.functions[line.row.function[at] as number] as string;
   const limit = Math.min(room, 80);

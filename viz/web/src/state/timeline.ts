@@ -160,7 +160,8 @@ function write(to: Range): void {
   go({ window: sinceZero(to), recent_s: null }, 'replace');
 }
 
-const sinceZero = ([first, last]: Range): Range => [Math.max(0, Math.floor(first - zero_us.value)), Math.max(1, Math.ceil(last - zero_us.value))];
+/** Times as the address counts them: whole µs since the run's start. */
+export const sinceZero = ([first, last]: Range): Range => [Math.max(0, Math.floor(first - zero_us.value)), Math.max(1, Math.ceil(last - zero_us.value))];
 
 /** Look at all that is known; at the chosen call. */
 export const fitAll = (): void => move(extent.value);

@@ -1,9 +1,10 @@
 import { useEffect } from 'preact/hooks';
 import { callAnswer } from '../../lib/answer';
-import { quoted } from '../../lib/commands';
+import { queryCommand, quoted } from '../../lib/commands';
 import { rangeText, sceneAnswer, sourceText } from '../../lib/timelinewords';
 import { GROUP_FILLS, type Group } from '../../lib/tokens';
 import { percent } from '../../lib/units';
+import { FIRST_VIEW } from '../../lib/view';
 import { timelineRequest } from '../../net/api';
 import { go, view } from '../../state/address';
 import { telling } from '../../state/calls';
@@ -54,7 +55,10 @@ function Picture() {
       summary={summary}
       actions={<Actions />}
       table={() => <SpanTable scene={scene} shown={shown} />}
-      asks={{ json: timelineRequest(main, timeline.ranks.value.filter((rank) => rank !== main), { from: Math.floor(shown[0]), to: Math.ceil(shown[1]), columns: 1000 }, 1000) }}
+      asks={{
+        command: (directory) => queryCommand(directory, { ...FIRST_VIEW, rank: main, times: timeline.sinceZero(shown) }),
+        json: timelineRequest(main, timeline.ranks.value.filter((rank) => rank !== main), { from: Math.floor(shown[0]), to: Math.ceil(shown[1]), columns: 1000 }, 1000),
+      }}
     >
       {all === null && timeline.found.error.value !== null ? (
         <Empty>{timeline.found.error.value}</Empty>
