@@ -74,7 +74,7 @@ def copied(page: Page, name: str, item: str) -> str:
     page.wait_for_selector(".run:not(:has-text('…'))")
     page.evaluate("navigator.clipboard.writeText('')")
     choose(page, name, item)
-    page.wait_for_function("navigator.clipboard.readText().then(text => text !== '')")
+    page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== '')")
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 

@@ -389,7 +389,7 @@ def test_the_call_itself_is_copied(page: Page, record: CallRecord) -> None:
         page.evaluate("navigator.clipboard.writeText('')")
         page.get_by_role("button", name="Copy this call").click()
         page.get_by_role("menuitem", name=item, exact=True).click()
-        page.wait_for_function("navigator.clipboard.readText().then(text => text !== '')")
+        page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== '')")
         return str(page.evaluate("navigator.clipboard.readText()"))
 
     assert copy("Link") == page.url
@@ -404,7 +404,7 @@ def test_a_menu_is_worked_by_keys_alone(page: Page) -> None:
     focused = "document.activeElement.textContent"
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function(f"{focused} === 'Copy link'")
+    page.wait_for_function(f"() => {focused} === 'Copy link'")
     assert button.get_attribute("aria-expanded") == "true"
     page.keyboard.press("ArrowDown")
     assert page.evaluate(focused) == "Copy JSON address"

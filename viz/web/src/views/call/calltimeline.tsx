@@ -9,6 +9,7 @@ import { columnUnit, duration, inUnit } from '../../lib/units';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { theme } from '../../state/theme';
 import { wrapped } from '../overview/functions';
+import { FunctionLink } from '../parts/functionlink';
 import { Panel } from '../parts/panel';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
@@ -150,7 +151,7 @@ function WindowTable({ record }: { record: CallRecord }) {
           <tr key={call.id} class={call.id === record.id ? 'selected' : undefined}>
             <td class="name" title={call.function} style={{ paddingLeft: `${8 + 16 * (call.depth - least)}px` }}>
               {call.is_anomaly && '▲ '}
-              {wrapped(call.function, 80)}
+              <FunctionLink name={call.function} program={record.program} />
             </td>
             <td class="number">{inUnit(call.entry_us - record.entry_us, unit)}</td>
             <td class="number">{call.exit_us === 0 ? 'open' : inUnit(call.exit_us - call.entry_us, unit)}</td>

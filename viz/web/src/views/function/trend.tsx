@@ -1,7 +1,7 @@
 import { trendSql } from '../../lib/sql';
 import { trendOf, type Trend, type TrendColumn } from '../../lib/trend';
 import { timeTicks } from '../../lib/timeline';
-import { clock, columnUnit, duration, exact, inUnit, sinceStart } from '../../lib/units';
+import { clock, columnUnit, duration, exact, inUnit, percent, sinceStart } from '../../lib/units';
 import * as api from '../../net/functions';
 import { go } from '../../state/address';
 import { subject, trend, trendBy } from '../../state/function';
@@ -19,14 +19,14 @@ const AXIS = 20;
 export function TrendPanel() {
   const of = subject.value;
   const found = trend.value.value;
-  const { last_step = 0, clock_us = 0 } = status.value ?? {};
+  const { last_step = 0, clock_us = 0, loss = null } = status.value ?? {};
   const shown = found && trendOf(found, zero_us.value, last_step ?? 0, clock_us);
   const total = shown?.columns.reduce((sum, column) => sum + column.anomalies, 0) ?? 0;
   const by = shown?.by === 'time' ? `interval of ${duration(shown.width)}` : 'step';
   const summary = shown ? `${exact(total)} recorded anomalies in ${exact(shown.columns.length)} ${by}s of the run.` : '';
   const asks = of === null ? {} : { json: api.trendRequest(of, trendBy.value), sql: trendSql(of, found?.width_us ?? null) };
   return (
-    <Panel name="function-trend" title={`Along the run, per ${by}`} summary={summary} actions={<span class="unit">no bar: none · recorded calls</span>} asks={asks} table={() => shown && <TrendTable trend={shown} />}>
+    <Panel name="function-trend" title={`Along the run, per ${by}`} summary={summary} actions={<span class="unit">{`no bar: none recorded${(loss ?? 0) > 0 ? `, or among the ${percent(loss)} of steps not analysed` : ''}`}</span>} asks={asks} table={() => shown && <TrendTable trend={shown} />}>
       {trend.error.value !== null ? (
         <Empty>{trend.error.value}</Empty>
       ) : shown === null ? (
