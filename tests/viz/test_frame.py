@@ -257,6 +257,16 @@ def test_a_projector_shows_tips_beside_what_they_are_about(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("rest", ["", "/calls", "/timeline?rank=0:1", "/health", "/compare"])
+def test_a_projector_shows_whole_pages(watched: Watched, rest: str) -> None:
+    page = watched.page
+    page.goto(f"{watched.base}r/heat{rest}")
+    page.get_by_label("Appearance").select_option("projector")
+    page.wait_for_function("() => document.querySelector('.reading') === null")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert page.evaluate("getComputedStyle(document.documentElement).zoom") == "1.25"
+
+
 def test_script_and_style_are_small(page: Page) -> None:
     sizes = page.evaluate("performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize])")
     code = [size for name, size in sizes if name.endswith((".js", ".css"))]
