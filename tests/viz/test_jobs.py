@@ -15,7 +15,7 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from chimbuko.broker import PrivateBroker
+from chimbuko.broker import PrivateBroker, connect
 from chimbuko.cli import main
 from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES, TOO_LONG
 from chimbuko.viz.jobs.desk import LOST, MOST_OF_PAGE, NO_BROKER, NOT_UNDERSTOOD, TOO_MANY
@@ -350,3 +350,13 @@ def test_a_second_worker_over_a_folder_ends_at_once(alone: DashboardProcess, gat
         command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(folder), "--idle", "1000"]
         environment = os.environ | {"CHIMBUKO_JOBS_BROKER": "redis://127.0.0.1:1/0"}
         assert subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True).returncode == 0
+
+
+def test_a_cluster_is_left_alone(tmp_path: Path, cluster: str) -> None:
+    made = make_run(tmp_path / "heat", "running", 20)
+    for words in ([], ["--processes", "2"]):
+        with dashboard(made, cluster, words=words) as process, EventSocket(process.base) as page:
+            assert page.end(page.ask("export", {"form": "v2"}))["name"] == "heat-v2.zip"
+            assert any("valkey" in words for words in children(process.process.pid).values())
+    with connect(cluster) as client:
+        assert not client.exists(*LEFT_BEHIND)
