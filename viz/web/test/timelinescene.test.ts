@@ -72,6 +72,7 @@ describe('arrows', () => {
       'sent +00:00:00.000',
       'received +00:00:00.000',
       'under way for 10 µs',
+      'rank 2 had waited 110 µs when it was sent',
       'click: to its other end',
     ]);
     expect(arrowLines(arrows[1] as (typeof arrows)[0], told)).toContain('click: show rank 3, too');

@@ -203,7 +203,9 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
   const isTold = picture.arrows.length <= FEW_ARROWS / 2;
   const shown = isFew ? picture.arrows : picture.arrows.filter((arrow) => arrow.to !== null).slice(0, MOST_ARROWS);
   context.globalAlpha = shown.length <= FEW_ARROWS ? 1 : 0.4;
-  for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), 1);
+  // A wait that can be seen at this scale.
+  const least_us = (3 * (picture.shown[1] - picture.shown[0])) / (picture.width - GUTTER);
+  for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), arrow.waited_us > least_us ? 2 : 1);
   context.globalAlpha = 1;
   if (isTold) paintSizes(context, shown, theme);
   if (emphasis.arrow === null) return;

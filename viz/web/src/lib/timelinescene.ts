@@ -188,14 +188,18 @@ export interface Arrow {
   to: { x: number; y: number } | null;
   /** Whether the head is where `x` and `y` are: a message that was received here. */
   isInward: boolean;
+  /** How long the receiver was in the call that receives it before it was sent; 0 where it was not, or is not known. */
+  waited_us: number;
 }
 
 /** Arrows of a picture; those of which no part is in it are left out, and each message is there once. */
 export function arrowsOf(scene: Scene, xOf: (position: number) => number, width: number): Arrow[] {
-  const lanes = new Map(scene.lines.map((line) => [`${line.spans.rank} ${line.row.thread} ${line.row.depth}`, line.y + ROW / 2]));
+  const lines = new Map(scene.lines.map((line) => [`${line.spans.rank} ${line.row.thread} ${line.row.depth}`, line]));
   const heights = new Map(scene.lanes.map((lane) => [`${lane.spans.rank} ${lane.thread}`, lane.y + lane.height - ROW / 2]));
-  const place = (rank: RankKey, thread: number, depth: number): number | undefined =>
-    lanes.get(`${rank} ${thread} ${depth}`) ?? heights.get(`${rank} ${thread}`);
+  const place = (rank: RankKey, thread: number, depth: number): number | undefined => {
+    const line = lines.get(`${rank} ${thread} ${depth}`);
+    return line === undefined ? heights.get(`${rank} ${thread}`) : line.y + ROW / 2;
+  };
   const arrows = new Map<string, Arrow>();
   for (const spans of new Set(scene.lanes.map((lane) => lane.spans))) {
     const program = spans.rank.split(':')[0];
@@ -210,10 +214,21 @@ export function arrowsOf(scene: Scene, xOf: (position: number) => number, width:
       const ends = [`${spans.rank} ${link.time}`, `${other} ${link.otherTime}`];
       const isInward = link.kind === 1;
       const key = to === null ? `${spans.rank} ${link.kind} ${link.time} ${link.otherRank} ${link.tag} ${link.thread}` : `${link.tag} ${(isInward ? ends.reverse() : ends).join(' ')}`;
-      if (!arrows.has(key)) arrows.set(key, { link, rank: spans.rank, x, y, to, isInward });
+      if (arrows.has(key)) continue;
+      const receiver = isInward ? lines.get(`${spans.rank} ${link.thread} ${link.depth}`) : lines.get(`${other} ${link.otherThread} ${link.otherDepth}`);
+      const waited_us = link.kind === 2 || link.count > 1 || receiver === undefined || to === null ? 0 : waitOf(receiver, link);
+      arrows.set(key, { link, rank: spans.rank, x, y, to, isInward, waited_us });
     }
   }
   return [...arrows.values()];
+}
+
+/** From the receiving call's entry until the message was sent. */
+function waitOf({ row }: Line, link: Link): number {
+  const [sent, received] = link.kind === 1 ? [link.otherTime, link.time] : [link.time, link.otherTime];
+  const at = spanAt(row, received, 0);
+  if (at < 0 || (row.flags[at] as number) & MERGED) return 0;
+  return Math.max(0, sent - (row.begin[at] as number));
 }
 
 /** The arrow that passes within a distance of a place; null where none does. */

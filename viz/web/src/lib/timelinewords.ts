@@ -77,6 +77,7 @@ export function arrowLines(arrow: Arrow, told: Told): string[] {
   if (link.count > 1) lines.push('the first:');
   lines.push(sent < 0 ? 'when it was sent is not known' : `sent ${at(sent)}`, received < 0 ? 'when it was received is not known' : `received ${at(received)}`);
   if (sent >= 0 && received >= 0) lines.push(`under way for ${duration(Math.max(0, received - sent))}`);
+  if (arrow.waited_us > 0) lines.push(`rank ${numbered(to, told.programs)} had waited ${duration(arrow.waited_us)} when it was sent`);
   return [...lines, arrow.to === null ? `click: show rank ${numbered(other, told.programs)}, too` : 'click: to its other end'];
 }
 

@@ -223,6 +223,8 @@ let lastCall: string | null = null;
 // A call that is chosen elsewhere (by its address, or as the next one of a list) is brought into the picture.
 effect(() => {
   const [call, known] = [view.value.call, record.value];
+  // Who comes back to this page comes for the call.
+  if (!isOpen.value) lastCall = null;
   if (!isOpen.value || known === null || call === lastCall) return;
   lastCall = call;
   untracked(() => {

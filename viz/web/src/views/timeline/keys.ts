@@ -80,5 +80,5 @@ function message(): void {
   const [begin, end] = [line.row.begin[at] as number, line.row.end[at] as number];
   const link = line.spans.links.find((one) => one.thread === line.row.thread && one.time >= begin && one.time <= end);
   if (link === undefined) say('This call sent and received nothing here, and launched nothing.');
-  else follow({ link, rank: line.spans.rank, x: 0, y: 0, to: null, isInward: link.kind === 1 });
+  else follow({ link, rank: line.spans.rank, x: 0, y: 0, to: null, isInward: link.kind === 1, waited_us: 0 });
 }
