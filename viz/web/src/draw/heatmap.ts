@@ -91,7 +91,8 @@ function paintAxes(context: CanvasRenderingContext2D, layout: HeatLayout, theme:
   context.textAlign = 'left';
   for (const { x, text } of layout.xTicks) {
     context.fillRect(Math.round(x), layout.bottom, 1, 4);
-    context.fillText(text, x + 3, layout.height - 7);
+    const width = context.measureText(text).width;
+    context.fillText(text, Math.min(x + 3, layout.width - width - 1), layout.height - 7);
   }
 }
 

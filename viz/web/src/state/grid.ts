@@ -15,7 +15,7 @@ import * as session from './session';
 /** While ranks join by the hundred the grid changes its layout with each frame. */
 const READ_AGAIN_MS = 1000;
 
-const isOpen = (): boolean => view.value.page === 'overview';
+const isOpen = computed(() => view.value.page === 'overview');
 
 /** The grid as the server has it; `whole` is what is shown of it, which stands still while paused. */
 export const reading = new Resource<Grid>();
@@ -25,7 +25,7 @@ let early: GridUpdate[] = [];
 let again: ReturnType<typeof setTimeout> | undefined;
 
 effect(() => {
-  if (isOpen()) untracked(() => void read());
+  if (isOpen.value) untracked(() => void read());
 });
 effect(() => {
   const now = latest.value;
@@ -33,11 +33,14 @@ effect(() => {
 });
 session.follow({
   onFrame(frame) {
-    if (!isOpen()) return;
+    if (!isOpen.value) return;
     if (frame.resync) readSoon();
     else if (frame.grid !== null) add(frame.grid);
   },
-  onLinked: () => isOpen() && void read(),
+  onLinked() {
+    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    if (isOpen.value && session.status.value?.state !== 'ended') readSoon();
+  },
 });
 
 function read(): Promise<void> {
@@ -125,7 +128,7 @@ interface Wanted {
 const wanted = computed<Wanted | null>(() => {
   const grid = whole.value;
   const all = allRanks.value;
-  if (!isOpen() || grid === null || all === null || end.value === 0) return null;
+  if (!isOpen.value || grid === null || all === null || end.value === 0) return null;
   const ranks = cut(view.value.ranks);
   const steps = shownSteps.value;
   const isCoarse = (ranks !== null && grid.ranks_per_row > 1) || (steps !== null && grid.steps_per_column > 1);

@@ -1,3 +1,4 @@
+import { batch } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../../draw/canvas';
 import { paintHeatFocus, paintHeatMap, type Box } from '../../draw/heatmap';
@@ -58,7 +59,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
   const isHovered = useRef(false);
   const cell = focus && cellOf(layout, focus.place, focus.step);
   const corner = anchor && cellOf(layout, anchor.place, anchor.step);
-  const found = useDetail(cell && keyOf(layout, cell), (signal) => ask(layout, cell as Cell, signal));
+  const found = useDetail(cell && isCounted(layout, cell) ? keyOf(layout, cell) : null, (signal) => ask(layout, cell as Cell, signal));
 
   useEffect(() => {
     if (!cells.current || width === 0 || height === 0) return;
@@ -174,11 +175,16 @@ const shown = ({ steps }: HeatLayout): Range => [steps[0], Math.max(steps[0], Ma
 
 const keyOf = (layout: HeatLayout, { row, column }: Cell): string => `${placesOf(layout, row, row)} ${stepsOf(layout, column)} ${valueOf(layout, { row, column })}`;
 
+function isCounted(layout: HeatLayout, cell: Cell): boolean {
+  const value = valueOf(layout, cell);
+  return value !== 0 && value !== UNKNOWN;
+}
+
 /** The worst rank and step of a cell, and what it lost time in. */
 async function ask(layout: HeatLayout, { row, column }: Cell, signal: AbortSignal): Promise<Found | null> {
   const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), signal);
   if (worst === null) return null;
-  const call = worst.count > 0 ? await worstCall(worst.rank, worst.step, signal) : null;
+  const call = await worstCall(worst.rank, worst.step, signal);
   return { ...worst, function: call && shorten(call.function, 40).text };
 }
 
@@ -188,7 +194,8 @@ async function select(layout: HeatLayout, { row, column }: Cell): Promise<void> 
     const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), AbortSignal.timeout(10_000));
     if (worst === null) return say('No rank of this cell was analysed in these steps.');
     choose(worst.rank);
-    say(`${ranked(worst.rank, programs.value)} had ${anomalies(worst.count)} in step ${exact(worst.step)}, most of this cell.`);
+    const name = ranked(worst.rank, programs.value);
+    say(worst.count === 0 ? `${name} is selected; no rank had anomalies here.` : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}, most of this cell.`);
   } catch {
     say('The server did not say which rank is the worst here: try again.');
   }
@@ -203,7 +210,7 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
   const start = startOf(layout, cell.column);
   const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
   const what = value === UNKNOWN ? 'not analysed: unknown' : value === 0 ? 'no anomalies' : `at most ${anomalies(value)} of one rank in one step`;
-  const worst = found && found.count > 0 ? [`most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}`}`] : [];
+  const worst = found ? [`most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}`}`] : [];
   return [
     `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
     `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
@@ -217,8 +224,10 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
 
 /** Zoom to some ranks and steps; where these are all, all. */
 function zoomTo({ ranks, steps }: { ranks: Range | null; steps: Range | null }): void {
-  if (ranks !== null) showRanks(ranks, 'push');
-  if (steps !== null) showSteps(steps, ranks === null ? 'push' : 'replace');
+  batch(() => {
+    if (ranks !== null) showRanks(ranks, 'push');
+    if (steps !== null) showSteps(steps, ranks === null ? 'push' : 'replace');
+  });
 }
 
 /** What was dragged over; null where that was a click. */
