@@ -14,6 +14,8 @@ import { Resource } from './resource';
 import * as session from './session';
 
 const kept = new Map<RankKey, History>();
+/** Ranks whose history was read; since they are watched nothing of it is missed. */
+const read = new Set<RankKey>();
 const automatic = signal<View['selected']>([]);
 
 export const steps = new Resource<Map<RankKey, History>>();
@@ -32,34 +34,42 @@ effect(() => {
 });
 effect(() => {
   void shownKey.value;
-  untracked(() => void read());
+  untracked(() => void readMissing());
 });
 effect(() => {
   if (!session.paused.value) untracked(show);
 });
 session.follow({
   onFrame(frame) {
-    if (frame.resync) void read();
+    if (frame.resync) void readAgain();
   },
   onSteps(steps) {
     for (const [rank, rows] of Object.entries(steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
     if (!session.paused.value) show();
   },
-  onLinked: () => void read(),
+  onLinked: () => void readAgain(),
 });
 
 function show(): void {
   histories.value = new Map(kept);
 }
 
-/** Watch the ranks that are shown, then read their history: nothing can fall between. */
-async function read(): Promise<void> {
+function readAgain(): Promise<void> {
+  read.clear();
+  return readMissing();
+}
+
+/** Watch the ranks that are shown, then read the histories that are not here: nothing can fall between. */
+async function readMissing(): Promise<void> {
   const ranks = shownRanks.value;
+  for (const rank of read) if (!ranks.includes(rank)) read.delete(rank);
   await session.watch(ranks).catch(() => undefined);
-  if (ranks.length === 0) return;
+  const missing = ranks.filter((rank) => !read.has(rank));
+  if (missing.length === 0) return;
   await steps.load(async (signal) => {
-    const found = await api.getSteps(ranks, signal, [Math.max(0, end.peek() - MOST_STEPS), Infinity]);
+    const found = await api.getSteps(missing, signal, [Math.max(0, end.peek() - MOST_STEPS), Infinity]);
     for (const [rank, rows] of found) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    for (const rank of missing) if (shownRanks.value.includes(rank)) read.add(rank);
     for (const rank of [...kept.keys()]) if (!shownRanks.value.includes(rank)) kept.delete(rank);
     // A rank that was selected while paused is shown as of now: the picture has no older one of it.
     const shown = histories.value;
