@@ -85,6 +85,12 @@ def test_nothing_is_started_before_the_first_question(alone: DashboardProcess) -
         assert children(alone.process.pid) == {}
 
 
+def test_a_worker_starts_when_a_question_may_come(alone: DashboardProcess) -> None:
+    with EventSocket(alone.base) as page:
+        page.emit("prepare", None)
+        wait_until(lambda: len(workers(alone)) == 2)
+
+
 def test_a_comparison_is_what_the_api_says(page: EventSocket, shared: DashboardProcess) -> None:
     answer = page.end(page.ask("comparison", {"with": "before"}))
     assert answer["ok"] and answer["comparison"]["before"]["name"] == "before"

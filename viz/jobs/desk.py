@@ -91,6 +91,7 @@ class Desk:
     def attach(self, sockets: SocketIO) -> None:
         """Take questions from pages that are connected there."""
         self._sockets = sockets
+        sockets.on_event("prepare", self._prepare, namespace=EVENTS)
         sockets.on_event("ask", self._ask, namespace=EVENTS)
         sockets.on_event("cancel", self._cancel, namespace=EVENTS)
 
@@ -110,6 +111,10 @@ class Desk:
     def answers(self) -> Path | None:
         """Folder of the jobs' folders; None where there was none yet."""
         return self._workplace.answers
+
+    def _prepare(self, *_: Any) -> None:
+        """A page is about to ask: the worker can start meanwhile."""
+        self._inbox.put(self._workplace.open)
 
     def _ask(self, asked: Any) -> None:
         """A page asks: ``{id, question, parameters}``, by an id that nobody can guess."""

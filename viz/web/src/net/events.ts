@@ -15,6 +15,8 @@ export interface Events {
   watch(ranks: readonly RankKey[]): Promise<void>;
   /** Put a long question. */
   ask: Ask;
+  /** Say that one may come, so that a worker is there. */
+  prepare(): void;
 }
 
 export function connect(listener: Listener): Events {
@@ -32,6 +34,7 @@ export function connect(listener: Listener): Events {
   socket.on('steps', (steps: LiveSteps) => listener.onSteps(steps));
   return {
     ask: askingOver(socket),
+    prepare: () => void socket.emit('prepare'),
     async watch(ranks) {
       if (socket.connected) await socket.timeout(5000).emitWithAck('watch', ranks);
     },

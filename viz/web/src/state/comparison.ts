@@ -1,15 +1,21 @@
 /** Other runs, and what changed since one of them. */
 
-import { computed } from '@preact/signals';
+import { computed, effect } from '@preact/signals';
 import type { ComparisonAnswer } from '../lib/types';
 import * as api from '../net/api';
 import { view } from './address';
 import { job } from './jobs';
 import { question } from './question';
+import { prepare } from './session';
 
 const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
 
 export const runs = question(() => (before.value === '' ? '' : null), api.getRuns);
+// Who chooses a run asks next.
+effect(() => {
+  if (before.value === '') void prepare();
+});
+
 export const comparison = job<ComparisonAnswer>(
   () => before.value || null,
   () => ({ question: 'comparison', parameters: { with: before.value } }),

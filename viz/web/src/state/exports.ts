@@ -6,11 +6,16 @@ import { filterQuery } from '../lib/filters';
 import type { AnswerFile } from '../net/jobs';
 import { view } from './address';
 import { Job } from './jobs';
-import { zero_us } from './session';
+import { prepare, zero_us } from './session';
 
 export const exportsOpen = signal(false);
 export const format = signal<Format>(FORMATS[0][0]);
 export const exported = new Job<AnswerFile>();
+
+export function openExports(): void {
+  exportsOpen.value = true;
+  void prepare();
+}
 
 /** Write the calls of the filters into a file. */
 export function startExport(): void {

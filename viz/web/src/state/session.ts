@@ -45,6 +45,8 @@ export function follow(follower: Follower): void {
 export const watch: Events['watch'] = async (ranks) => events?.watch(ranks);
 /** Put a long question; the page may ask before there is a link. */
 export const ask: Events['ask'] = async (...question) => (await begun).ask(...question);
+/** A long question may come soon. */
+export const prepare = async (): Promise<void> => (await begun).prepare();
 
 /** Begin to follow the run. */
 export function start(): void {

@@ -4,7 +4,7 @@ import { PAGES, toPage, trail, type Crumb } from '../../lib/trail';
 import type { View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
 import { detail } from '../../state/calls';
-import { exportsOpen } from '../../state/exports';
+import { openExports } from '../../state/exports';
 import { copy, say } from '../../state/page';
 import { programs, run } from '../../state/session';
 import { Menu } from '../parts/menu';
@@ -40,7 +40,7 @@ export function Crumbs() {
           </li>
         ))}
       </ul>
-      <button class="quiet" onClick={() => (exportsOpen.value = true)} title="Recorded calls as a file for other tools">
+      <button class="quiet" onClick={openExports} title="Recorded calls as a file for other tools">
         Export
       </button>
       <Menu
