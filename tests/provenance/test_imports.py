@@ -63,6 +63,8 @@ def test_a_run_says_what_it_was(version_1: Provenance) -> None:
     assert (info.name, info.state, info.host) == ("relax", "imported", "n01")
     assert info.command == ["./relax", "--cells", "64"]
     assert (info.config.detector, info.config.metric) == ("sstd", "inclusive")
+    # The C++ Chimbuko flags however little time is lost.
+    assert info.config.min_anomaly_us == 0
     assert (info.started_us, info.ended_us) == (1_600_000_001_000_000, 1_600_000_003_000_000)
     assert version_1.programs() == {0: "relax"}
 

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { Empty, Panel } from './panel';
 import type { Asks } from './panelmenu';
+import { Table } from './table';
 
 interface Props {
   name: string;
@@ -22,28 +23,7 @@ export function Listed({ name, title, columns, rows, nothing, actions, asks }: P
         <Empty>{nothing}</Empty>
       ) : (
         <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                {columns.map(([heading, number]) => (
-                  <th key={heading} class={number ? 'number' : undefined}>
-                    {heading}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row, index) => (
-                <tr key={index}>
-                  {row.map((cell, at) => (
-                    <td key={at} class={columns[at]?.[1] ? 'number' : undefined}>
-                      {cell}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table columns={columns.map(([heading, isNumber]) => ({ heading, isNumber }))} rows={rows} />
         </div>
       )}
     </Panel>
