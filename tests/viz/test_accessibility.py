@@ -54,6 +54,8 @@ def open_page(watched: Watched, address: tuple[str, str]) -> Page:
     """A page that has read what it needs, and does not move any more."""
     rest, mark = address
     page = watched.page
+    # A busy machine takes long, and no test is about how long.
+    page.set_default_timeout(90_000)
     page.goto(f"{watched.base}r/heat{rest}")
     page.wait_for_selector(mark)
     page.wait_for_function("() => document.querySelector('.reading') === null")

@@ -22,6 +22,7 @@ SEARCH = '.search [role="combobox"]'
 def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
     """A browser on the dashboard; afterwards: no error."""
     watched = Watched(browser, stored_dashboard)
+    watched.page.set_default_timeout(90_000)
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield watched
     errors = watched.errors

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
     """A browser on the page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, stored_dashboard)
+    watched.page.set_default_timeout(90_000)
     watched.page.goto(watched.base + "r/heat/health")
     watched.page.wait_for_selector(".streams tbody tr")
     yield watched
