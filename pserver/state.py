@@ -271,9 +271,9 @@ class ServerState:
         self._tick += 1
         if is_last:
             models = self._models(self._functions.grown(np.empty(0, np.int64), MODEL_GROWTH, True))
-            told = {(model.version, model.program, model.name) for model in models}
+            last = {(model.version, model.program, model.name) for model in models}
             models += [
-                model for model in changes.models if (model.version, model.program, model.name) not in told
+                model for model in changes.models if (model.version, model.program, model.name) not in last
             ]
             self._changes = _Changes()
             return msgspec.structs.replace(
