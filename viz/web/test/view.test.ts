@@ -87,6 +87,7 @@ describe('address', () => {
   test.each([
     ['r/heat/calls?call=0:1:2:3', { page: 'calls', call: '0:1:2:3' }],
     ['r/heat/timeline', { page: 'timeline' }],
+    ['r/heat/call/0/1%3A2%3A3', { page: 'call', call: '0:1:2:3' }],
     ['r/heat/fn?function=MPI_Recv()', { page: 'function', function: 'MPI_Recv()' }],
     ['r/heat/health', { page: 'health' }],
     ['r/heat/compare', { page: 'compare', compare: '' }],

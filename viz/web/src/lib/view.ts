@@ -244,7 +244,7 @@ function parsePath(path: string, chosen: string): Place {
   const named = { ...place, run: decoded(run) };
   if (page === undefined) return named;
   if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
-  const id = rest.replace('/', ':');
+  const id = decoded(rest).replace('/', ':');
   if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
   const plain = rest === '' ? PLAIN[page] : undefined;
   return plain === undefined ? place : { ...named, page: plain };
