@@ -7,6 +7,7 @@ import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -94,6 +95,8 @@ class Feed:
         """While the grid is read from the store."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
+        # A long history takes a second, in which news shall not wait.
+        self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._info = run.read_info()
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
@@ -110,12 +113,14 @@ class Feed:
     def start(self) -> None:
         """Begin to follow the run."""
         self._thread.start()
+        self._grid_thread.start()
 
     def stop(self) -> None:
         """Stop following; what is known stays known."""
         self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        for thread in (self._thread, self._grid_thread):
+            if thread.ident is not None:
+                thread.join()
         if self._broker is not None:
             self._broker.close()
 
@@ -232,7 +237,6 @@ class Feed:
             if self._tally.missed or not self.is_live:
                 self._read_store()
             self._read_info()
-            self._read_grid_once()
         except (redis.RedisError, ChimbukoError):
             return False
         if self._tally.progress != before:
@@ -316,6 +320,11 @@ class Feed:
         if self._has_grid and since is not None:
             self._read_grid(since)
 
+    def _begin_grid(self) -> None:
+        # Where it fails, who asks for the grid tries again.
+        with suppress(ChimbukoError):
+            self._read_grid_once()
+
     def _read_grid_once(self) -> None:
         with self._grid_lock:
             if not self._has_grid:
@@ -334,8 +343,8 @@ class Feed:
         stored = read_stored(self._provenance, sums.ranks, (since, last_step), width)
         with self._lock:
             stored.add_to(self._grid)
+            # Who asks for the grid gets it with this; who has it already is told to read it again.
             self._grid.forget_changes()
-            self._resync = True
 
     def _name_ranks(self) -> None:
         """The grid shows all ranks, also those that give no steps."""

@@ -27,11 +27,12 @@ class LivePage:
         address = base.replace("http://", "ws://") + "socket.io/?EIO=4&transport=websocket"
         self._socket = Client(address, headers=self._headers)
         assert self._receive().startswith("0")
-        self._socket.send("40/events,")
-        assert self._receive().startswith("40/events,")
         self.frames: list[dict[str, Any]] = []
         self.steps: dict[str, dict[int, list[Any]]] = {}
         self.cells: npt.NDArray[np.uint8] = np.zeros((0, MOST_COLUMNS), np.uint8)
+        self._socket.send("40/events,")
+        while not (packet := self._receive()).startswith("40/events,"):
+            self._take(packet)
 
     def close(self) -> None:
         """The page is closed."""
