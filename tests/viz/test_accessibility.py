@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from chimbuko.broker import PrivateBroker
 from chimbuko.rundir import RunDirectory
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.simulated_runs import make_run as simulate
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
-from tests.viz.made_run import FUNCTIONS, MadeRun
+from tests.viz.live_run import LiveRun
+from tests.viz.made_run import FUNCTIONS, MadeRun, make_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -188,13 +191,44 @@ def test_a_comparison_is_as_good(
             watched.close()
 
 
-def test_news_are_read_out_but_not_all_the_time(
+def test_the_end_is_read_out(
     browser: Browser, stored_dashboard: DashboardProcess, addresses: dict[str, tuple[str, str]]
 ) -> None:
     watched = Watched(browser, stored_dashboard)
     page = open_page(watched, addresses["health"])
     page.wait_for_selector("[data-announcer]:has-text('Ended.')", state="attached")
     watched.close()
+
+
+def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
+    browser: Browser, page_files: Path, tmp_path: Path, broker: PrivateBroker
+) -> None:
+    live = LiveRun(make_run(tmp_path / "heat", "running", 20), broker.url, 20)
+    before = live.anomalies()
+    with dashboard(live.made, broker.url) as process:
+        watched = Watched(browser, process)
+        page = open_page(watched, ("/health", ".streams td"))
+        page.wait_for_selector(f'[data-fact="anomalies"] >> text="▲ {before}"')
+        page.evaluate(
+            """() => {
+              window.told = [];
+              const region = document.querySelector('[data-announcer]');
+              const note = () => window.told.push([region.innerText, performance.now()]);
+              const what = { subtree: true, childList: true, characterData: true };
+              new MutationObserver(note).observe(region, what);
+            }"""
+        )
+        for _ in range(2):
+            live.advance(5)
+            page.wait_for_function(
+                "all => window.told.some(([text]) => text.endsWith(`${all} in all.`))", arg=live.anomalies()
+            )
+        told = [(text, at) for text, at in page.evaluate("window.told") if "new anomal" in text]
+        watched.close()
+    live.close()
+    new = sum(int(text.split(" ")[0]) for text, _ in told)
+    assert new == live.anomalies() - before, "none is told twice, or not at all"
+    assert all(later - earlier > 9_900 for (_, earlier), (_, later) in pairwise(told))
 
 
 def test_the_check_finds_what_is_wrong(watched: Watched, addresses: dict[str, tuple[str, str]]) -> None:
