@@ -22,6 +22,7 @@ from chimbuko.viz.events import Events
 from chimbuko.viz.feed import Feed
 from chimbuko.viz.jobs.answers import make_answers
 from chimbuko.viz.jobs.desk import Desk
+from chimbuko.viz.jobs.messagequeue import EVENTS
 
 STATIC = Path(__file__).parent / "static"
 NOT_BUILT = "web page not built: run make web"
@@ -76,7 +77,7 @@ def create_app(
         transports=["websocket", "polling"] if is_alone else ["websocket"],
         **{"client_manager": desk.queue} if desk else {},
     )
-    events = Events(sockets)
+    events = app.extensions[EVENTS] = Events(sockets)
     feed.on_update = events.send
     if desk is not None:
         desk.attach(sockets)

@@ -50,6 +50,11 @@ class Events:
         sockets.on_event("disconnect", self._disconnect, namespace=EVENTS)
         sockets.on_event("watch", self._watch, namespace=EVENTS)
 
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return len(self._pages)
+
     def send(self, update: Update) -> None:
         """One frame to all pages that read, and new steps to those that watch their ranks."""
         frame = _frame(update)

@@ -116,11 +116,15 @@ class Feed:
         self._grid_thread.start()
 
     def stop(self) -> None:
-        """Stop following; what is known stays known."""
+        """Stop following, and tell what came last; what is known stays known."""
         self._stopping.set()
         for thread in (self._thread, self._grid_thread):
             if thread.ident is not None:
                 thread.join()
+        # A run ends its dashboard right after its own last words.
+        self._read_info_s = -HEARTBEAT_S
+        self._learn()
+        self._emit()
         if self._broker is not None:
             self._broker.close()
 

@@ -7,6 +7,7 @@ import http.client
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -22,9 +23,12 @@ from chimbuko.viz.app import create_app
 from chimbuko.viz.door import error_body
 from chimbuko.viz.feed import Feed
 from chimbuko.viz.jobs.desk import Desk
+from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.jobs.workplace import Workplace
 
 LOOPBACK = "127.0.0.1"
+LAST_QUESTIONS_S = 1.0
+"""Pages of a run that has just ended ask for their lists once more."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -99,6 +103,8 @@ def serving(
     finally:
         desk.stop()
         feed.stop()
+        if broker_url and app.extensions[EVENTS].pages:
+            time.sleep(LAST_QUESTIONS_S)
         server.shutdown()
         thread.join()
         server.server_close()

@@ -207,7 +207,8 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
   const least_us = (3 * (picture.shown[1] - picture.shown[0])) / (picture.width - GUTTER);
   for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), arrow.waited_us > least_us ? 2 : 1);
   context.globalAlpha = 1;
-  if (isTold) paintSizes(context, shown, theme);
+  // Words of those that lead out of the picture would stand on the bars above and below.
+  if (isTold) paintSizes(context, shown.filter((arrow) => arrow.to !== null), theme);
   if (emphasis.arrow === null) return;
   paintArrow(context, emphasis.arrow, colour('accent', theme), 2);
   paintSizes(context, [emphasis.arrow], theme);

@@ -83,10 +83,13 @@ function onLink(connected: boolean): void {
 }
 
 function onFrame(frame: LiveFrame): void {
+  const hasEnded = frame.status.state === 'ended' && latest.value?.state !== 'ended';
   batch(() => {
     latest.value = frame.status;
     for (const follower of followers) follower.onFrame(frame);
   });
+  // The server of a run that has ended goes with it, a second later.
+  if (hasEnded) for (const delay of [0, 400]) setTimeout(refresh, delay);
 }
 
 function onSteps(steps: LiveSteps): void {
