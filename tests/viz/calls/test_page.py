@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.queries import Provenance
 from chimbuko.records import Label
-from tests.viz.conftest import DashboardProcess, Watched, dashboard
+from tests.viz.calls.asking import CHART, duration, every, opened, tip
+from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import ZERO_US, MadeRun
-from tests.viz.varied_run import varied_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 15_000
-CHART = ".callscatter .chart"
 POINTED = f"document.querySelector('{CHART}').dataset.pointed"
 
 AXES: dict[str, Callable[[CallSummary], float | None]] = {
@@ -44,70 +38,6 @@ AXES: dict[str, Callable[[CallSummary], float | None]] = {
 """What each axis shows of a call, from left to right; None has no place among the values."""
 NAMED = {"function", "label", "gpu", "rank", "thread"}
 """Axes of names, which on Y are read downwards."""
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    """A run that has ended, whose calls differ in everything."""
-    return varied_run(tmp_path_factory.mktemp("varied") / "heat")
-
-
-@pytest.fixture(scope="module")
-def provenance(made: MadeRun) -> Iterator[Provenance]:
-    """What the store says."""
-    with open_run(made.directory) as provenance:
-        yield provenance
-
-
-@pytest.fixture(scope="module")
-def process(made: MadeRun, page_files: object) -> Iterator[DashboardProcess]:
-    """The run's dashboard."""
-    with dashboard(made) as process:
-        yield process
-
-
-@pytest.fixture
-def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
-    """The page; afterwards: no error, and no request to anybody else."""
-    watched = Watched(browser, process)
-    watched.page.set_default_timeout(WAIT_MS)
-    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield watched
-    errors, requests = watched.errors, watched.requests
-    watched.close()
-    assert errors == []
-    assert {url.split("/")[2] for url in requests} == {process.base.split("/")[2]}
-
-
-@pytest.fixture
-def page(watched: Watched) -> Page:
-    """The calls of the whole run."""
-    return opened(watched, "")
-
-
-def opened(watched: Watched, query: str, page: str = "calls") -> Page:
-    """The function view, or another page, with what an address says."""
-    watched.page.goto(f"{watched.base}r/heat/{page}" + (f"?{query}" if query else ""))
-    watched.page.wait_for_selector(f"{CHART}, .callscatter .empty li")
-    return watched.page
-
-
-def every(provenance: Provenance, wanted: CallFilter, sort: str = "severity_us") -> list[CallSummary]:
-    """All calls that match."""
-    return provenance.calls(wanted, sort, limit=1000).calls  # type: ignore[arg-type]
-
-
-def listed(page: Page) -> list[str]:
-    """Ids in the list."""
-    return page.evaluate("[...document.querySelectorAll('.calls [data-call]')].map(r => r.dataset.call)")  # type: ignore[no-any-return]
-
-
-def wait_for_list(page: Page, ids: list[str]) -> None:
-    """Until the list holds these calls."""
-    page.wait_for_function(
-        "ids => [...document.querySelectorAll('.calls [data-call]')].map(r => r.dataset.call).join() === ids",
-        arg=",".join(ids),
-    )
 
 
 def drawn(page: Page) -> tuple[int, int]:
@@ -137,22 +67,6 @@ def moved(page: Page, key: str, most: int = 400) -> list[str]:
             return seen
         seen.append(pointed)
     raise AssertionError("the walk does not end")
-
-
-def duration(us: float) -> str:
-    """As pages write it: three significant digits, in the unit that needs fewest."""
-    for divisor, unit in ((1e6, "s"), (1e3, "ms"), (1, "µs")):
-        if us >= 0.9995 * divisor or unit == "µs":
-            value = us / divisor
-            break
-    decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
-    return f"{value:.{decimals}f}".rstrip("0").rstrip(".") + f" {unit}" if decimals else f"{value:.0f} {unit}"
-
-
-def tip(page: Page) -> list[str]:
-    """Lines of the tooltip."""
-    page.wait_for_selector(".tip")
-    return page.locator(".tip").inner_text().splitlines()
 
 
 # The chart
@@ -443,255 +357,6 @@ def test_wheel_and_keys_zoom_and_pan(watched: Watched, made: MadeRun) -> None:
     assert sum(low <= record.exclusive_us <= high for record in made.records) == inside(page)[0]
     page.keyboard.press("0")
     page.wait_for_url("**/calls?x=exclusive")
-
-
-# The list
-
-
-@pytest.mark.parametrize(
-    "sort",
-    [
-        "entry_us",
-        "rank",
-        "step",
-        "severity_us",
-        "score",
-        "exclusive_us",
-        "inclusive_us",
-        "children",
-        "thread",
-    ],
-)
-def test_the_list_is_sorted_by_the_database(page: Page, provenance: Provenance, sort: str) -> None:
-    if sort != "severity_us":
-        page.locator(f'[data-sort="{sort}"]').click()
-    falling = [call.id for call in provenance.calls(CallFilter(label=None), sort).calls]  # type: ignore[arg-type]
-    wait_for_list(page, falling)
-    page.locator(f'[data-sort="{sort}"]').click()
-    rising = provenance.calls(CallFilter(label=None), sort, descending=False)  # type: ignore[arg-type]
-    wait_for_list(page, [call.id for call in rising.calls])
-    page.wait_for_selector(f'[aria-sort="ascending"] [data-sort="{sort}"]')
-
-
-def test_the_list_shows_all_fields(page: Page, provenance: Provenance) -> None:
-    headings = [text.strip(" ▾▴") for text in page.locator(".calls th").all_inner_texts()]
-    assert [heading.split(",")[0] for heading in headings] == [
-        *("function", "call", "entry", "exit", "rank", "step", "severity", "× usual", "score", "exclusive"),
-        *("inclusive", "children", "messages", "thread", "node", "GPU", "label"),
-    ]
-    rows = page.evaluate(
-        "[...document.querySelectorAll('.calls tbody tr')]"
-        ".map(r => [...r.cells].map(c => c.innerText.trim()))"
-    )
-    for row, call in zip(rows, provenance.calls(CallFilter(label=None)).calls, strict=True):
-        told = dict(zip((heading.split(",")[0] for heading in headings), row, strict=True))
-        assert told["call"] == call.id
-        sign = "○" if call.label is Label.NORMAL else "▼" if call.exclusive_us < call.expected_us else "▲"
-        assert told["function"].startswith(sign)
-        assert told["exit"] == "open" if call.exit_us == 0 else told["exit"].startswith("+00:")
-        assert (told["rank"], told["step"], told["thread"]) == (
-            str(call.rank),
-            str(call.step),
-            str(call.thread),
-        )
-        assert (told["children"], told["messages"]) == (str(call.children), str(call.messages_count))
-        assert (told["node"], told["label"]) == (call.node, call.label.value)
-        assert told["GPU"] == ("yes" if call.is_gpu else "no")
-
-
-def test_pages_of_the_list_follow_each_other(page: Page, provenance: Provenance) -> None:
-    whole = [call.id for call in every(provenance, CallFilter(label=None))]
-    wait_for_list(page, whole[:50])
-    page.get_by_role("button", name="Next ›").click()
-    wait_for_list(page, whole[50:100])
-    page.go_back()
-    wait_for_list(page, whole[:50])
-    page.go_forward()
-    page.get_by_role("button", name="First").click()
-    wait_for_list(page, whole[:50])
-
-
-def test_a_row_selects_and_its_id_leads_to_why(page: Page) -> None:
-    row = page.locator(".calls [data-call]").nth(2)
-    event = row.get_attribute("data-call") or ""
-    row.locator("td").nth(4).click()
-    page.wait_for_url(f"**/calls?call={event}")
-    page.wait_for_selector(f'.calls tr.selected[data-call="{event}"]')
-    row.locator("a").click()
-    page.wait_for_url("**/call/" + event.replace(":", "/", 1))
-
-
-def test_the_chart_has_a_table_twin(page: Page, provenance: Provenance) -> None:
-    page.get_by_role("button", name="Calls: table", exact=True).click()
-    page.wait_for_selector(".callscatter tbody tr")
-    twin = page.evaluate(
-        "[...document.querySelectorAll('.callscatter tr[data-call]')].map(r => r.dataset.call)"
-    )
-    worst = every(provenance, CallFilter())[:30]
-    values = {call.id: call.severity_us for call in worst}
-    assert [values[event] for event in twin] == sorted(values.values(), reverse=True)
-
-
-# Filters
-
-FILTERS: list[tuple[str, dict[str, Any]]] = [
-    ("function=MPI_*", {"function": "MPI_*"}),
-    ("rank=0:3", {"rank": 3, "program": 0}),
-    ("node=node0", {"node": "node0"}),
-    ("thread=2", {"thread": 2}),
-    ("step=10..20", {"step_min": 10, "step_max": 20}),
-    ("step=7", {"step_min": 7, "step_max": 7}),
-    ("time=10000000..12500000", {"time_min_us": ZERO_US + 10_000_000, "time_max_us": ZERO_US + 12_500_000}),
-    ("severity_us=20000", {"min_severity_us": 20_000}),
-    ("score=100.5", {"min_score": 100.5}),
-    ("label=anomaly", {"label": "anomaly"}),
-    ("label=normal", {"label": "normal"}),
-    ("gpu=true", {"is_gpu": True}),
-    ("gpu=false", {"is_gpu": False}),
-    ("text=SWEEP", {"text": "sweep"}),
-    (
-        "rank=0:1&step=5..40&severity_us=3000&thread=1&label=anomaly",
-        {"rank": 1, "program": 0, "step_min": 5, "step_max": 40, "min_severity_us": 3000, "thread": 1}
-        | {"label": "anomaly"},
-    ),
-]
-
-
-@pytest.mark.parametrize(("query", "given"), FILTERS, ids=[query for query, _ in FILTERS])
-def test_chart_list_and_command_have_the_same_filter(
-    watched: Watched, provenance: Provenance, query: str, given: dict[str, Any]
-) -> None:
-    wanted = CallFilter(**({"label": None} | given))
-    matching = every(provenance, wanted)
-    assert matching
-    page = opened(watched, query)
-    page.wait_for_selector(f'.calls [data-total="{len(matching)}"]')
-    wait_for_list(page, [call.id for call in matching[:50]])
-    page.wait_for_function(
-        f"n => {{const d = document.querySelector('{CHART}').dataset; return +d.drawn + +d.covered === n}}",
-        arg=len(matching),
-    )
-    assert copied_calls(page) == [call.id for call in matching[:50]]
-
-
-def copied_calls(page: Page) -> list[str]:
-    """Ids of the calls that the copied command lists, in their order."""
-    page.wait_for_function("document.querySelector('.run').innerText !== '…'")
-    page.keyboard.press("Shift+C")
-    page.wait_for_selector(".notice >> text=chimbuko query")
-    command = page.evaluate("navigator.clipboard.readText()")
-    words = shlex.split(command)
-    assert words[0] == "chimbuko"
-    answer = subprocess.run(
-        [sys.executable, "-m", "chimbuko", *words[1:], "--json"], check=True, capture_output=True, text=True
-    )
-    return [call["id"] for call in json.loads(answer.stdout)["calls"]]
-
-
-def test_the_command_lists_the_page_of_the_list_in_its_order(
-    watched: Watched, provenance: Provenance
-) -> None:
-    order = provenance.calls(CallFilter(label=None), "children", descending=False, limit=100).calls
-    page = opened(watched, "sort=children&order=asc")
-    wait_for_list(page, [call.id for call in order[:50]])
-    page.get_by_role("button", name="Next ›").click()
-    wait_for_list(page, [call.id for call in order[50:]])
-    assert copied_calls(page) == [call.id for call in order[50:]]
-
-
-def test_filters_are_typed_and_become_chips(page: Page, provenance: Provenance) -> None:
-    def fill(name: str, text: str) -> None:
-        page.get_by_label(name, exact=True).fill(text)
-        page.get_by_label(name, exact=True).press("Enter")
-
-    fill("Rank", "1")
-    fill("Step", "5..50")
-    fill("Severity ≥", "2 ms")
-    page.get_by_role("button", name="More filters").click()
-    fill("Node", "node*")
-    fill("Thread", "1")
-    fill("Time", "5..40")
-    fill("Score ≥", "5")
-    fill("Text", "time_STEP")
-    page.get_by_label("GPU", exact=True).select_option("false")
-    page.get_by_label("Label", exact=True).select_option("anomaly")
-    wanted = CallFilter(
-        rank=1,
-        program=0,
-        step_min=5,
-        step_max=50,
-        min_severity_us=2000,
-        node="node*",
-        thread=1,
-        time_min_us=ZERO_US + 5_000_000,
-        time_max_us=ZERO_US + 40_000_000,
-        min_score=5,
-        text="time_step",
-        is_gpu=False,
-    )
-    expected = [call.id for call in every(provenance, wanted)]
-    assert expected
-    wait_for_list(page, expected)
-    chips = ["rank 1", "node node*", "thread 1", "step 5..50", "time +00:00:05.000 to +00:00:40.000"]
-    chips += ["severity ≥ 2 ms", "score ≥ 5", "not on a GPU", "text time_STEP", "anomalies only"]
-    assert [chip.get_attribute("aria-label") for chip in page.locator(".chip").all()] == [
-        f"Drop filter {chip}" for chip in chips
-    ]
-    page.get_by_role("button", name="Drop filter thread 1").click()
-    page.wait_for_function("!location.search.includes('thread')")
-    page.get_by_role("button", name="Drop all filters").click()
-    page.wait_for_selector(f'.calls [data-total="{provenance.count(CallFilter(label=None))}"]')
-    assert page.url.endswith("/r/heat/calls")
-
-
-def test_nonsense_in_a_filter_changes_nothing(page: Page) -> None:
-    page.get_by_role("button", name="More filters").click()
-    for name in ("Rank", "Step", "Severity ≥", "Thread", "Time", "Score ≥"):
-        page.get_by_label(name, exact=True).fill("much")
-        page.get_by_label(name, exact=True).press("Enter")
-        page.wait_for_selector(f".notice >> text={name} much: not understood")
-    assert page.url.endswith("/r/heat/calls")
-
-
-def test_functions_are_found_by_a_part_of_their_name(page: Page, provenance: Provenance) -> None:
-    find = page.get_by_role("combobox", name="Find")
-    find.fill("wait")
-    page.get_by_role("option", name="MPI_Waitall").wait_for()
-    find.press("ArrowDown")
-    find.press("Enter")
-    page.wait_for_url("**function=MPI_Waitall()*")
-    wanted = CallFilter(label=None, function="MPI_Waitall()")
-    wait_for_list(page, [call.id for call in every(provenance, wanted)[:50]])
-    find.fill("block")
-    page.get_by_role("option", name="relax_block").click()
-    page.wait_for_url("**function=relax_block*")
-    find.fill("sweep")
-    find.press("Enter")
-    page.wait_for_url("**function=*sweep*")
-    wait_for_list(
-        page, [call.id for call in every(provenance, CallFilter(label=None, function="*sweep*"))[:50]]
-    )
-    find.fill("")
-    find.press("Enter")
-    page.wait_for_url("**/r/heat/calls")
-
-
-def test_where_nothing_matches_it_says_without_what_something_would(
-    watched: Watched, provenance: Provenance
-) -> None:
-    page = opened(watched, "rank=0:1&severity_us=100000000&function=MPI_*")
-    without = provenance.count(CallFilter(label=None, rank=1, program=0, function="MPI_*"))
-    ways = page.locator(".callscatter .ways li").all_inner_texts()
-    assert ways == [
-        f"Without ‘severity ≥ 1:40’: {without}. Drop filter",
-        f"Without any filter: {provenance.count(CallFilter(label=None))}. Drop all filters",
-    ]
-    assert page.locator("[data-answer]").inner_text().endswith("no call kept.")
-    page.locator(".callscatter").get_by_role("button", name="Drop filter").click()
-    page.wait_for_selector(f'.calls [data-total="{without}"]')
-
-
-# The whole
 
 
 def test_an_address_opens_the_same_picture_elsewhere(
