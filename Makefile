@@ -3,16 +3,19 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-CHROMIUM := $(shell command -v chromium)
+CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
+.PHONY: demo test thorough soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests, two files at a time.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+thorough: install chromium ## The browser tests that repeat others for further axes, filters and orders.
+	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile tests/viz
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
@@ -67,7 +70,7 @@ viz/static/index.html: $(WEB_SOURCES)
 chromium:
 ifeq ($(CHROMIUM),)
 	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
+		apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; \
 	else \
 		echo "The browser tests need chromium: ask for the package 'chromium' to be installed." >&2; exit 1; \
 	fi

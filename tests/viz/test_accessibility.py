@@ -13,6 +13,7 @@ from chimbuko.broker import PrivateBroker
 from chimbuko.rundir import RunDirectory
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.simulated_runs import make_run as simulate
+from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun
 from tests.viz.made_run import FUNCTIONS, MadeRun, make_run
@@ -71,7 +72,7 @@ def wrong_with(page: Page) -> list[str]:
     return page.evaluate(CHECK)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", first(3, PAGES))
 def test_nothing_is_wrong_with_a_page(
     watched: Watched, addresses: dict[str, tuple[str, str]], name: str
 ) -> None:
@@ -80,7 +81,7 @@ def test_nothing_is_wrong_with_a_page(
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", first(3, PAGES))
 def test_nothing_is_wrong_with_its_tables(
     watched: Watched, addresses: dict[str, tuple[str, str]], name: str
 ) -> None:
@@ -95,7 +96,7 @@ def test_nothing_is_wrong_with_its_tables(
     assert wrong_with(page) == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", first(3, PAGES))
 def test_tab_goes_through_all_of_it_and_out_again(
     watched: Watched, addresses: dict[str, tuple[str, str]], name: str
 ) -> None:
@@ -127,7 +128,7 @@ def test_tab_goes_through_all_of_it_and_out_again(
     assert len(reached) >= wanted, "something is not reached by Tab"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", first(3, PAGES))
 def test_twice_as_large_nothing_is_cut_off(
     browser: Browser,
     stored_dashboard: DashboardProcess,

@@ -23,6 +23,7 @@ from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.records import CallRecord
 from chimbuko.viz.api.distribution import distribution
+from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US, evident_run
 from tests.viz.live_run import LiveRun
@@ -106,7 +107,7 @@ def page(watched: Watched, record: CallRecord) -> Page:
     return open_call(watched, record)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=["relax", "sweep", "wait", "kernel"])
+@pytest.mark.parametrize("function", first(1, FUNCTIONS, ["relax", "sweep", "wait", "kernel"]))
 def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, function: str) -> None:
     record = worst(provenance, function)
     page = open_call(watched, record)
@@ -170,7 +171,7 @@ def seconds(text: str) -> float:
     return 3600 * int(hours) + 60 * int(minutes) + float(rest)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS[:3], ids=["relax", "sweep", "wait"])
+@pytest.mark.parametrize("function", first(1, FUNCTIONS[:3], ["relax", "sweep", "wait"]))
 def test_the_call_has_its_place_in_the_distribution(
     watched: Watched, provenance: Provenance, function: str
 ) -> None:
@@ -429,7 +430,7 @@ def test_a_menu_is_worked_by_keys_alone(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["distribution", "twin", "stack"])
+@pytest.mark.parametrize("name", first(1, ["distribution", "twin", "stack"]))
 def test_pictures_are_saved_with_title_run_and_time(page: Page, record: CallRecord, name: str) -> None:
     box = panel(page, name).locator(".panel-body").bounding_box()
     assert box is not None
@@ -481,7 +482,7 @@ def test_pictures_are_saved_with_title_run_and_time(page: Page, record: CallReco
     assert colours > 8
 
 
-@pytest.mark.parametrize("name", ["numbers", "messages", "metadata"])
+@pytest.mark.parametrize("name", first(1, ["numbers", "messages", "metadata"]))
 def test_tables_are_saved_as_they_stand(page: Page, name: str) -> None:
     found = table_file(saved(page, name, "Save CSV"))
     heads = panel(page, name).locator("thead th").all_inner_texts()
@@ -547,7 +548,7 @@ def test_a_call_that_was_pruned_says_by_what_rule(browser: Browser, tmp_path: Pa
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 1920])
+@pytest.mark.parametrize("width", first(1, [1280, 1920]))
 def test_it_fits_the_width(
     browser: Browser, process: DashboardProcess, record: CallRecord, scheme: str, width: int
 ) -> None:

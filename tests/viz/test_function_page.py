@@ -15,6 +15,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.provenance.calls import CallFilter, as_object
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.viz.api.distribution import distribution
+from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import evident_run, path_statistics
 from tests.viz.live_run import LiveRun
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from chimbuko.messages import FunctionStatistics
 
-NAMES = pytest.mark.parametrize("name", FUNCTIONS, ids=["relax", "sweep", "wait", "kernel"])
+NAMES = pytest.mark.parametrize("name", first(1, FUNCTIONS, ["relax", "sweep", "wait", "kernel"]))
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +320,7 @@ def test_a_function_that_is_not_there_says_so(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 1920])
+@pytest.mark.parametrize("width", first(1, [1280, 1920]))
 def test_it_fits_the_width(browser: Browser, process: DashboardProcess, scheme: str, width: int) -> None:
     watched = Watched(browser, process, viewport={"width": width, "height": 600}, color_scheme=scheme)
     page = open_function(watched, KERNEL)

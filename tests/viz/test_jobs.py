@@ -97,6 +97,7 @@ def test_a_comparison_is_what_the_api_says(page: EventSocket, shared: DashboardP
     assert answer == fetch(shared.base, "../comparison?with=before").json()
 
 
+@pytest.mark.thorough
 def test_answers_that_are_too_large_for_an_event_are_fetched(tmp_path: Path) -> None:
     functions = tuple(SimulatedFunction(f"function_{number}", log_normal(100.0, 0.1)) for number in range(99))
     simulated.make_run(tmp_path / "before", functions, SimulatedRun(1, Noise()))
@@ -241,6 +242,7 @@ def test_a_page_cannot_end_the_question_of_another(
     assert page.end(job)["ok"]
 
 
+@pytest.mark.thorough
 def test_what_takes_too_long_is_stopped(alone: DashboardProcess, gate: Gate) -> None:
     with EventSocket(alone.base) as page:
         job = begin(page)
@@ -263,6 +265,7 @@ def test_a_worker_that_is_killed_is_said_and_replaced(alone: DashboardProcess, g
         assert waits not in workers(alone)
 
 
+@pytest.mark.thorough
 def test_questions_in_the_queue_outlive_the_worker(alone: DashboardProcess, gate: Gate) -> None:
     with EventSocket(alone.base) as page:
         job, queued = begin(page), page.ask("export", {"form": "v2"})
@@ -271,6 +274,7 @@ def test_questions_in_the_queue_outlive_the_worker(alone: DashboardProcess, gate
         assert page.end(queued)["name"] == "heat-v2.zip"
 
 
+@pytest.mark.thorough
 def test_an_answering_process_that_is_killed_is_said_and_replaced(
     alone: DashboardProcess, gate: Gate
 ) -> None:
@@ -322,6 +326,7 @@ def test_a_live_run_lends_its_broker_and_gets_it_back_as_it_was(
         assert lasting <= set(LEFT_BEHIND)
 
 
+@pytest.mark.thorough
 def test_workers_that_somebody_started_answer_too(
     runs: MadeRun, broker: PrivateBroker, tmp_path: Path
 ) -> None:
@@ -341,6 +346,7 @@ def test_workers_that_somebody_started_answer_too(
         assert tmp_path.is_dir()
 
 
+@pytest.mark.thorough
 def test_a_worker_without_work_ends(tmp_path: Path, broker: PrivateBroker) -> None:
     command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(tmp_path), "--idle", "1"]
     environment = os.environ | {"CHIMBUKO_JOBS_BROKER": broker.url}
@@ -349,6 +355,7 @@ def test_a_worker_without_work_ends(tmp_path: Path, broker: PrivateBroker) -> No
     assert tmp_path.is_dir()
 
 
+@pytest.mark.thorough
 def test_a_second_worker_over_a_folder_ends_at_once(alone: DashboardProcess, gate: Gate) -> None:
     with EventSocket(alone.base) as page:
         begin(page)

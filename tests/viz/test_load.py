@@ -85,6 +85,7 @@ def as_it_should_be(truth: Truth) -> Shown:
     }
 
 
+@pytest.mark.thorough
 def test_a_first_picture_keeps_within_its_bytes_and_nodes(browser: Browser, tmp_path: Path) -> None:
     made = MadeHistory(ranks=200, steps=1_000, anomalies=2_000).make(tmp_path / "made")
     with Dashboard(made) as dashboard:
@@ -95,6 +96,7 @@ def test_a_first_picture_keeps_within_its_bytes_and_nodes(browser: Browser, tmp_
     assert {"grid", "ranks"} <= opened.answers.keys()
 
 
+@pytest.mark.thorough
 def test_the_heap_does_not_grow_with_each_frame(browser: Browser) -> None:
     figures = named(stream.measure_memory(browser, FEW_RANKS, minutes=5, minute_s=3.0))
     frames = figures["frames"].median
@@ -103,6 +105,7 @@ def test_the_heap_does_not_grow_with_each_frame(browser: Browser) -> None:
     assert figures["... growth from minute 2 on"].median < stream.HEAP_BYTES
 
 
+@pytest.mark.thorough
 def test_every_abnormal_call_that_is_found_comes_to_the_page(browser: Browser) -> None:
     figures = named(delay.measure(browser, seconds=16.0))
     # Where the machine stops programs for long, calls that take long are nothing special.
@@ -110,6 +113,7 @@ def test_every_abnormal_call_that_is_found_comes_to_the_page(browser: Browser) -
     assert figures["... that came to the page"].median == figures["... that were found"].median
 
 
+@pytest.mark.thorough
 def test_a_recorded_trace_is_opened_and_moved(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline, "MOVING_S", 2.0)
     figures = named(timeline.measure(browser, part=0.02, rounds=1))

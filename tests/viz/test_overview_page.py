@@ -12,6 +12,7 @@ from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.viz.tally import STATISTICS
+from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import FUNCTIONS, LOST_STEPS, RANKS, STEPS, MadeRun
 
@@ -304,7 +305,7 @@ def test_ranks_and_steps_that_are_not_there_offer_a_way_out(watched: Watched) ->
 # Ranks and functions
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", first(2, STATISTICS))
 def test_ranks_stand_in_the_order_of_the_database(page: Page, provenance: Provenance, statistic: str) -> None:
     rows = sorted(provenance.rank_statistics(), key=lambda row: row.rank)
     page.get_by_label("Statistic of anomalies per step").select_option(statistic)
@@ -339,7 +340,7 @@ def function_counts(finished: MadeRun) -> dict[str, Moments]:
     }
 
 
-@pytest.mark.parametrize("statistic", ["mean", "total", "maximum", "stddev"])
+@pytest.mark.parametrize("statistic", first(1, ["mean", "total", "maximum", "stddev"]))
 def test_functions_are_ranked_by_their_anomalies_per_step(
     page: Page, finished: MadeRun, statistic: str
 ) -> None:

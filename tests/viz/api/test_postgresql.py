@@ -42,5 +42,6 @@ def test_all_arguments_up_to_their_bounds(tmp_path: Path, postgresql_url: str) -
                 for value in largest(item["schema"]):
                     query = urlencode(needed | {item["name"]: value})
                     answer = api.ask(f"{path[1:]}?{query}".format(**needed))
-                    assert answer.status_code in (200, 404), (query, answer.text)
-                    assert b'"ok":false' not in answer.data or answer.status_code == 404
+                    # A range that begins behind its end is a question for the one who asks.
+                    assert answer.status_code in (200, 404) or "exchange the two" in answer.text, query
+                    assert b'"ok":false' not in answer.data or answer.status_code in (400, 404)

@@ -11,6 +11,7 @@ import pytest
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import Label
+from tests.thorough import first
 from tests.viz.calls.asking import CHART, duration, every, opened, tip
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import ZERO_US, MadeRun
@@ -93,7 +94,7 @@ def test_every_call_is_drawn_or_said_to_be_covered(page: Page, made: MadeRun) ->
     assert said == (f"{covered} normal calls lie under others" if covered else "")
 
 
-@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("axis", first(5, AXES))
 def test_marks_stand_in_the_order_of_the_axis(watched: Watched, provenance: Provenance, axis: str) -> None:
     calls = {call.id: call for call in every(provenance, CallFilter(label=None, step_max=12))}
     other = "inclusive" if axis != "inclusive" else "entry"
