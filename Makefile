@@ -14,15 +14,15 @@ test: install chromium ## All tests, two files at a time.
 	cd viz/web && npm test --silent
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-thorough: install chromium ## The browser tests that repeat others for further axes, filters and orders.
-	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile tests/viz
+thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
+	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
 	$(BIN)/python tests/fuzz/steps.py --seconds 600
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
-	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest tests/integration/test_faults.py tests/pserver/test_exactly_once.py
+	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest -m 'not soak' tests/integration/test_faults.py tests/pserver/test_exactly_once.py
 
 fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
 	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py

@@ -78,6 +78,7 @@ class Agent:
             self._stream.delivery.arrived(sequence)
 
 
+@pytest.mark.thorough
 def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path) -> None:
     path = tmp_path / "tau-metrics-long-0.bp"
     config = AnalysisConfig()

@@ -120,6 +120,7 @@ sys.exit(7)
     assert "2 ranks" in output
 
 
+@pytest.mark.thorough
 def test_job_that_is_told_to_end_still_stores_what_was_found(tmp_path: Path) -> None:
     program = "import os, time\nopen(os.environ['SLURM_PROCID'], 'w').close()\ntime.sleep(100)\n"
     with job(tmp_path, program) as (script, run):

@@ -51,6 +51,7 @@ def test_readers_die_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
     assert {stream.state for stream in application.run.health} == {"ended"}
 
 
+@pytest.mark.thorough
 def test_services_are_killed(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=10)
     for module in (AGENT, STORE, BROKER):
@@ -59,6 +60,7 @@ def test_services_are_killed(start: Start, tmp_path: Path) -> None:
     assert application.run.output.count("ended early") >= 3
 
 
+@pytest.mark.thorough
 def test_nothing_happens_to_readers_that_join(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=10, period_s=LONG_PERIOD_S)
     kill_agent_while_readers_join(application)
@@ -68,6 +70,7 @@ def test_nothing_happens_to_readers_that_join(start: Start, tmp_path: Path) -> N
     assert {stream.state for stream in application.run.health} == {"ended"}
 
 
+@pytest.mark.thorough
 def test_agent_is_killed_before_and_after_the_application(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=4, delay_s=2)
     kill_agent_before(application)

@@ -170,6 +170,7 @@ AGENT_FAULTS = {
 
 
 @pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["agent killed"])
+@pytest.mark.thorough
 def test_faults_of_agents(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
     run = live_run(start, marked, moments, AGENT_FAULTS[faults])
     assert_learned_is_stored(run, marked)
@@ -207,6 +208,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         pytest.skip(f"no network namespaces here: {reason}")
 
 
+@pytest.mark.thorough
 def test_network_is_cut(
     command: Callable[..., Command], network: Network, marked: Path, tmp_path: Path, moments: random.Random
 ) -> None:

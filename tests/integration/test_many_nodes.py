@@ -116,6 +116,7 @@ def health_of(run: RunDirectory) -> list[StreamHealth]:
 
 
 @pytest.mark.skipif(shutil.which("mpirun", path=str(Path(sys.executable).parent)) is None, reason="no mpirun")
+@pytest.mark.thorough
 def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_path: Path) -> None:
     program, script, log = tmp_path / "program.py", tmp_path / "job.sh", tmp_path / "job.log"
     program.write_text(PROGRAM)

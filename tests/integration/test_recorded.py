@@ -108,6 +108,7 @@ def test_sst_replay_in_lockstep_gives_the_same_flags(
     assert sum(stream.rows for stream in run.health) == ROWS
 
 
+@pytest.mark.thorough
 def test_live_flags_agree_with_lockstep(heat4: Path, heat4_run: Run, start: Start) -> None:
     run = start("--replay", heat4 / "*.bp", "--pace", "2", "--no-dashboard")
     assert run.end() == 0, run.output

@@ -19,6 +19,7 @@ from examples.findings import all_anomalies
 from tests.integration.conftest import Run, Start
 
 
+@pytest.mark.thorough
 def test_users_broker_serves_one_run_after_the_other(
     heat4: Path, heat4_run: Run, start: Start, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES
 from chimbuko.broker import connect
 from chimbuko.messages import RECORDS
@@ -32,6 +34,7 @@ def steps_of(provenance: Provenance) -> Counter[tuple[int, int]]:
     return Counter((step.rank, step.step) for step in provenance.step_counts())
 
 
+@pytest.mark.thorough
 def test_a_database_is_damaged_and_then_locked_while_its_writer_is_killed(
     start: Start, tmp_path: Path, moments: random.Random
 ) -> None:

@@ -53,6 +53,8 @@ def page(browser: Browser, process: DashboardProcess) -> Iterator[Page]:
     watched.close()
 
 
+pytestmark = pytest.mark.thorough
+
 CASES = [
     ("label=anomaly", CallFilter()),
     ("label=normal", CallFilter(label="normal")),
