@@ -421,6 +421,7 @@ def test_a_menu_is_worked_by_keys_alone(page: Page) -> None:
     assert page.evaluate(
         "document.activeElement === document.querySelector('[data-panel=stack] .menu-button')"
     )
+    page.wait_for_selector("[data-panel=stack] .menu-button[aria-expanded=false]")
     page.keyboard.press("Enter")
     page.wait_for_selector(".menu:popover-open")
     page.keyboard.press("Enter")
