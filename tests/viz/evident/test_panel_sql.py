@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
 from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.queries import Provenance
 from tests.thorough import first
-from tests.viz.conftest import DashboardProcess, Watched, dashboard
+from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.evident_run import evident_run
 from tests.viz.made_run import FUNCTIONS, KERNEL, ZERO_US, MadeRun
 from tests.viz.panels import answered, copied, sql_rows
@@ -21,26 +20,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from tests.postgresql import PostgresqlServer
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    """A run that has ended."""
-    return evident_run(tmp_path_factory.mktemp("evident") / "heat")
-
-
-@pytest.fixture(scope="module")
-def process(made: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
-    """Its dashboard."""
-    with dashboard(made) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def provenance(made: MadeRun) -> Iterator[Provenance]:
-    """What the store says."""
-    with open_run(made.directory) as provenance:
-        yield provenance
 
 
 @pytest.fixture(scope="module")

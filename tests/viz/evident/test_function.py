@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -13,11 +12,11 @@ import pytest
 from chimbuko.broker import PrivateBroker
 from chimbuko.config import AnalysisConfig
 from chimbuko.provenance.calls import CallFilter, as_object
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.queries import Provenance
 from chimbuko.viz.api.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
-from tests.viz.evident_run import evident_run, path_statistics
+from tests.viz.evident_run import path_statistics
 from tests.viz.live_run import LiveRun
 from tests.viz.made_run import FUNCTIONS, KERNEL, MadeRun, make_run
 from tests.viz.panels import (
@@ -42,38 +41,6 @@ if TYPE_CHECKING:
     from chimbuko.messages import FunctionStatistics
 
 NAMES = pytest.mark.parametrize("name", first(1, FUNCTIONS, ["relax", "sweep", "wait", "kernel"]))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    """A run that has ended."""
-    return evident_run(tmp_path_factory.mktemp("evident") / "heat")
-
-
-@pytest.fixture(scope="module")
-def process(made: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
-    """Its dashboard."""
-    with dashboard(made) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def provenance(made: MadeRun) -> Iterator[Provenance]:
-    """What the store says."""
-    with open_run(made.directory) as provenance:
-        yield provenance
-
-
-@pytest.fixture
-def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
-    """A browser; afterwards: no error, and no request to anybody else."""
-    watched = Watched(browser, process, accept_downloads=True)
-    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield watched
-    errors, requests = watched.errors, watched.requests
-    watched.close()
-    assert errors == []
-    assert {url.split("/")[2] for url in requests if url.startswith("http")} == {process.base.split("/")[2]}
 
 
 def open_function(watched: Watched, name: str) -> Page:

@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,15 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter, as_object
 from chimbuko.provenance.pruning import PruneRule, prune
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.records import CallRecord
 from chimbuko.viz.api.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
-from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US, evident_run
+from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US
 from tests.viz.live_run import LiveRun
-from tests.viz.made_run import FUNCTIONS, KERNEL, ZERO_US, MadeRun, make_run
+from tests.viz.made_run import FUNCTIONS, KERNEL, ZERO_US, make_run
 from tests.viz.panels import (
     answered,
     api_answer,
@@ -45,38 +44,6 @@ from tests.viz.panels import (
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    """A run that has ended."""
-    return evident_run(tmp_path_factory.mktemp("evident") / "heat")
-
-
-@pytest.fixture(scope="module")
-def process(made: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
-    """Its dashboard."""
-    with dashboard(made) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def provenance(made: MadeRun) -> Iterator[Provenance]:
-    """What the store says."""
-    with open_run(made.directory) as provenance:
-        yield provenance
-
-
-@pytest.fixture
-def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
-    """A browser; afterwards: no error, and no request to anybody else."""
-    watched = Watched(browser, process, accept_downloads=True)
-    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield watched
-    errors, requests = watched.errors, watched.requests
-    watched.close()
-    assert errors == []
-    assert {url.split("/")[2] for url in requests if url.startswith("http")} == {process.base.split("/")[2]}
 
 
 def open_call(watched: Watched, record: CallRecord) -> Page:
