@@ -17,6 +17,8 @@ from chimbuko.rundir import RunDirectory
 INTERRUPTED = 130
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+KEPT_LOOK_S = 0.1
+"""Between two looks whether a kept dashboard has been interrupted."""
 
 
 class Conductor:
@@ -70,8 +72,9 @@ class Conductor:
             closing_code = close_run(self._run, services, problems, state, exit_code, is_relabelling, as_json)
             if keep and services.dashboard_url and self._interrupts == 0:
                 say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
+                # Not signal.pause(): a signal just before it would be waited for again, for ever.
                 while self._interrupts == 0:
-                    signal.pause()
+                    time.sleep(KEPT_LOOK_S)
         # The program's own code, whatever happens to the analysis.
         return code if self._command_line else code or closing_code
 

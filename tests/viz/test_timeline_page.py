@@ -235,8 +235,10 @@ def test_everything_is_done_by_keys(watched: Watched, made: MadeRun) -> None:
     page.focus(CHART)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    pointed = page.get_attribute(CHART, "data-pointed")
-    assert pointed and pointed != parent
+    page.wait_for_function(
+        "([chart, parent]) => ![undefined, '', parent].includes(document.querySelector(chart).dataset.pointed)",
+        arg=[CHART, parent],
+    )
     page.wait_for_selector(".tip")
     page.keyboard.press("t")
     page.wait_for_selector(".span-table")
