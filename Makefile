@@ -10,12 +10,12 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests, two files at a time.
+test: install chromium ## All tests, three files at a time: most of them wait for processes and browsers.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
-	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration

@@ -9,6 +9,11 @@ DETECTORS = ("robust", "sstd", "hbos", "copod")
 """Names to choose from; the first is the default."""
 
 
+LEAST_CALLS = 38
+"""Calls of a function before one of them can be flagged: at 6σ no value that is itself in the statistics lies
+outside before the 38th, and a tail that is told from fewer calls is a guess."""
+
+
 class AnalysisConfig(msgspec.Struct, frozen=True):
     """How calls are judged and what is kept of the abnormal ones."""
 

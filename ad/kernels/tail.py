@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from chimbuko.config import LEAST_CALLS
 from chimbuko.kernels.buckets import (
     BUCKETS,
     PER_DOUBLING,
@@ -45,7 +46,7 @@ FEWEST_FALSE = 0.02
 """... and where no call lies beyond it, so many of all calls of the function."""
 LOOSEST = 30.0
 """The limit is never exceeded by more than this times the ordinary share that the threshold stands for."""
-FEWEST_CALLS = 38.0
+FEWEST_CALLS = float(LEAST_CALLS)
 YOUNG_CALLS = 1000.0
 YOUNG_REACH = 2.0
 """Below 1,000 calls the limit is at least 3 times the median: a second mode may not have shown itself yet."""

@@ -216,6 +216,7 @@ def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(tmp_path: 
     assert not run.broker_path.exists()
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_stopped_leaves_its_job_alone(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     job, streams, report = begin_by_hand(tmp_path)

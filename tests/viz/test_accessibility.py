@@ -201,6 +201,7 @@ def test_the_end_is_read_out(
     watched.close()
 
 
+@pytest.mark.thorough
 def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
     browser: Browser, page_files: Path, tmp_path: Path, broker: PrivateBroker
 ) -> None:

@@ -71,6 +71,7 @@ def test_run(client: FlaskClient, finished: MadeRun) -> None:
         "anomalies": len(finished.anomalies),
         "ranks_with_anomalies": sum(row.total > 0 for row in finished.rank_statistics()),
         "functions": len(finished.function_statistics()),
+        "functions_judged": len(finished.function_statistics()),
         "worst_function": worst.name,
         "worst_severity_us": pytest.approx(worst.severity_us),
         "worst_call": worst_call.id,

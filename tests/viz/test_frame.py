@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance, open_run
 from tests.viz.conftest import DashboardProcess, Watched
-from tests.viz.made_run import FUNCTIONS, MadeRun
+from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -226,6 +227,29 @@ def test_letters_can_be_switched_off_and_stay_so(page: Page) -> None:
     page.wait_for_selector("dialog[open]", state="detached")
     page.keyboard.press("v")
     page.wait_for_url("**/compare")
+
+
+def test_times_are_read_as_on_the_wall_with_a_key(watched: Watched) -> None:
+    page = watched.page
+    page.goto(watched.base + "r/heat?table=heatmap")
+    page.wait_for_selector(".heatmap tbody tr")
+    cell = page.locator(".heatmap tbody tr").first.locator("td")
+    since_start = [text for text in cell.all_inner_texts() if text.startswith("+00:")]
+    assert len(since_start) == 1
+    page.keyboard.press("z")
+    start_s = ZERO_US / 1e6 + seconds_of(since_start[0])
+    expected = datetime.fromtimestamp(start_s, UTC).strftime("%H:%M:%S.%f")[:-3] + " Z"
+    page.wait_for_selector(f".heatmap tbody tr >> nth=0 >> text={expected}")
+    page.reload()
+    page.wait_for_selector(f".heatmap tbody tr >> nth=0 >> text={expected}")
+    page.keyboard.press("Z")
+    page.wait_for_selector(f'.heatmap tbody tr >> nth=0 >> text="{since_start[0]}"')
+
+
+def seconds_of(text: str) -> float:
+    """Of a time like ``+01:02:03.456``."""
+    hours, minutes, seconds = text.lstrip("+").split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 
 def test_letters_are_text_in_fields(page: Page) -> None:

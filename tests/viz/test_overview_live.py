@@ -174,11 +174,21 @@ def test_a_server_that_comes_back_is_found_again(
         assert counts(page) == expected(live.made, 23)
 
 
-def test_the_end_of_the_run_is_told(opened: Watched, live: LiveRun) -> None:
-    live.advance(2)
+def test_the_end_of_the_run_is_told_and_the_page_keeps_all_of_it(
+    opened: Watched, process: DashboardProcess, live: LiveRun
+) -> None:
+    page = opened.page
+    live.advance(6)
     info = live.made.directory.read_info()
     live.made.directory.write_info(msgspec.structs.replace(info, state="finished", exit_code=7))
-    opened.page.wait_for_selector('[data-state="ended"] >> text="Finished, exit 7."', timeout=WAIT_MS)
+    # As the run does when it has ended: what came last is told and asked for before the server goes.
+    process.process.terminate()
+    page.wait_for_selector('[data-state="ended"] >> text="Finished, exit 7."', timeout=WAIT_MS)
+    assert process.process.wait(WAIT_MS / 1000) == 0
+    wait_for_anomalies(page, live.anomalies())
+    page.wait_for_selector(f'[data-total="{live.anomalies()}"]', timeout=WAIT_MS)
+    page.wait_for_selector(f"[data-answer] >> text={live.anomalies()} anomalies", timeout=WAIT_MS)
+    assert counts(page) == expected(live.made, 26)
 
 
 def map_cells(page: Page) -> dict[tuple[int, int], int]:
@@ -313,7 +323,9 @@ def test_without_anomalies_the_page_says_how_far_one_can_tell(
     with dashboard(live.made, broker.url) as process:
         watched = Watched(browser, process)
         page = watched.page
-        page.wait_for_selector("[data-answer] >> text=No anomalies yet. 5/5 ranks report")
+        page.wait_for_selector(
+            "[data-answer] >> text=5/5 ranks report; 4 of 4 functions can be judged."
+        )
         page.wait_for_selector(".worst .empty >> text=No abnormal call yet.")
         page.wait_for_selector(".functions .empty >> text=No anomalies in ")
         page.goto(watched.base + "r/heat?table=heatmap")

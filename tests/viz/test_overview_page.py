@@ -242,6 +242,44 @@ def test_a_thin_drag_chooses_steps_or_ranks_alone(page: Page) -> None:
     page.wait_for_url("**ranks=3..4*")
 
 
+def test_a_drag_with_shift_pans_steps_and_ranks(page: Page) -> None:
+    page.goto(page.url + "?ranks=1..3&zoom=20..39")
+    page.wait_for_selector('.heatmap .chart[data-rows="3"][data-columns="20"]')
+    x, y = place(page, 1.5, 10.5, ranks=3, steps=20)
+    x_left, y_up = place(page, 0.5, 5.5, ranks=3, steps=20)
+    page.keyboard.down("Shift")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x_left, y, steps=3)
+    page.wait_for_url("**zoom=25..44*")
+    page.mouse.move(x_left, y_up, steps=3)
+    page.wait_for_url("**ranks=2..4*")
+    # Beyond the last step and rank there is nothing to see.
+    page.mouse.move(x - 20 * (x - x_left), y - 20 * (y - y_up))
+    page.wait_for_url(f"**zoom=40..{STEPS - 1}*")
+    page.mouse.up()
+    assert f"ranks=2..{RANKS - 1}" in page.url
+    page.mouse.move(x, y)
+    page.keyboard.up("Shift")
+    page.wait_for_selector(".tip")
+
+
+def test_a_drag_with_shift_pans_the_step_chart(page: Page) -> None:
+    page.goto(page.url + "?zoom=20..39")
+    page.wait_for_selector(".steps .chart[data-points]")
+    box = box_of(page, ".steps .chart")
+    step_px = (box["width"] - 48) / 20
+    x, middle = box["x"] + 36 + 10.5 * step_px, box["y"] + box["height"] / 2
+    page.keyboard.down("Shift")
+    page.mouse.move(x, middle)
+    page.mouse.down()
+    page.mouse.move(x + 4 * step_px, middle, steps=3)
+    page.wait_for_url("**zoom=16..35*")
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert "step=" not in page.url
+
+
 def test_the_zoom_is_common_to_map_and_step_chart(page: Page, finished: MadeRun) -> None:
     select(page, 1)
     page.goto(page.url + "&zoom=30..34")

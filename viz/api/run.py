@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.config import LEAST_CALLS, AnalysisConfig
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
@@ -17,6 +17,8 @@ class Headline(msgspec.Struct, frozen=True):
     anomalies: int
     ranks_with_anomalies: int
     functions: int
+    functions_judged: int
+    """Those called often enough for one of their calls to be flagged."""
     worst_function: str | None
     """The one that lost most time."""
     worst_severity_us: float
@@ -81,6 +83,7 @@ def _headline(run: ServedRun) -> Headline:
         anomalies=run.feed.status().anomalies,
         ranks_with_anomalies=run.feed.ranks_with_anomalies(),
         functions=len(functions),
+        functions_judged=sum(function.calls >= LEAST_CALLS for function in functions),
         worst_function=worst.name if worst else None,
         worst_severity_us=worst.severity_us if worst else 0.0,
         worst_call=calls[0].id if calls else None,

@@ -20,6 +20,7 @@ const none: Answer = {
   anomalies: 0,
   ranks_with_anomalies: 0,
   functions: 71,
+  functions_judged: 59,
   worst_function: null,
   worst_severity_us: 0,
   worst_call: null,
@@ -38,7 +39,7 @@ describe('overview', () => {
   });
   test('one is one', () => expect(overviewAnswer(run({ ...found, anomalies: 1, ranks_with_anomalies: 1 }))).toContain('1 anomaly on 1 rank;'));
   test('nothing yet, nothing at all, and nothing known differ', () => {
-    expect(overviewAnswer(run({}))).toBe('No anomalies yet. 128/128 ranks report; 71 functions seen.');
+    expect(overviewAnswer(run({}))).toBe('No anomalies yet. 128/128 ranks report; 59 of 71 functions can be judged.');
     expect(overviewAnswer(run({}, { state: 'ended' }))).toMatch(/^No anomalies\. /);
     expect(overviewAnswer(run({}, { last_step: null }))).toBe('Waiting for the first analysed step.');
   });

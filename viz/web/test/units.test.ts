@@ -49,4 +49,7 @@ test('times', () => {
   expect(units.sinceStart(3_912_482_000)).toBe('+01:05:12.482');
   expect(units.sinceStart(-1_500_000)).toBe('-00:00:01.500');
   expect(units.wallClock(1_700_000_000_123_456)).toBe('2023-11-14 22:13:20.123 Z');
+  expect(units.wallTime(1_700_000_000_123_456)).toBe('22:13:20.123');
+  expect(units.wallTime(1_700_000_000_023_456, 6)).toBe('22:13:20.023456');
+  expect(units.wallTime(1_700_000_000_999_999, 0)).toBe('22:13:20');
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ALL, shownOf, windowOn, windowOnNow } from '../src/lib/window';
+import { ALL, moved, shareOf, shownOf, windowOn, windowOnNow } from '../src/lib/window';
 
 describe('a window on steps', () => {
   test('that are all is none', () => expect(windowOn([-3, 104], 100, true)).toEqual(ALL));
@@ -22,4 +22,16 @@ test('the newest steps go on with the run', () => {
   expect(shownOf({ zoom: null, newest: 50 }, 10)).toEqual([0, 9]);
   expect(shownOf({ zoom: null, newest: 50 }, 0)).toBeNull();
   expect(shownOf(ALL, 10)).toBeNull();
+});
+
+test('a move keeps the length, and stays within bounds', () => {
+  expect(moved([10, 19], 5, [0, 99])).toEqual([15, 24]);
+  expect(moved([2, 11], -9, [0, 99])).toEqual([0, 9]);
+  expect(moved([80, 89], 50, [0, 99])).toEqual([90, 99]);
+  expect(moved([0, 99], 7, [0, 99])).toEqual([0, 99]);
+});
+
+test('a share of a range is one step at least', () => {
+  expect(shareOf([10, 19], 0.3)).toBe(3);
+  expect(shareOf([10, 10], -0.3)).toBe(-1);
 });

@@ -25,7 +25,8 @@ function nothingYet(answer: Answer, run: Run): string {
   const { status } = run;
   if (status.last_step === null) return 'Waiting for the first analysed step.';
   const until = status.state === 'ended' ? 'No anomalies.' : 'No anomalies yet.';
-  return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${plural(answer.functions, 'function')} seen.`;
+  const judged = `${count(answer.functions_judged)} of ${plural(answer.functions, 'function')} can be judged`;
+  return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${judged}.`;
 }
 
 /** How many times as long, or as short, calls take before that is told as a drift. */

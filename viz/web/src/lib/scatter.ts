@@ -119,14 +119,6 @@ export function zoomed(range: Range, around: number, factor: number): Range {
   return [Math.max(0, around - before - widened), around + after + widened];
 }
 
-/** Move a range by a share of its width, not before step 0. */
-export function panned(range: Range, share: number): Range {
-  const width = range[1] - range[0];
-  const move = Math.sign(share) * Math.max(1, Math.round(Math.abs(share) * (width + 1)));
-  const first = Math.max(0, range[0] + move);
-  return [first, first + width];
-}
-
 function extent(series: readonly Series[]): Range {
   let last = 0;
   for (const { rows } of series) last = Math.max(last, rows[rows.length - 1]?.[0] ?? 0);

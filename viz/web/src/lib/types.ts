@@ -31,6 +31,8 @@ export interface Answer {
   anomalies: number;
   ranks_with_anomalies: number;
   functions: number;
+  /** Called often enough for a call to be flagged. */
+  functions_judged: number;
   worst_function: string | null;
   worst_severity_us: number;
   worst_call: string | null;

@@ -67,6 +67,14 @@ export function wallClock(us: number): string {
   return new Date(us / 1e3).toISOString().replace('T', ' ').replace('Z', ' Z');
 }
 
+/** Time of day, of the same zone: 10:31:04.482. */
+export function wallTime(us: number, decimals = 3): string {
+  const whole = new Date(us / 1e3).toISOString().slice(11, 19);
+  if (decimals === 0) return whole;
+  const fraction = Math.floor(us) % 1e6;
+  return `${whole}.${String(fraction).padStart(6, '0').slice(0, decimals)}`;
+}
+
 /** 10,000; from a million on 2.1 M. */
 export function count(n: number): string {
   if (Math.abs(n) < 1e6) return GROUPED.format(n);

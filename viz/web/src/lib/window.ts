@@ -23,3 +23,12 @@ export function windowOnNow(shown: Range | null): Window {
 export function shownOf({ zoom, newest }: Window, end: number): Range | null {
   return newest === 0 || end === 0 ? zoom : [Math.max(0, end - newest), end - 1];
 }
+
+/** As long as before, elsewhere, but within bounds. */
+export function moved([first, last]: Range, by: number, [least, most]: Range): Range {
+  const to = Math.max(least, Math.min(first + by, most - (last - first)));
+  return [to, to + last - first];
+}
+
+/** How far a share of a range is: one at least. */
+export const shareOf = ([first, last]: Range, share: number): number => Math.sign(share) * Math.max(1, Math.round(Math.abs(share) * (last - first + 1)));

@@ -3,7 +3,7 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid, type GridUpdate } from '../lib/grid';
 import { allPlaces, pieceOf, roomFor } from '../lib/heatmap';
-import { ALL, shownOf, windowOn, windowOnNow } from '../lib/window';
+import { ALL, moved, shownOf, windowOn, windowOnNow } from '../lib/window';
 import type { RankKey } from '../lib/types';
 import type { Range } from '../lib/view';
 import * as api from '../net/api';
@@ -100,11 +100,21 @@ export function showSteps(steps: Range | null, how: 'push' | 'replace' = 'replac
   go(steps === null ? ALL : windowOn(steps, end.value, goesOn()), how);
 }
 
+/** Show as many steps as these, but later ones; negative: earlier. */
+export function moveSteps(steps: Range, by: number): void {
+  showSteps(moved(steps, by, [0, end.value - 1]));
+}
+
 const allRanks = computed<Range | null>(() => whole.value && allPlaces(whole.value));
 
 /** Show some ranks, by place; all of them where these are all. */
 export function showRanks(ranks: Range | null, how: 'push' | 'replace' = 'replace'): void {
   go({ ranks: cut(ranks) }, how);
+}
+
+/** Show as many ranks as these, but further down. */
+export function moveRanks(ranks: Range, by: number): void {
+  if (allRanks.value !== null) showRanks(moved(ranks, by, allRanks.value));
 }
 
 /** Ranks that there are; null where these are all. */

@@ -2,10 +2,11 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { callLines, isFaster } from '../../lib/callpoints';
 import { shortenAll, type ShortName } from '../../lib/names';
 import type { CallSummary } from '../../lib/types';
-import { columnUnit, digits, exact, inUnit, ratio, sinceStart } from '../../lib/units';
+import { columnUnit, digits, exact, inUnit, ratio } from '../../lib/units';
 import { FIRST_VIEW, type Sort, type View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
 import { hoveredCall, open, telling } from '../../state/calls';
+import { timeText } from '../../state/clock';
 import { hideTip, showTip } from '../../state/page';
 import { follow } from '../frame/statusbar';
 
@@ -18,14 +19,14 @@ interface Column {
 
 /** All fields of calls but the function, durations of a column in one unit. */
 function columnsOf(rows: readonly CallSummary[]): Column[] {
-  const { zero_us, programs, metric, detector } = telling.value;
+  const { programs, metric, detector } = telling.value;
   const durations = (title: string, sort: Sort, pick: (row: CallSummary) => number): Column => {
     const unit = columnUnit(rows.map(pick));
     return { title: `${title}, ${unit === 'clock' ? 'h:mm:ss' : unit}`, sort, number: true, text: (row) => inUnit(pick(row), unit) };
   };
   return [
-    { title: 'entry', sort: 'entry_us', text: (row) => sinceStart(row.entry_us - zero_us) },
-    { title: 'exit', text: (row) => (row.exit_us === 0 ? 'open' : sinceStart(row.exit_us - zero_us)) },
+    { title: 'entry', sort: 'entry_us', text: (row) => timeText(row.entry_us) },
+    { title: 'exit', text: (row) => (row.exit_us === 0 ? 'open' : timeText(row.exit_us)) },
     { title: 'rank', sort: 'rank', number: true, text: (row) => (programs > 1 ? `${row.program}:${row.rank}` : String(row.rank)) },
     { title: 'step', sort: 'step', number: true, text: (row) => exact(row.step) },
     durations('severity', 'severity_us', (row) => row.severity_us),

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { KEYS, MARKS } from '../../lib/keys';
 import { helpOpen } from '../../state/page';
-import { lettersAct, setLetters } from '../../state/settings';
+import { lettersAct, setLetters, setWallTimes, wallTimes } from '../../state/settings';
 
 /** Keys and marks, and whether letters are keys. */
 export function Help() {
@@ -19,6 +19,10 @@ export function Help() {
       <label class="inline">
         <input type="checkbox" checked={lettersAct.value} onChange={(event) => setLetters(event.currentTarget.checked)} />
         letters and signs act as keys outside of charts
+      </label>
+      <label class="inline">
+        <input type="checkbox" checked={wallTimes.value} onChange={(event) => setWallTimes(event.currentTarget.checked)} />
+        times as on the wall (UTC), not since the run's start
       </label>
       {KEYS.map(([where, keys]) => (
         <section key={where}>

@@ -5,9 +5,9 @@ import { go, view } from '../../state/address';
 import { nextAnomaly } from '../../state/calls';
 import { comparison } from '../../state/comparison';
 import { exportsOpen } from '../../state/exports';
-import { helpOpen, hideTip } from '../../state/page';
+import { helpOpen, hideTip, say } from '../../state/page';
 import { togglePause } from '../../state/session';
-import { lettersAct } from '../../state/settings';
+import { lettersAct, setWallTimes, wallTimes } from '../../state/settings';
 import { toggleTables } from '../parts/panel';
 import { copyCommand, copyLink, here } from './crumbs';
 
@@ -24,6 +24,7 @@ const LETTERS: Record<string, () => void> = {
   c: copyLink,
   C: copyCommand,
   t: twins,
+  z: otherClock,
 };
 
 const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
@@ -72,4 +73,9 @@ function twins(): void {
   const own = document.activeElement?.closest<HTMLElement>('[data-twin]');
   const panels = own ? [own] : [...document.querySelectorAll<HTMLElement>('[data-twin]')];
   toggleTables(panels.map((panel) => panel.dataset['panel'] as string));
+}
+
+function otherClock(): void {
+  setWallTimes(!wallTimes.value);
+  say(wallTimes.value ? 'Times are those of a clock on the wall, UTC.' : "Times count from the run's start.");
 }

@@ -1,11 +1,12 @@
 import type { CallSummary } from '../../lib/types';
 import { functionCommand } from '../../lib/commands';
 import { worstSql } from '../../lib/sql';
-import { columnUnit, digits, exact, inUnit, ratio, sinceStart } from '../../lib/units';
+import { columnUnit, digits, exact, inUnit, ratio } from '../../lib/units';
 import * as api from '../../net/functions';
 import { addressOf } from '../../state/address';
+import { timeText } from '../../state/clock';
 import { known, subject, worst } from '../../state/function';
-import { programs, run, zero_us } from '../../state/session';
+import { programs, run } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Triangle } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
@@ -87,7 +88,7 @@ function WorstTable({ rows }: { rows: readonly CallSummary[] }) {
                   <Triangle /> {row.id}
                 </a>
               </td>
-              <td>{sinceStart(row.entry_us - zero_us.value)}</td>
+              <td>{timeText(row.entry_us)}</td>
               <td class="number">{programs.value > 1 ? `${row.program}:${row.rank}` : row.rank}</td>
               <td class="number">{exact(row.step)}</td>
               <td class="number">{inUnit(row[`${metric}_us`], unit)}</td>

@@ -6,15 +6,18 @@ import { ranked } from '../../lib/answer';
 import { MOST, UNKNOWN, type Grid } from '../../lib/grid';
 import { allPlaces, areaOf, boxOf, cellAt, cellOf, cellSize, heatLayout, nearestCell, placesOf, ranksAt, startOf, stepAtX, stepsOf, valueOf, type Cell, type HeatLayout } from '../../lib/heatmap';
 import { shorten } from '../../lib/names';
-import { panned, zoomed } from '../../lib/scatter';
-import { clock, exact, plural, sinceStart } from '../../lib/units';
+import { zoomed } from '../../lib/scatter';
+import { exact, plural } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
+import { shareOf } from '../../lib/window';
 import { go, view } from '../../state/address';
-import { end, room, showRanks, showSteps, stepsMissed, worstOf, type Worst } from '../../state/grid';
+import { tickText, timeText } from '../../state/clock';
+import { end, moveRanks, moveSteps, room, showRanks, showSteps, stepsMissed, worstOf, type Worst } from '../../state/grid';
 import { slots } from '../../state/histories';
 import { worstCall } from '../../state/overview';
 import { hideTip, hoveredRank, say, showTip, spoken, tip } from '../../state/page';
 import { programs, zero_us } from '../../state/session';
+import { wallTimes } from '../../state/settings';
 import { theme } from '../../state/theme';
 import { useDetail } from '../parts/detail';
 import { onPage, placeIn } from '../parts/pointer';
@@ -39,23 +42,32 @@ interface Drag {
   y1: number;
 }
 
+/** What was under the pointer when a pan began. */
+interface Held {
+  x: number;
+  y: number;
+  steps: Range;
+  places: Range | null;
+}
+
 interface Found extends Worst {
   function: string | null;
 }
 
-/** The picture: hover tells, click selects the worst rank, drag zooms, Ctrl-wheel too, keys do the same. */
+/** The picture: hover tells, click selects the worst rank, drag zooms, with Shift pans, Ctrl-wheel zooms, keys do the same. */
 export function HeatChart({ grid }: { grid: Grid }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const cells = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
   const [first, after] = room.value;
   const layout = useMemo(
-    () => heatLayout(grid, [first, after], width, height, (us) => clock(us - zero_us.value)),
-    [grid, first, after, width, height, zero_us.value],
+    () => heatLayout(grid, [first, after], width, height, tickText),
+    [grid, first, after, width, height, zero_us.value, wallTimes.value],
   );
   const [focus, setFocus] = useState<Focus | null>(null);
   const [anchor, setAnchor] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<Drag | null>(null);
+  const held = useRef<Held | null>(null);
   const isHovered = useRef(false);
   const cell = focus && cellOf(layout, focus.place, focus.step);
   const corner = anchor && cellOf(layout, anchor.place, anchor.step);
@@ -90,10 +102,12 @@ export function HeatChart({ grid }: { grid: Grid }) {
   };
   const hover = (event: PointerEvent): void => {
     const { x, y } = placeIn(event);
-    if (drag) setDrag({ ...drag, x1: x, y1: y });
+    if (held.current) panFrom(held.current, layout, x, y);
+    else if (drag) setDrag({ ...drag, x1: x, y1: y });
     else show(cellAt(layout, x, y));
   };
   const release = (event: PointerEvent): void => {
+    held.current = null;
     if (!drag) return;
     setDrag(null);
     const area = draggedArea(layout, drag);
@@ -144,10 +158,12 @@ export function HeatChart({ grid }: { grid: Grid }) {
           if (event.button !== 0) return;
           event.currentTarget.setPointerCapture(event.pointerId);
           const { x, y } = placeIn(event);
-          setDrag({ x0: x, y0: y, x1: x, y1: y });
+          if (event.shiftKey) held.current = { x, y, steps: shown(layout), places: allPlaces(grid) };
+          else setDrag({ x0: x, y0: y, x1: x, y1: y });
           hideTip();
         }}
         onPointerUp={release}
+        onPointerCancel={() => (held.current = null)}
         onPointerLeave={() => !drag && show(null)}
         onDblClick={() => go({ ranks: null, zoom: null, newest: 0 })}
         onWheel={wheel}
@@ -216,7 +232,7 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
     `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
     what,
     ...worst,
-    ...(start > 0 ? [`from ${sinceStart(start - zero_us.value)}`] : []),
+    ...(start > 0 ? [`from ${timeText(start)}`] : []),
     ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
     value === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank · drag: zoom',
   ];
@@ -280,8 +296,8 @@ function zoomKey({ key, shiftKey }: KeyboardEvent, layout: HeatLayout, cell: Cel
   const steps: Record<string, () => void> = {
     w: () => showSteps(zoomed(range, step, ZOOM)),
     s: () => showSteps(zoomed(range, step, 1 / ZOOM)),
-    a: () => showSteps(panned(range, -0.3)),
-    d: () => showSteps(panned(range, 0.3)),
+    a: () => moveSteps(range, shareOf(range, -0.3)),
+    d: () => moveSteps(range, shareOf(range, 0.3)),
     f: () => showSteps(view.value.steps ?? range),
     '0': () => go({ ranks: null, zoom: null, newest: 0 }),
   };
@@ -304,5 +320,16 @@ function zoomRanks(layout: HeatLayout, { row }: Cell, factor: number): void {
 
 function panRanks(layout: HeatLayout, share: number): void {
   const all = allPlaces(layout.grid);
-  if (all !== null) showRanks(panned(all, share));
+  if (all !== null) moveRanks(all, shareOf(all, share));
+}
+
+/** Ranks and steps stay under the pointer. */
+function panFrom({ x: x0, y: y0, steps, places }: Held, layout: HeatLayout, x: number, y: number): void {
+  const columns = Math.round(((x0 - x) / (layout.right - layout.left)) * (steps[1] - steps[0] + 1));
+  batch(() => {
+    moveSteps(steps, columns);
+    if (places === null) return;
+    const rows = Math.round(((y0 - y) / (layout.bottom - layout.top)) * (places[1] - places[0] + 1));
+    moveRanks(places, rows);
+  });
 }

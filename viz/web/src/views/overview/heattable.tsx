@@ -2,10 +2,10 @@ import { useMemo } from 'preact/hooks';
 import { MOST, type Grid } from '../../lib/grid';
 import { heatLayout, ranksAt } from '../../lib/heatmap';
 import { heatLines } from '../../lib/heatlines';
-import { exact, sinceStart } from '../../lib/units';
+import { exact } from '../../lib/units';
 import { formatRange } from '../../lib/view';
+import { timeText } from '../../state/clock';
 import { room } from '../../state/grid';
-import { zero_us } from '../../state/session';
 import { spansText } from './heatmap';
 
 /** Rows of the table are limited: a browser takes thousands of lines badly. The worst are shown. */
@@ -42,7 +42,7 @@ export function HeatTable({ grid }: { grid: Grid }) {
                     {exact(count)}
                     {count === MOST ? ' or more' : ''}
                   </td>
-                  <td>{start_us > 0 ? sinceStart(start_us - zero_us.value) : 'unknown'}</td>
+                  <td>{start_us > 0 ? timeText(start_us) : 'unknown'}</td>
                 </>
               )}
             </tr>

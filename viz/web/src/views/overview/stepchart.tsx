@@ -2,13 +2,14 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../../draw/canvas';
 import { paintScatter } from '../../draw/scatter';
 import { ranked } from '../../lib/answer';
-import { layout, nearest, panned, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../../lib/scatter';
+import { layout, nearest, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../../lib/scatter';
 import { shorten } from '../../lib/names';
 import type { CallSummary, RankKey } from '../../lib/types';
 import { duration, exact, plural, wallClock } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
+import { shareOf } from '../../lib/window';
 import { go, view } from '../../state/address';
-import { showSteps } from '../../state/grid';
+import { moveSteps, showSteps } from '../../state/grid';
 import { worstCall } from '../../state/overview';
 import { hideTip, hoveredRank, showTip, spoken, tip } from '../../state/page';
 import { programs } from '../../state/session';
@@ -31,13 +32,14 @@ interface Props {
   zoom: Range | null;
 }
 
-/** The chart: hover tells, click lists the step's calls, drag chooses steps, Ctrl-wheel zooms, keys do the same. */
+/** The chart: hover tells, click lists the step's calls, drag chooses steps, with Shift pans, Ctrl-wheel zooms, keys do the same. */
 export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const drawn = useMemo(() => layout(series, zoom, width, height), [series, zoom, width, height]);
   const [focus, setFocus] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
+  const held = useRef<{ x: number; range: Range } | null>(null);
   const detail = useDetail(focus && `${focus.rank} ${focus.step}`, (signal) => worstCall((focus as Focus).rank, (focus as Focus).step, signal));
   const point = focus && (drawn.points.find((one) => one.series.rank === focus.rank && one.row[0] === focus.step) ?? null);
   const brush = drag && Math.abs(drag.to - drag.from) >= DRAG_PX ? brushed(drawn, drag) : null;
@@ -63,6 +65,7 @@ export function StepChart({ series, zoom }: Props) {
   };
   const hover = (event: PointerEvent): void => {
     const { x, y } = placeIn(event);
+    if (held.current) return pan(held.current, x);
     if (drag) return setDrag({ ...drag, to: x });
     const found = nearest(drawn.points, x, y);
     const gap = found ? undefined : drawn.gaps.find((one) => x >= one.x0 && x <= one.x1 && Math.abs(y - one.y) <= 4);
@@ -71,7 +74,12 @@ export function StepChart({ series, zoom }: Props) {
     hoveredRank.value = gap.series.rank;
     showTip({ x: event.clientX, y: event.clientY, lines: gapTip(gap) });
   };
+  const pan = ({ x: from, range }: { x: number; range: Range }, x: number): void => {
+    const steps = range[1] - range[0] + 1;
+    moveSteps(range, Math.round(((from - x) / (drawn.right - drawn.left)) * steps));
+  };
   const release = (event: PointerEvent): void => {
+    held.current = null;
     if (brush) go({ steps: brush, cursor: null });
     else if (drag) {
       const { x, y } = placeIn(event);
@@ -111,10 +119,12 @@ export function StepChart({ series, zoom }: Props) {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
         const { x } = placeIn(event);
-        setDrag({ from: x, to: x });
+        if (event.shiftKey) held.current = { x, range: drawn.range };
+        else setDrag({ from: x, to: x });
         hideTip();
       }}
       onPointerUp={release}
+      onPointerCancel={() => (held.current = null)}
       onPointerLeave={() => !drag && show(null)}
       onDblClick={() => go({ zoom: null, newest: 0, steps: null, cursor: null })}
       onWheel={wheel}
@@ -155,20 +165,17 @@ function neighbour(drawn: Layout, from: Point | null, key: string): Point | null
 function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
   const middle = point?.row[0] ?? Math.floor((drawn.range[0] + drawn.range[1]) / 2);
   const { steps } = view.value;
-  const zooms: Record<string, () => Range | null> = {
-    w: () => zoomed(drawn.range, middle, 0.7),
-    '+': () => zoomed(drawn.range, middle, 0.7),
-    s: () => zoomed(drawn.range, middle, 1 / 0.7),
-    '-': () => zoomed(drawn.range, middle, 1 / 0.7),
-    a: () => panned(drawn.range, -0.3),
-    d: () => panned(drawn.range, 0.3),
-    f: () => steps ?? drawn.range,
-    '0': () => null,
+  const actions: Record<string, () => void> = {
+    w: () => showSteps(zoomed(drawn.range, middle, 0.7)),
+    s: () => showSteps(zoomed(drawn.range, middle, 1 / 0.7)),
+    a: () => moveSteps(drawn.range, shareOf(drawn.range, -0.3)),
+    d: () => moveSteps(drawn.range, shareOf(drawn.range, 0.3)),
+    f: () => showSteps(steps ?? drawn.range),
+    '0': () => showSteps(null),
   };
-  const change = zooms[key.toLowerCase()];
-  if (change === undefined) return false;
-  showSteps(change());
-  return true;
+  const action = actions[{ '+': 'w', '-': 's' }[key] ?? key.toLowerCase()];
+  action?.();
+  return action !== undefined;
 }
 
 function tipOf(point: Point, worst: CallSummary | null): string[] {

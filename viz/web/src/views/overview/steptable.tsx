@@ -1,9 +1,9 @@
 import { gaps } from '../../lib/history';
 import type { Series } from '../../lib/scatter';
 import type { StepRow } from '../../lib/types';
-import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
+import { columnUnit, exact, inUnit } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
-import { zero_us } from '../../state/session';
+import { timeText } from '../../state/clock';
 
 /** Rows of the table are limited: a browser takes thousands of lines badly. The newest are shown. */
 const MOST_ROWS = 500;
@@ -52,7 +52,7 @@ export function StepTable({ series, zoom }: { series: readonly Series[]; zoom: R
 
 /** The time range that was analysed as one step. */
 export function analysed(row: StepRow): string {
-  return `${sinceStart(row[1] - zero_us.value)} to ${sinceStart(row[2] - zero_us.value)}`;
+  return `${timeText(row[1])} to ${timeText(row[2])}`;
 }
 
 interface Line {

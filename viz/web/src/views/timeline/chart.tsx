@@ -8,12 +8,13 @@ import { moved, zoomed } from '../../lib/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from '../../lib/timelinescene';
 import { arrowLines, ribbonLines, spotLines, type Told } from '../../lib/timelinewords';
 import type { RankKey } from '../../lib/types';
-import { columnUnit, inUnit } from '../../lib/units';
+import { columnUnit, inUnit, wallTime } from '../../lib/units';
 import type { Range } from '../../lib/view';
 import { go, view } from '../../state/address';
 import { telling } from '../../state/calls';
 import { hideTip, showTip, spoken } from '../../state/page';
 import { zero_us } from '../../state/session';
+import { wallTimes } from '../../state/settings';
 import { theme } from '../../state/theme';
 import * as timeline from '../../state/timeline';
 import { onPage, placeIn } from '../parts/pointer';
@@ -236,7 +237,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
   };
 }
 
-/** Times since the run's start; a folded axis has them where each stands. */
+/** Times since the run's start, or those of the wall; a folded axis has them where each stands. */
 function ticksOf(shown: Range, wide: number, xOf: (position: number) => number): { x: number; text: string }[] {
   const axis = timeline.axis.value;
   const zero = zero_us.value;
@@ -251,6 +252,7 @@ function ticksOf(shown: Range, wide: number, xOf: (position: number) => number):
 function tick(time: number, x: number, length: number): { x: number; text: string } {
   // Seconds with as many decimals as tell neighbours apart: one unit along the axis.
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, length) / 1e6))));
+  if (wallTimes.value) return { x, text: wallTime(zero_us.value + time, decimals) };
   return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${(time / 1e6).toFixed(decimals)} s` };
 }
 

@@ -2,10 +2,10 @@ import { shorten } from '../../lib/names';
 import { ANOMALY, firstEndingFrom, idOf, LAUNCHED, MERGED, OPEN } from '../../lib/spans';
 import { nameOf, runtimeOf } from '../../lib/timelinewords';
 import { arrowsOf, type Scene, type Spot } from '../../lib/timelinescene';
-import { columnUnit, exact, inUnit, sinceStart } from '../../lib/units';
+import { columnUnit, exact, inUnit } from '../../lib/units';
 import type { Range } from '../../lib/view';
 import { view } from '../../state/address';
-import { zero_us } from '../../state/session';
+import { timeText } from '../../state/clock';
 import { select } from './chart';
 
 const MOST_ROWS = 300;
@@ -48,7 +48,7 @@ function LinkTable({ scene, shown: [first, last] }: { scene: Scene; shown: Range
   const { positionOf } = scene.axis;
   const arrows = arrowsOf(scene, (position) => position - positionOf(first), positionOf(last) - positionOf(first));
   if (arrows.length === 0) return null;
-  const at = (time: number): string => (time < 0 ? 'not known' : sinceStart(time - zero_us.value));
+  const at = (time: number): string => (time < 0 ? 'not known' : timeText(time));
   return (
     <table class="link-table">
       <caption>
@@ -103,7 +103,7 @@ function Row({ spot, unit }: { spot: Spot; unit: ReturnType<typeof columnUnit> }
         {spans.rank}, {row.thread}
       </td>
       <td class="number">{exact(row.count[spot.at] as number)}</td>
-      <td>{sinceStart((row.begin[spot.at] as number) - zero_us.value)}</td>
+      <td>{timeText(row.begin[spot.at] as number)}</td>
       <td class="number">{flags & OPEN ? 'open' : inUnit(runtimeOf(spot), unit)}</td>
       <td class="number">{exclusive < 0 ? '' : inUnit(exclusive, unit)}</td>
       <td>{flags & MERGED ? 'merged' : <button class="quiet" onClick={() => select(spot)}>{id}</button>}</td>
