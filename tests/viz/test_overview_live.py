@@ -323,9 +323,7 @@ def test_without_anomalies_the_page_says_how_far_one_can_tell(
     with dashboard(live.made, broker.url) as process:
         watched = Watched(browser, process)
         page = watched.page
-        page.wait_for_selector(
-            "[data-answer] >> text=5/5 ranks report; 4 of 4 functions can be judged."
-        )
+        page.wait_for_selector("[data-answer] >> text=5/5 ranks report; 4 of 4 functions can be judged.")
         page.wait_for_selector(".worst .empty >> text=No abnormal call yet.")
         page.wait_for_selector(".functions .empty >> text=No anomalies in ")
         page.goto(watched.base + "r/heat?table=heatmap")
