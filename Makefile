@@ -10,12 +10,12 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests, three files at a time: most of them wait for processes and browsers.
+test: install chromium ## All tests, two files at a time.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
-	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
@@ -27,7 +27,7 @@ faults: install ## Server, broker and agents are killed, stopped, cut off and st
 fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
 	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py
 
-check: install ## Style and types.
+check: $(VENV)/installed ## Style and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -47,12 +47,15 @@ benchmark-dashboard: install chromium ## All figures of docs/dashboard-performan
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
 	$(BIN)/python -m benchmarks.detection
 
-install: $(VENV)/installed ## The package with its web page, in a virtual environment of its own.
+install: $(VENV)/warm ## The package with its web page, in a virtual environment of its own.
 
 $(VENV)/installed: pyproject.toml viz/static/index.html
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,notebook,parquet,perfetto,postgresql]'
+	touch $@
+
+$(VENV)/warm: $(VENV)/installed
 	$(BIN)/chimbuko warmup
 	touch $@
 

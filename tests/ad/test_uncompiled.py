@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 TESTS = (
     "tests/ad/test_stacks.py",
@@ -31,6 +33,7 @@ TESTS = (
 )
 
 
+@pytest.mark.thorough
 def test_kernels_pass_their_tests_as_plain_python() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],

@@ -73,6 +73,7 @@ def test_live_workflow(programs: Path, start: Start) -> None:
     assert 0 < calls["simulation"] <= CALLS and 0 < calls["worker"] <= 2 * CALLS
 
 
+@pytest.mark.thorough
 def test_two_programs_under_one_name_are_reported(programs: Path, start: Start) -> None:
     worker = f"{TRACE} worker.py {LIVE_S}"
     run = start("--no-dashboard", "--", *shell(programs, f"{worker}; {worker}"))

@@ -22,6 +22,7 @@ from chimbuko.viz.jobs.desk import LOST, MOST_OF_PAGE, NO_BROKER, NOT_UNDERSTOOD
 from chimbuko.viz.jobs.keys import LEFT_BEHIND, PREFIX
 from tests import simulated_runs as simulated
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
+from tests.thorough import first
 from tests.viz.asking import (
     WAIT_S,
     EventSocket,
@@ -288,7 +289,7 @@ def test_an_answering_process_that_is_killed_is_said_and_replaced(
         assert waits in workers(alone)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", first(1, [signal.SIGKILL, signal.SIGTERM]))
 def test_nothing_outlives_the_server(alone: DashboardProcess, gate: Gate, number: int) -> None:
     with EventSocket(alone.base) as page:
         job = begin(page)
@@ -365,6 +366,7 @@ def test_a_second_worker_over_a_folder_ends_at_once(alone: DashboardProcess, gat
         assert subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True).returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_cluster_is_left_alone(tmp_path: Path, cluster: str) -> None:
     made = make_run(tmp_path / "heat", "running", 20)
     for words in ([], ["--processes", "2"]):

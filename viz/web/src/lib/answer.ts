@@ -14,7 +14,7 @@ export function overviewAnswer(run: Run): string {
   const { answer, status } = run;
   if (answer.anomalies === 0) return nothingYet(answer, run);
   const programs = Object.keys(run.programs).length;
-  const found = `${plural(answer.anomalies, 'anomaly').replace('anomalys', 'anomalies')} on ${plural(answer.ranks_with_anomalies, 'rank')}`;
+  const found = `${plural(answer.anomalies, 'anomaly')} on ${plural(answer.ranks_with_anomalies, 'rank')}`;
   if (answer.worst_function === null) return `${found} of ${status.ranks}.`;
   const name = shorten(answer.worst_function, 40).text;
   const where = answer.worst_rank === null ? '' : `, worst call on ${ranked(answer.worst_rank, programs)}`;

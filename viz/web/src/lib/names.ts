@@ -166,3 +166,8 @@ function fit(text: string, limit: number): string {
   }
   return owner + lambda;
 }
+
+/** A name of any length on at most three lines. */
+export function wrapped(name: string, most = 240): string {
+  return name.length <= most ? name : `${name.slice(0, most - 1)}…`;
+}

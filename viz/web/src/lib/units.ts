@@ -108,8 +108,9 @@ export function score(value: number, detector: string): string {
   return detector === 'sstd' ? `${digits(value)} σ` : digits(value);
 }
 
+/** 1 anomaly, 2,000 anomalies. */
 export function plural(n: number, noun: string): string {
-  return `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
+  return `${count(n)} ${n === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }
 
 function pad(n: number): string {

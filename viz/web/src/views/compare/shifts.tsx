@@ -1,10 +1,9 @@
 import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from '../../lib/comparison';
-import type { ShortName } from '../../lib/names';
+import { wrapped, type ShortName } from '../../lib/names';
 import type { Shift } from '../../lib/types';
 import { duration, exact } from '../../lib/units';
 import { go, view } from '../../state/address';
 import { hideTip, showTip } from '../../state/page';
-import { wrapped } from '../overview/functions';
 import { Empty, Panel } from '../parts/panel';
 
 interface Props {

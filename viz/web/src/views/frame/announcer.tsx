@@ -26,7 +26,7 @@ export function Announcer() {
     if (anomalies <= last.anomalies) return;
     const wait_ms = Math.max(0, last.at_ms + QUIET_MS - Date.now());
     const timer = setTimeout(() => {
-      setText(`${plural(anomalies - last.anomalies, 'new anomaly').replace('anomalys', 'anomalies')}, ${exact(anomalies)} in all.`);
+      setText(`${plural(anomalies - last.anomalies, 'new anomaly')}, ${exact(anomalies)} in all.`);
       told.current = { anomalies, at_ms: Date.now() };
     }, wait_ms);
     return () => clearTimeout(timer);

@@ -19,7 +19,7 @@ interface Props {
   asks: Asks;
   marks: (distribution: Distribution) => readonly RuntimeMark[];
   /** What must be said below the picture. */
-  note?: (distribution: Distribution) => string;
+  note: (distribution: Distribution) => string;
 }
 
 /** How the runtimes of the function are distributed, where flagging begins, and where some calls are. */
@@ -34,6 +34,7 @@ export function DistributionPanel({ asks, marks, note }: Props) {
     </span>
   );
   const shown = distribution && marks(distribution);
+  const noted = distribution === null ? '' : note(distribution);
   const summary = distribution === null || shown === null ? '' : `${exact(callsIn(distribution, metric))} calls; ${flaggedText(distribution)}; ${shown.map((mark) => mark.text).join('; ')}.`;
   return (
     <Panel
@@ -53,7 +54,7 @@ export function DistributionPanel({ asks, marks, note }: Props) {
       ) : (
         <>
           <Chart distribution={distribution} metric={metric} marks={shown} summary={summary} />
-          {note && <p class="unit">{note(distribution)}</p>}
+          {noted !== '' && <p class="unit">{noted}</p>}
         </>
       )}
     </Panel>

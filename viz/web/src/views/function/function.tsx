@@ -1,5 +1,5 @@
 import { functionAnswer } from '../../lib/answer';
-import { bucketsOf, medianOf } from '../../lib/distribution';
+import { bucketsOf, isFlagged, medianOf } from '../../lib/distribution';
 import { functionSql } from '../../lib/sql';
 import { duration, exact } from '../../lib/units';
 import type { Distribution, FunctionStatistics } from '../../lib/functiontypes';
@@ -51,7 +51,7 @@ export function FunctionPage() {
       <Name name={of.name} />
       <Figures />
       <div class="function-panels">
-        <DistributionPanel asks={asks} marks={usualMarks} />
+        <DistributionPanel asks={asks} marks={usualMarks} note={newestLimits} />
         <TrendPanel />
         <RanksPanel />
         <PathsPanel />
@@ -59,6 +59,12 @@ export function FunctionPage() {
       </div>
     </main>
   );
+}
+
+/** Limits move while a run learns: where the worst call lies within those of now, why it was flagged all the same. */
+function newestLimits(distribution: Distribution): string {
+  const isInside = usualMarks(distribution).some((mark) => mark.sign === '▲' && !isFlagged(mark.us, distribution));
+  return isInside ? 'Limits are the newest ones; calls were judged by those of their time.' : '';
 }
 
 /** The runtime that half of the calls exceed, or the mean where only that is kept; and the worst recorded call. */

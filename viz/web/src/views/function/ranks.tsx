@@ -7,6 +7,7 @@ import { ranks, subject } from '../../state/function';
 import { programs } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import { Track } from '../parts/track';
 
 const orderOf = (rows: readonly Total[] | null): string => rows?.map((row) => `${row.program}:${row.rank}`).join() ?? '';
 
@@ -60,9 +61,7 @@ function RankBar({ row, value, share }: { row: Total; value: string; share: numb
   return (
     <a class="share-bar" href={addressOf(target)} title={title} data-rank={key} onClick={(event) => follow(event, target)}>
       <span>{programs.value > 1 ? key : row.rank}</span>
-      <span class="rank-track">
-        <span class="rank-fill" style={{ width: `${Math.max(1, share * 100)}%` }} />
-      </span>
+      <Track share={share} />
       <span class="number">▲ {exact(row.anomalies)}</span>
       <span class="number">{value}</span>
     </a>

@@ -15,13 +15,13 @@ export function NotKept() {
       {nothing && <Empty>Everything that was found is kept.</Empty>}
       {unrecorded.length > 0 && (
         <>
-          <h3>{plural(unrecorded_total, 'anomaly').replace('anomalys', 'anomalies')} counted, not recorded: more of one function than are kept, or no room to wait</h3>
+          <h3>{plural(unrecorded_total, 'anomaly')} counted, not recorded: more of one function than are kept, or no room to wait</h3>
           <Table columns={[{ heading: 'function' }, { heading: 'anomalies', isNumber: true }]} rows={unrecorded.map((one) => [<Name full={one.function} />, exact(one.anomalies)])} />
         </>
       )}
       {pruned.length > 0 && (
         <>
-          <h3>{plural(pruned_total, 'anomaly').replace('anomalys', 'anomalies')} removed by chimbuko runs prune</h3>
+          <h3>{plural(pruned_total, 'anomaly')} removed by chimbuko runs prune</h3>
           <Table
             columns={[{ heading: 'function' }, { heading: 'when' }, { heading: 'rule' }, { heading: 'anomalies', isNumber: true }, { heading: 'lost', isNumber: true }]}
             rows={pruned.map((one) => [<Name full={one.function} />, wallClock(one.pruned_us), one.rule, exact(one.anomalies), duration(one.severity_us)])}

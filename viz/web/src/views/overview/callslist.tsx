@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks';
 import { callAnswer, ranked } from '../../lib/answer';
 import { queryCommand } from '../../lib/commands';
 import { filtersOf, UNFILTERED } from '../../lib/filters';
-import { shortenAll, type ShortName } from '../../lib/names';
+import { shortenAll, wrapped, type ShortName } from '../../lib/names';
 import { callsSql } from '../../lib/sql';
 import type { CallSummary } from '../../lib/types';
 import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../../lib/units';
@@ -14,7 +14,6 @@ import { programs, run, status, zero_us } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Triangle } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
-import { wrapped } from './functions';
 
 const NAMES: Record<CallList, string> = { worst: 'worst', newest: 'newest' };
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';

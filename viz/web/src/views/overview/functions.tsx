@@ -1,5 +1,6 @@
+import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { shortenAll, type ShortName } from '../../lib/names';
+import { shortenAll, wrapped, type ShortName } from '../../lib/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from '../../lib/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../../lib/view';
@@ -10,6 +11,8 @@ import { hideTip, hoveredFunction, showTip } from '../../state/page';
 import { functions } from '../../state/overview';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import { Table } from '../parts/table';
+import { Track } from '../parts/track';
 
 const keyOf = (row: FunctionLine): string => `${row.program} ${row.name}`;
 const orderOf = (value: FunctionLines | null): string =>
@@ -144,16 +147,9 @@ function FunctionBar({ row, name, value, share }: BarProps) {
         {name.text} {name.tag && <em>{name.tag}</em>}
       </span>
       <span class="function-value">{value}</span>
-      <span class="rank-track">
-        <span class="rank-fill" style={{ width: `${row.value > 0 ? Math.max(1, share * 100) : 0}%` }} />
-      </span>
+      <Track share={share} />
     </a>
   );
-}
-
-/** A name of any length on at most three lines. */
-export function wrapped(name: string, most = 240): string {
-  return name.length <= most ? name : `${name.slice(0, most - 1)}…`;
 }
 
 function functionTip(row: FunctionLine, chosen: boolean): string[] {
@@ -174,37 +170,21 @@ function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, Short
 }
 
 function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: ReadonlyMap<string, ShortName> }) {
-  const unit = columnUnit([...(shown?.top ?? []), ...(shown?.bottom ?? [])].map((row) => row.severity_us));
-  const lists = [
-    ['most', shown?.top ?? []],
-    ['least', shown?.bottom ?? []],
-  ] as const;
+  const [top, bottom] = [shown?.top ?? [], shown?.bottom ?? []];
+  const unit = columnUnit([...top, ...bottom].map((row) => row.severity_us));
+  const isOther = shown !== null && shown.by !== 'severity_us';
+  const numbers = [...(isOther ? [STATISTIC_NAMES[shown.by]] : []), 'anomalies', `lost, ${unit === 'clock' ? 'h:mm:ss' : unit}`];
+  const line = (list: string, row: FunctionLine): ComponentChildren[] => [
+    list,
+    <code title={row.name}>{names.get(row.name)?.text}</code>,
+    ...(isOther ? [digits(row.value)] : []),
+    exact(row.anomalies),
+    inUnit(row.severity_us, unit),
+  ];
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>list</th>
-          <th>function</th>
-          {shown && shown.by !== 'severity_us' && <th class="number">{STATISTIC_NAMES[shown.by]}</th>}
-          <th class="number">anomalies</th>
-          <th class="number">lost, {unit === 'clock' ? 'h:mm:ss' : unit}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {lists.flatMap(([list, rows]) =>
-          rows.map((row) => (
-            <tr key={`${list} ${keyOf(row)}`}>
-              <td>{list}</td>
-              <td class="name" title={row.name}>
-                {names.get(row.name)?.text}
-              </td>
-              {shown && shown.by !== 'severity_us' && <td class="number">{digits(row.value)}</td>}
-              <td class="number">{exact(row.anomalies)}</td>
-              <td class="number">{inUnit(row.severity_us, unit)}</td>
-            </tr>
-          )),
-        )}
-      </tbody>
-    </table>
+    <Table
+      columns={[{ heading: 'list' }, { heading: 'function' }, ...numbers.map((heading) => ({ heading, isNumber: true }))]}
+      rows={[...top.map((row) => line('most', row)), ...bottom.map((row) => line('least', row))]}
+    />
   );
 }

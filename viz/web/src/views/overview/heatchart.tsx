@@ -217,7 +217,7 @@ async function select(layout: HeatLayout, { row, column }: Cell): Promise<void> 
   }
 }
 
-const anomalies = (count: number): string => plural(count, 'anomaly').replace('anomalys', 'anomalies') + (count === MOST ? ' or more' : '');
+const anomalies = (count: number): string => plural(count, 'anomaly') + (count === MOST ? ' or more' : '');
 
 function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
   const value = valueOf(layout, cell);

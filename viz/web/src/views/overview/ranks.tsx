@@ -13,6 +13,8 @@ import { programs } from '../../state/session';
 import { Field } from '../parts/field';
 import { Mark } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import { Table } from '../parts/table';
+import { Track } from '../parts/track';
 import { toggle } from './choose';
 
 export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
@@ -136,9 +138,7 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
       >
         <span class="rank-mark">{slot >= 0 && <Mark slot={slot} />}</span>
         <span class="rank-name">{programs.value > 1 ? key : row.rank}</span>
-        <span class="rank-track">
-          <span class="rank-fill" style={{ width: `${value > 0 ? Math.max(1, share * 100) : 0}%` }} />
-        </span>
+        <Track share={share} />
         <span class="rank-value">{digits(value)}</span>
       </button>
     </li>
@@ -147,7 +147,7 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
 
 function rankTip(row: RankRow, selected: boolean): string[] {
   return [
-    `${ranked(keyOf(row), programs.value)}: ${plural(row.total, 'anomaly').replace('anomalys', 'anomalies')} in ${plural(row.steps, 'step')}`,
+    `${ranked(keyOf(row), programs.value)}: ${plural(row.total, 'anomaly')} in ${plural(row.steps, 'step')}`,
     ...statisticFacts(row),
     `time lost: ${duration(row.severity_us)}`,
     `last step: ${exact(row.last_step)}`,
@@ -162,38 +162,7 @@ function summaryOf(shown: Ranking): string {
 }
 
 function RankTable({ shown }: { shown: Ranking | null }) {
-  const lists = [
-    ['most', shown?.top ?? []],
-    ['least', shown?.bottom ?? []],
-  ] as const;
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>list</th>
-          <th>rank</th>
-          {STATISTICS.map((name) => (
-            <th key={name} class="number">
-              {STATISTIC_NAMES[name]}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {lists.flatMap(([list, rows]) =>
-          rows.map((row) => (
-            <tr key={`${list} ${keyOf(row)}`}>
-              <td>{list}</td>
-              <td>{keyOf(row)}</td>
-              {STATISTICS.map((name) => (
-                <td key={name} class="number">
-                  {digits(row[name])}
-                </td>
-              ))}
-            </tr>
-          )),
-        )}
-      </tbody>
-    </table>
-  );
+  const columns = [{ heading: 'list' }, { heading: 'rank' }, ...STATISTICS.map((name) => ({ heading: STATISTIC_NAMES[name], isNumber: true }))];
+  const line = (list: string, row: RankRow): string[] => [list, keyOf(row), ...STATISTICS.map((name) => digits(row[name]))];
+  return <Table columns={columns} rows={[...(shown?.top ?? []).map((row) => line('most', row)), ...(shown?.bottom ?? []).map((row) => line('least', row))]} />;
 }

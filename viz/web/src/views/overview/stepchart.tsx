@@ -181,7 +181,7 @@ function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
 function tipOf(point: Point, worst: CallSummary | null): string[] {
   const [step, start, end, calls, anomalies, lost] = point.row;
   return [
-    `${ranked(point.series.rank, programs.value)}: ${plural(anomalies, 'anomaly').replace('anomalys', 'anomalies')}`,
+    `${ranked(point.series.rank, programs.value)}: ${plural(anomalies, 'anomaly')}`,
     `step ${exact(step)}`,
     `analysed ${analysed(point.row)}`,
     `${wallClock(start)}, ${duration(end - start)} long`,
