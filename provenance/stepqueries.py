@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, func, literal, select
 
 from chimbuko.messages import RankStatistics
 from chimbuko.provenance.questions import Questions
@@ -35,7 +35,7 @@ class StepQueries(Questions):
         """
         conditions: list[ColumnElement[bool]] = []
         if ranks is not None:
-            conditions.append(tuple_(STEPS.c.program, STEPS.c.rank).in_(ranks))
+            conditions.append(of_ranks(ranks, STEPS.c))
         if step_min is not None:
             conditions.append(STEPS.c.step >= step_min)
         if step_max is not None:

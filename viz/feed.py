@@ -211,9 +211,8 @@ class Feed:
 
     def recent_steps(self, ranks: Iterable[RankKey]) -> list[StepCount]:
         """Newest steps of these ranks, which the store may not have yet."""
-        wanted = set(ranks)
         with self._lock:
-            return [step for step in self._tally.recent if (step.program, step.rank) in wanted]
+            return self._tally.recent.of(ranks)
 
     def _follow(self) -> None:
         emitted_s, version = 0.0, -1

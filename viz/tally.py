@@ -7,7 +7,6 @@ the larger one is the newer one.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar, get_args
 
@@ -16,6 +15,7 @@ import msgspec
 from chimbuko.flaggedsteps import moments_per_step
 from chimbuko.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.records import SILENT, StepCount, StreamHealth
+from chimbuko.viz.recentsteps import RecentSteps
 from chimbuko.viz.sums import RankKey as RankKey
 from chimbuko.viz.sums import Sums, summed
 
@@ -23,8 +23,8 @@ Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness",
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Row = TypeVar("Row")
 
-RECENT_STEPS = 50_000
-"""Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""
+LEAST_RANKED = 20
+"""Pages ask for 5 ranks, or some more: all that want no more than this share one sorting."""
 
 
 class Ranking(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Tally:
         self.ranks: dict[RankKey, RankStatistics] = {}
         self.functions: dict[tuple[int, str], FunctionStatistics] = {}
         self.health: dict[RankKey, StreamHealth] = {}
-        self.recent: deque[StepCount] = deque(maxlen=RECENT_STEPS)
+        self.recent = RecentSteps()
         self.version = 0
         """Grows with each change."""
         self.progress = 0
@@ -90,6 +90,8 @@ class Tally:
         self._tick = 0
         self._sums: tuple[int, Sums] | None = None
         """... of a version."""
+        self._rankings: dict[Statistic, tuple[int, Ranking]] = {}
+        """... of a version each."""
 
     def add_frame(self, frame: Frame) -> None:
         """Take in what a frame says has changed."""
@@ -98,7 +100,7 @@ class Tally:
         self.is_last = self.is_last or frame.is_last
         self.add_totals(frame.ranks, frame.functions, frame.health)
         self.add_times(frame.steps)
-        self.recent.extend(frame.steps)
+        self.recent.add(frame.steps)
         self.progress += len(frame.steps)
         self.version += 1
 
@@ -162,8 +164,13 @@ class Tally:
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
         """The ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of rank."""
-        top, bottom = _ends(self.ranks.values(), statistic, n, lambda row: (row.program, row.rank))
-        return Ranking(statistic, n, len(self.ranks), top, bottom)
+        version, held = self._rankings.get(statistic, (-1, None))
+        if held is None or version != self.version or held.n < n:
+            most = max(n, LEAST_RANKED)
+            top, bottom = _ends(self.ranks.values(), statistic, most, lambda row: (row.program, row.rank))
+            held = Ranking(statistic, most, len(self.ranks), top, bottom)
+            self._rankings[statistic] = self.version, held
+        return msgspec.structs.replace(held, n=n, top=held.top[:n], bottom=held.bottom[:n])
 
     def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
         """The ``n`` functions with the largest value, and the ``n`` with the smallest; ties by name."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.moments import Moments
 from chimbuko.records import StepCount
-from chimbuko.viz.tally import RECENT_STEPS, STATISTICS, Statistic, Tally
+from chimbuko.viz.recentsteps import RECENT_STEPS, RecentSteps
+from chimbuko.viz.tally import LEAST_RANKED, STATISTICS, Statistic, Tally
 from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
 
@@ -30,12 +31,21 @@ def rank_row(rank: int, value: int) -> RankStatistics:
 def test_top_and_bottom_are_the_ends_of_one_order(values: list[int], statistic: Statistic, n: int) -> None:
     tally = Tally()
     tally.add_totals([rank_row(rank, value) for rank, value in enumerate(values)], [], [])
-    ranking = tally.ranking(statistic, n)
     falling = sorted(range(len(values)), key=lambda rank: (-values[rank], rank))
     rising = sorted(range(len(values)), key=lambda rank: (values[rank], rank))
-    assert [row.rank for row in ranking.top] == falling[:n]
-    assert [row.rank for row in ranking.bottom] == rising[:n]
-    assert ranking.ranks == len(values)
+    for wanted in n, LEAST_RANKED + n, 1:
+        ranking = tally.ranking(statistic, wanted)
+        assert [row.rank for row in ranking.top] == falling[:wanted]
+        assert [row.rank for row in ranking.bottom] == rising[:wanted]
+        assert (ranking.n, ranking.ranks) == (wanted, len(values))
+
+
+def test_a_ranking_is_that_of_now() -> None:
+    tally = Tally()
+    tally.add_totals([rank_row(0, 3), rank_row(1, 4)], [], [])
+    assert [row.rank for row in tally.ranking("total", 1).top] == [1]
+    tally.add_totals([rank_row(0, 5)], [], [])
+    assert [row.rank for row in tally.ranking("total", 1).top] == [0]
 
 
 @given(seed=st.integers(0, 1000))
@@ -89,8 +99,22 @@ def test_the_last_frame_ends_the_streams(finished: MadeRun) -> None:
 def test_memory_does_not_grow_with_the_run() -> None:
     tally = Tally()
     step = StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)
-    tally.recent.extend(step for _ in range(RECENT_STEPS + 10))
-    assert len(tally.recent) == RECENT_STEPS
+    tally.recent.add(step for _ in range(RECENT_STEPS + 10))
+    assert len(tally.recent) == len(tally.recent.of([(0, 0)])) == RECENT_STEPS
+
+
+def test_recent_steps_are_found_by_rank() -> None:
+    draw = random.Random(4)
+    steps = [StepCount(draw.randrange(2), draw.randrange(5), at, 0, 1, 1, 0, 0.0) for at in range(300)]
+    recent, told = RecentSteps(100), 0
+    while told < len(steps):
+        more = draw.randrange(1, 40)
+        recent.add(steps[told : told + more])
+        told += more
+        newest = steps[:told][-100:]
+        assert list(recent) == newest
+        for rank in (0, 3), (1, 1), (1, 7):
+            assert recent.of([rank]) == [step for step in newest if (step.program, step.rank) == rank]
 
 
 def test_version_grows_with_news_only(finished: MadeRun) -> None:

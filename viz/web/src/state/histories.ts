@@ -13,6 +13,12 @@ import { question } from './question';
 import { Resource } from './resource';
 import * as session from './session';
 
+/**
+ * Ranks that lead are charted so long, at least, though others lead meanwhile: lines that come and go cannot be read, and
+ * the whole history of each that comes has to be asked for (of 98 pages every 2 s: more than one core of the server).
+ */
+const STAY_MS = 30_000;
+
 const kept = new Map<RankKey, History>();
 /** Ranks whose history was read; since they are watched nothing of it is missed. */
 const read = new Set<RankKey>();
@@ -27,8 +33,13 @@ export const slots = computed(() => (hasSelection.value ? view.value.selected : 
 const shownRanks = computed(() => slots.value.filter((rank) => rank !== null));
 const shownKey = computed(() => shownRanks.value.join(','));
 
+let chosen = { by: '', at_ms: 0 };
 effect(() => {
-  const top = ranking.value.value?.top ?? [];
+  const { top, statistic } = ranking.value.value ?? { top: [], statistic: '' };
+  const by = `${statistic} ${top.length}`;
+  const hasEnded = untracked(() => session.status.value?.state === 'ended');
+  if (by === chosen.by && !hasEnded && Date.now() - chosen.at_ms < STAY_MS) return;
+  chosen = { by, at_ms: Date.now() };
   const ranks = top.map((row) => `${row.program}:${row.rank}`);
   automatic.value = untracked(() => keepSlots(automatic.value, ranks));
 });

@@ -13,10 +13,14 @@ interface Options {
 interface Standing {
   isOpen: () => boolean;
   isBusy: () => boolean;
-  put: () => void;
+  put: () => Promise<void>;
 }
 
+/** After asking again a page rests this many times as long as the answers took: a hundred pages of one server ask less often. */
+const REST = 10;
+
 const standing: Standing[] = [];
+let restsUntil_ms = 0;
 
 /**
  * A question that stands while the page lasts.
@@ -32,7 +36,7 @@ export function question<T>(
 ): Resource<T> {
   const resource = new Resource<T>();
   let last: string | null = null;
-  const ask = (): void => void resource.load(put);
+  const ask = (): Promise<void> => resource.load(put);
   effect(() => {
     const key = keyOf();
     // What was answered stays for who comes back to it; what lives is asked anew.
@@ -41,18 +45,26 @@ export function question<T>(
     last = key;
     untracked(() => {
       if (isOther && !keep) resource.clear();
-      ask();
+      void ask();
     });
   });
   if (live) standing.push({ isOpen: () => untracked(keyOf) !== null, isBusy: () => resource.busy.peek(), put: ask });
   return resource;
 }
 
-/** Ask all open questions again whose answers change, unless an answer to one is on its way. Says whether it did. */
-export function askAgain(): boolean {
+/**
+ * Ask all open questions again whose answers change, unless an answer to one is on its way. Says whether it did.
+ *
+ * @param isUrgent nobody shall rest now: it is the last chance, or what a user wants.
+ */
+export function askAgain(isUrgent = false): boolean {
   const open = standing.filter((one) => one.isOpen());
+  const began_ms = performance.now();
   // Asking again would abandon answers that are on their way.
-  if (open.some((one) => one.isBusy())) return false;
-  for (const one of open) one.put();
+  if (open.some((one) => one.isBusy()) || (began_ms < restsUntil_ms && !isUrgent)) return false;
+  void Promise.all(open.map((one) => one.put())).then(() => {
+    const now_ms = performance.now();
+    restsUntil_ms = now_ms + REST * (now_ms - began_ms);
+  });
   return true;
 }

@@ -52,7 +52,7 @@ export const prepare = async (): Promise<void> => (await begun).prepare();
 export function start(): void {
   events = connect({ onLink, onFrame, onSteps });
   begin(events);
-  setInterval(refresh, REFRESH_MS);
+  setInterval(() => refresh(), REFRESH_MS);
 }
 
 async function readRun(signal: AbortSignal): ReturnType<typeof api.getRun> {
@@ -62,10 +62,10 @@ async function readRun(signal: AbortSignal): ReturnType<typeof api.getRun> {
 }
 
 /** Ask again for what is shown if anything has happened since, and once more: the store may be a moment behind. */
-function refresh(): void {
+function refresh(isUrgent = false): void {
   if (paused.value || lostAt.value !== null || latest.value === null || heard === latest.value.version) return;
   const news = latest.value.version;
-  if (askAgain()) heard = asked === news ? news : null;
+  if (askAgain(isUrgent)) heard = asked === news ? news : null;
   asked = news;
 }
 
@@ -78,7 +78,7 @@ function onLink(connected: boolean): void {
   }
   const wasLost = lostAt.value !== null;
   lostAt.value = null;
-  if (wasLost && !paused.value) askAgain();
+  if (wasLost && !paused.value) askAgain(true);
   for (const follower of followers) follower.onLinked();
 }
 
@@ -89,7 +89,7 @@ function onFrame(frame: LiveFrame): void {
     for (const follower of followers) follower.onFrame(frame);
   });
   // The server of a run that has ended goes with it, a second later.
-  if (hasEnded) for (const delay of [0, 400]) setTimeout(refresh, delay);
+  if (hasEnded) for (const delay of [0, 400]) setTimeout(() => refresh(true), delay);
 }
 
 function onSteps(steps: LiveSteps): void {
@@ -101,5 +101,5 @@ function onSteps(steps: LiveSteps): void {
 /** Freeze the picture, or show what has come since. */
 export function togglePause(): void {
   pausedAt.value = pausedAt.value === null ? latest.value : null;
-  if (!paused.value) askAgain();
+  if (!paused.value) askAgain(true);
 }
