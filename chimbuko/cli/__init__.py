@@ -11,15 +11,34 @@ import click
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
-VERBS = (
-    *("run", "query", "show", "compare", "sql", "view", "runs", "recall", "export"),
-    *("relabel", "deliver", "filter", "trace", "replay", "index"),
-    *("launch", "serve", "agent", "stop", "doctor", "warmup"),
-)
+VERBS = {
+    "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
+    "query": "List abnormal calls, worst first.",
+    "show": "Show one call with its stack, neighbours, messages and counters.",
+    "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
+    "sql": "Ask a run's database in SQL; nothing can be changed.",
+    "view": "Show a run in the browser; Ctrl-C ends it.",
+    "runs": "List, rename, delete, archive, import or prune runs.",
+    "recall": "Write a trace of what all ranks did around a call.",
+    "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
+    "relabel": "Judge the recorded calls again, by the final model.",
+    "deliver": "Store findings that were left in an agent's folder.",
+    "filter": "Propose functions to leave out of the trace.",
+    "trace": "Run a Python program with its functions traced.",
+    "replay": "Feed recorded traces to readers as if the application ran now.",
+    "index": "Make a recorded trace ready for the dashboard's timeline.",
+    "launch": "Print the job script of a run on many nodes.",
+    "serve": "Run the services of a run on many nodes.",
+    "agent": "Read the streams of this node, for a run on many nodes.",
+    "stop": "End a run on many nodes.",
+    "doctor": "Check this machine before a run.",
+    "warmup": "Compile all kernels into the cache beside the package.",
+}
+"""What each does, as its own help begins, which need not be loaded to say so."""
 
 
 class _Verbs(click.Group):
-    """Loads only the verb that was asked for: importing all of them costs a second."""
+    """Loads only the verb that was asked for: importing all of them costs more than a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -29,6 +48,10 @@ class _Verbs(click.Group):
             return None
         command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
