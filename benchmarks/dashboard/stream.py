@@ -48,6 +48,8 @@ class Watched:
     intervals_ms: list[float]
     work_ms: list[float]
     """CPU time of the main thread per live frame, second by second; an empty page counts as many of them."""
+    script_ms: list[float]
+    """... of it in scripts; the rest is layout and, where no GPU does it, painting."""
     frame_bytes: float
     answer_bytes_per_s: float
     echoes_ms: list[float]
@@ -110,6 +112,12 @@ def measure(browser: Browser, part: float, rounds: int) -> list[Figure]:
             WORK_MS,
             [median(one.work_ms) for one in blank],
         ),
+        Figure(
+            "... of it in scripts, ms",
+            [median(one.script_ms) for one in watched],
+            None,
+            [median(one.script_ms) for one in blank],
+        ),
         Figure("bytes of a frame", [one.frame_bytes for one in watched], FRAME_BYTES),
         Figure("bytes of answers per second", [one.answer_bytes_per_s for one in watched]),
         Figure("pointer to picture, median, ms", [median(one.echoes_ms) for one in watched], ECHO_MS),
@@ -158,18 +166,20 @@ def watch(tab: Tab, dashboard: Dashboard, seconds: float) -> Watched:
     tab.echoes_ms()
     cpu_s, began_s = dashboard.cpu_s(), time.monotonic()
     frames, socket_bytes, answer_bytes = tab.frames, tab.socket_bytes, tab.received_bytes(API)
-    work_ms = []
+    work_ms, script_ms = [], []
     for _ in range(round(seconds / 2)):
-        before_s, before = tab.metrics()["TaskDuration"], tab.frames
+        before, frames_before = tab.metrics(), tab.frames
         tab.page.wait_for_timeout(1e3)
-        told = (tab.frames - before) or TICKS
-        work_ms.append(1e3 * (tab.metrics()["TaskDuration"] - before_s) / told)
+        after, told = tab.metrics(), (tab.frames - frames_before) or TICKS
+        work_ms.append(1e3 * (after["TaskDuration"] - before["TaskDuration"]) / told)
+        script_ms.append(1e3 * (after["ScriptDuration"] - before["ScriptDuration"]) / told)
     for _ in range(round(seconds / 2)):
         _move_pointer(tab)
     elapsed_s = time.monotonic() - began_s
     return Watched(
         tab.frame_intervals_ms(),
         work_ms,
+        script_ms,
         (tab.socket_bytes - socket_bytes) / max(1, tab.frames - frames),
         (tab.received_bytes(API) - answer_bytes) / elapsed_s,
         tab.echoes_ms(),
