@@ -18,6 +18,8 @@ interface Standing {
 
 /** After asking again a page rests this many times as long as the answers took: a hundred pages of one server ask less often. */
 const REST = 10;
+/** ... but no longer: one answer that did not come in time is no reason to show old lists for minutes. */
+const LONGEST_REST_MS = 20_000;
 
 const standing: Standing[] = [];
 let restsUntil_ms = 0;
@@ -64,7 +66,7 @@ export function askAgain(isUrgent = false): boolean {
   if (open.some((one) => one.isBusy()) || (began_ms < restsUntil_ms && !isUrgent)) return false;
   void Promise.all(open.map((one) => one.put())).then(() => {
     const now_ms = performance.now();
-    restsUntil_ms = now_ms + REST * (now_ms - began_ms);
+    restsUntil_ms = now_ms + Math.min(LONGEST_REST_MS, REST * (now_ms - began_ms));
   });
   return true;
 }
