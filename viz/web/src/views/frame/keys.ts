@@ -4,10 +4,10 @@ import { toPage, up } from '../../lib/trail';
 import { go, view } from '../../state/address';
 import { nextAnomaly } from '../../state/calls';
 import { comparison } from '../../state/comparison';
-import { exportsOpen } from '../../state/exports';
 import { helpOpen, hideTip, say } from '../../state/page';
 import { togglePause } from '../../state/session';
 import { lettersAct, setWallTimes, wallTimes } from '../../state/settings';
+import { isDialogOpen } from '../parts/dialogs';
 import { toggleTables } from '../parts/panel';
 import { copyCommand, copyLink, here } from './crumbs';
 
@@ -32,7 +32,7 @@ const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
 export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || helpOpen.value || exportsOpen.value) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen()) return;
     if (target.matches('input:not([type=checkbox]), select, textarea')) {
       if (event.key === 'Escape') target.blur();
       return;

@@ -3,9 +3,10 @@
 import { nextAnomaly, beside, firstSpot, parentOf, type Spot } from '../../lib/timelinescene';
 import { MERGED } from '../../lib/spans';
 import { go, view } from '../../state/address';
-import { helpOpen, say } from '../../state/page';
+import { say } from '../../state/page';
 import { lettersAct } from '../../state/settings';
 import * as timeline from '../../state/timeline';
+import { isDialogOpen } from '../parts/dialogs';
 import { follow, pan, select, zoom } from './chart';
 
 const STEP = 0.25;
@@ -33,7 +34,7 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
 export function listenOnTimeline(): () => void {
   const listen = (event: KeyboardEvent): void => {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || helpOpen.value || !lettersAct.value) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen() || !lettersAct.value) return;
     if (target.matches('input:not([type=checkbox]), select, textarea')) return;
     const action = ACTIONS[event.key.toLowerCase()];
     if (action === undefined) return;
