@@ -43,6 +43,17 @@ def test_undisturbed(start: Start, tmp_path: Path) -> None:
         assert stream.gap_steps <= 1 / PERIOD_S + 2
 
 
+def test_readers_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
+    application = begin(start, tmp_path, streams=3, seconds=10)
+    for disturb in (stop_reader, slow_readers):
+        disturb(application)
+    check(application)
+    assert {stream.state for stream in application.run.health} == {"ended"}
+
+
+# Of ten such runs on a busy machine ADIOS2's writer dies in some, with its application: a reader's connection
+# that closes in a bad moment is a segmentation fault there.
+@pytest.mark.thorough
 def test_readers_die_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=3, seconds=10)
     for disturb in (kill_readers, stop_reader, slow_readers):
