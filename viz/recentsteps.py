@@ -18,7 +18,7 @@ class RecentSteps:
     def __init__(self, most: int = RECENT_STEPS) -> None:
         self._most = most
         self._all: deque[StepCount] = deque()
-        # Pages ask for a few ranks at a time: to look at all 50,000 steps took 10 ms.
+        # Pages ask for a few ranks at a time: to look at all 50,000 steps takes 2 ms under the lock.
         self._by_rank: defaultdict[RankKey, deque[StepCount]] = defaultdict(deque)
 
     def add(self, steps: Iterable[StepCount]) -> None:

@@ -15,7 +15,7 @@ import * as session from './session';
 
 /**
  * Ranks that lead are charted so long, at least, though others lead meanwhile: lines that come and go cannot be read, and
- * the whole history of each that comes has to be asked for (of 98 pages every 2 s: more than one core of the server).
+ * the whole history of each that comes has to be asked for, by every page, each time that lists are asked for again.
  */
 const STAY_MS = 30_000;
 
