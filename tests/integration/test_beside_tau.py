@@ -51,8 +51,8 @@ def test_readers_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
     assert {stream.state for stream in application.run.health} == {"ended"}
 
 
-# In two of four runs of all tests the application died in ADIOS2's writer, of a segmentation fault after a reader's
-# connection had closed: a fault that is not understood yet, not one that may be left.
+# In two of four runs of all tests the application died in ADIOS2's writer, of a segmentation fault after
+# a reader's connection had closed: a fault that is not understood yet, not one that may be left.
 @pytest.mark.thorough
 def test_readers_die_stop_and_are_slow(start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=3, seconds=10)
