@@ -1,0 +1,91 @@
+"""Where the steps of a BP5 stream that is being written lie in its data file.
+
+The facts about ``md.idx`` are those of ADIOS2 2.7 to 2.12: a header of 64 bytes, then records of one letter,
+a length and as many bytes: ``s`` for a step (position and size of its metadata, number of flushes, position
+and size of each flush, position of what was not flushed), ``w`` for the writers.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from pathlib import Path
+
+INDEX = "md.idx"
+DATA = "data.0"
+
+_HEADER_BYTES = 64
+_ACTIVE_AT = 39
+_RECORD = struct.Struct("<cQ")
+_NUMBER = struct.Struct("<Q")
+_FLUSHES_AT, _FLUSH_AT = 16, 24
+_STEP = b"s"
+
+
+class StepIndex:
+    """The steps of one stream, as far as they are complete.
+
+    Parameters
+    ----------
+    stream
+        Folder of the stream, ending in ``.bp``; its files need not exist yet.
+    """
+
+    def __init__(self, stream: Path) -> None:
+        self._path = stream / INDEX
+        self._read_to = 0
+        self._begins = array("Q")
+        self._forgotten = 0
+        self.has_ended = False
+        """Whether the writer has closed the stream."""
+
+    @property
+    def count(self) -> int:
+        """Number of complete steps since the stream began."""
+        return self._forgotten + len(self._begins)
+
+    def begin(self, step: int) -> int:
+        """Where the data of a complete step begins, in bytes; steps that were forgotten begin at 0."""
+        return self._begins[step - self._forgotten] if step >= self._forgotten else 0
+
+    def forget_before(self, step: int) -> None:
+        """Nobody will ask for earlier steps any more: a day of steps takes no memory."""
+        if step - self._forgotten > 1024:
+            del self._begins[: step - self._forgotten]
+            self._forgotten = step
+
+    def read(self) -> int:
+        """Take in what the writer has completed; returns how many steps there are."""
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0
+        try:
+            # First the flag: what is written after it was cleared, nobody writes.
+            header = os.pread(file, _HEADER_BYTES, 0)
+            if len(header) < _HEADER_BYTES:
+                return self.count
+            self.has_ended = header[_ACTIVE_AT] == 0
+            at = max(self._read_to, _HEADER_BYTES)
+            content = os.pread(file, os.fstat(file).st_size - at, at)
+        finally:
+            os.close(file)
+        self._read_to = at + self._take(content)
+        return self.count
+
+    def _take(self, content: bytes) -> int:
+        """Take in whole records; returns how many bytes these are."""
+        at = 0
+        while at + _RECORD.size <= len(content):
+            kind, length = _RECORD.unpack_from(content, at)
+            body = at + _RECORD.size
+            if body + length > len(content):
+                break
+            if kind == _STEP:
+                (flushes,) = _NUMBER.unpack_from(content, body + _FLUSHES_AT)
+                # Flushed data stands before the rest; without a flush the last number is all there is.
+                (begin,) = _NUMBER.unpack_from(content, body + _FLUSH_AT if flushes else body + length - 8)
+                self._begins.append(begin)
+            at = body + length
+        return at

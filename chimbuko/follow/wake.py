@@ -1,0 +1,51 @@
+"""Waits until something was written to a stream: the kernel tells, so that waiting costs nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+from pathlib import Path
+
+from chimbuko.follow.steps import INDEX
+
+_MODIFIED = 0x2
+_CREATED = 0x100
+_MOVED_TO = 0x80
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Alarm:
+    """Wakes who waits for the next step of a followed stream.
+
+    Parameters
+    ----------
+    stream
+        Its folder, which exists.
+    poll_s
+        Time after which it wakes in any case, in seconds, where the kernel tells of no changes: on
+        network file systems, or where all watches of the user are taken.
+    """
+
+    def __init__(self, stream: Path, poll_s: float) -> None:
+        self._poll_s = poll_s
+        self._file = _libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._is_told = self._file >= 0 and (
+            _libc.inotify_add_watch(self._file, os.fsencode(stream / INDEX), _MODIFIED) >= 0
+            or _libc.inotify_add_watch(self._file, os.fsencode(stream), _CREATED | _MOVED_TO | _MODIFIED) >= 0
+        )
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until something changed since the last call, at most ``timeout_s`` seconds."""
+        if not self._is_told:
+            select.select([], [], [], min(timeout_s, self._poll_s))
+            return
+        readable, _, _ = select.select([self._file], [], [], timeout_s)
+        if readable:
+            # Whatever it says, the index tells what there is.
+            os.read(self._file, 1 << 16)
+
+    def close(self) -> None:
+        """Watch no longer."""
+        if self._file >= 0:
+            os.close(self._file)
