@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.trace.discovery import Transport
 
 
 class RecordedStream(msgspec.Struct, frozen=True):
@@ -28,7 +29,9 @@ class AgentSpec(msgspec.Struct, frozen=True):
     """Folder on node-local storage for spools and exchange."""
     config: AnalysisConfig
     live_folder: str = ""
-    """Where SST contact files appear; empty for recorded streams."""
+    """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
+    kept_trace: str = ""
+    """Folder that gets a copy of followed files; empty for none."""
     recorded: list[RecordedStream] = []
 
 
@@ -38,7 +41,7 @@ class ChildSpec(msgspec.Struct, frozen=True):
     key: str
     """``program:rank``."""
     path: str
-    engine: str
+    transport: Transport
     program: int
     rank: int
     node: str
@@ -50,3 +53,5 @@ class ChildSpec(msgspec.Struct, frozen=True):
     config: AnalysisConfig
     first_rank: int = 0
     """Rank in the run of what the stream's rows call rank 0."""
+    kept_trace: str = ""
+    """Folder that gets a copy of followed files; empty for none."""

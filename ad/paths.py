@@ -67,6 +67,12 @@ class PathOutbox:
         merge_same(rows.view(np.recarray), self._rows)
         self._count[0] = len(rows)
 
+    def copy_from(self, other: PathOutbox) -> None:
+        """Become a copy of the other one."""
+        count = int(other._count[0])
+        self._rows[:count] = other._rows[:count]
+        self._count[0] = count
+
     def look(self) -> Rows:
         """A copy of what is there."""
         return self._rows[: self._count[0]].copy()

@@ -17,8 +17,10 @@ from chimbuko.broker import connect
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
+from chimbuko.cli.transport import StreamPlace
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.rundir import RunDirectory
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE
 
 TICK_S = 0.5
@@ -89,7 +91,9 @@ class Attendance:
         folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = folder / AGENT_MARK
-        options = AgentOptions(info.config, self._node, (name,), folder.absolute())
+        options = AgentOptions(
+            info.config, self._node, (name,), StreamPlace(Transport.SST, folder.absolute(), None)
+        )
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
             mark.touch()

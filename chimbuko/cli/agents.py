@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
@@ -14,6 +13,7 @@ from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.cli.collisions import Collisions
 from chimbuko.cli.scratch import scratch_folder
 from chimbuko.cli.servicegroup import ServiceGroup
+from chimbuko.cli.transport import StreamPlace, leave_streams
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.processes import Service
@@ -32,8 +32,8 @@ class AgentOptions:
     node: str
     names: tuple[str, ...]
     """One agent each: the ranks are dealt out among them."""
-    live_folder: Path | None = None
-    """Where streams appear; None where the streams are recorded."""
+    place: StreamPlace | None = None
+    """Where streams appear; None where they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
 
@@ -59,10 +59,10 @@ class Agents:
         self._group = ServiceGroup(problems)
         self._is_delivered = True
         self._scratch = scratch_folder(run_id, f"agents-{options.node}")
-        self._collisions = None if options.live_folder is None else Collisions(options.live_folder)
+        self._collisions = None if options.place is None else Collisions(options.place.folder)
 
     def __enter__(self) -> Agents:
-        is_live = self._options.live_folder is not None
+        is_live = self._options.place is not None
         try:
             for index in range(len(self._options.names)):
                 self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)
@@ -115,10 +115,12 @@ class Agents:
             )
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._options.place is not None:
+            leave_streams(self._options.place)
         return self._is_delivered
 
     def _start(self, index: int) -> Service:
-        options = self._options
+        options, place = self._options, self._options.place
         name = options.names[index]
         spec = AgentSpec(
             agent=name,
@@ -127,7 +129,8 @@ class Agents:
             node=options.node,
             scratch=str(self._scratch / name),
             config=options.config,
-            live_folder=str(options.live_folder or ""),
+            live_folder=str(place.folder) if place else "",
+            kept_trace=str(place.kept_trace) if place and place.kept_trace else "",
             recorded=[
                 RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
                 for s in options.recorded

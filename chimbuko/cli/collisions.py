@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_live
+from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
 
 
 class Collisions:
@@ -23,7 +23,9 @@ class Collisions:
     def news(self) -> list[str]:
         """One line for each rank that turned out to be written by several programs since the last call."""
         lines = []
-        for stream in find_live(self._folder):
+        for stream, transport in find_live(self._folder):
+            if transport is not Transport.SST:
+                continue
             key = stream.program, stream.rank
             # It may be gone by now.
             with suppress(OSError):

@@ -22,6 +22,7 @@ from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.rundir import RunDirectory, write_secret
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import node_command
 from chimbuko.trace.tau import application_settings
 
@@ -74,7 +75,9 @@ def command(
     """
     address = _address(bind)
     run = run_with_store(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
-    settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
+    settings = application_settings(
+        run.settings, run.trace, analysis.config.period_us, os.environ, Transport.SST
+    )
     # A folder of the node may hold what is left of other runs.
     folder = (streams / run.read_info().id if streams else run.trace).absolute()
     run.streams_path.write_text(str(folder))

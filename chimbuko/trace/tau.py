@@ -11,12 +11,15 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from chimbuko.errors import ConfigError
-from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 from chimbuko.trace.schema import TAU_IO_NAME
 from chimbuko.trace.writer import StreamWriter
 
 SAFE_SST_PARAMETERS = {"RendezvousReaderCount": "0", "QueueFullPolicy": "Discard", "QueueLimit": "4"}
 """SST settings under which a reader that is absent, slow, stopped or killed never delays the writer."""
+
+FILE_PARAMETERS = {"StatsLevel": "0"}
+"""BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array."""
 
 SST_TIMERS = "#adios2/toolkit/sst#"
 """Timers of SST's own network thread. Under TAU they have to be excluded: the plugin holds its mutex
@@ -145,8 +148,17 @@ def adios2_settings(engine: str, parameters: Mapping[str, str]) -> str:
 """
 
 
+def transport_settings(transport: Transport) -> tuple[str, dict[str, str]]:
+    """ADIOS2's engine of an application's streams, and its parameters."""
+    return ("SST", SAFE_SST_PARAMETERS) if transport is Transport.SST else ("BP5", FILE_PARAMETERS)
+
+
 def application_settings(
-    run_settings_folder: Path, trace_folder: Path, period_us: int, user_environment: Mapping[str, str]
+    run_settings_folder: Path,
+    trace_folder: Path,
+    period_us: int,
+    user_environment: Mapping[str, str],
+    transport: Transport,
 ) -> dict[str, str]:
     """Environment for an application whose TAU (or our tracer) shall stream to us without ever being held up.
 
@@ -155,7 +167,7 @@ def application_settings(
     run_settings_folder
         Exists; the ADIOS2 settings and the select file are written there.
     trace_folder
-        Exists; the streams' contact files appear there.
+        Exists; the streams, or their contact files, appear there.
     period_us
         Shortest time between two steps of a stream, in µs.
     user_environment
@@ -175,14 +187,14 @@ def application_settings(
     config_path = run_settings_folder.absolute() / "adios2.xml"
     try:
         select_path.write_text(select.text())
-        config_path.write_text(adios2_settings("SST", SAFE_SST_PARAMETERS))
+        config_path.write_text(adios2_settings(*transport_settings(transport)))
     except OSError as error:
         raise ConfigError(f"{error.filename}: settings cannot be written ({error.strerror})") from error
     harmless = {"TAU_TRACK_MESSAGE": "1", "TAU_THROTTLE": "0", "TAU_PROFILE": "0"}
     return {
         "TAU_ADIOS2_PERIODIC": "1",
         "TAU_ADIOS2_PERIOD": str(period_us),
-        "TAU_ADIOS2_ENGINE": "SST",
+        "TAU_ADIOS2_ENGINE": transport_settings(transport)[0],
         "TAU_ADIOS2_FILENAME": str(trace_folder.absolute() / STREAM_PREFIX),
         "TAU_ADIOS2_ONE_FILE": "false",
         "TAU_ADIOS2_CONFIG_FILE": str(config_path),
