@@ -1,4 +1,4 @@
-"""Gives the space of analysed steps back to the node, without a change in the length of a file."""
+"""Gives the space of steps back to the node, without a change in the length of a file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import ctypes
 import mmap
 import os
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from chimbuko.follow.steps import DATA
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FIRST_SUFFIX = ".first"
 """File beside a stream: number of the first step whose data is still there."""
+
+READER: Final = 0
+GUARD: Final = 1
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 _PAGE = mmap.PAGESIZE
@@ -38,18 +44,24 @@ class FirstStep:
     """The first step of a stream whose data is still there: whoever gives steps back says so before.
 
     So what reads zeros in place of a step can know that it does: it looks here *after* it has read.
+
+    Parameters
+    ----------
+    stream
+        Its folder.
+    giver
+        Who gives back: ``READER``, which has analysed the steps, or ``GUARD``, which drops them unread.
+        Each has a number of its own in the file, so that neither can write a lower one over the other's,
+        and none waits for a lock that a stopped process holds.
     """
 
-    def __init__(self, stream: Path) -> None:
-        self._path = stream.with_name(stream.name + FIRST_SUFFIX)
+    def __init__(self, stream: Path | str, giver: int = READER) -> None:
+        self._path = os.fspath(stream) + FIRST_SUFFIX
+        self._giver = giver
 
     def get(self) -> int:
         """Its number; 0 where nothing was given back."""
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return 0
-        return int(_CELL.unpack(content)[0]) if len(content) == _CELL.size else 0
+        return max(self._cells(), default=0)
 
     def raise_to(self, step: int) -> None:
         """Data before ``step`` is about to go."""
@@ -57,9 +69,20 @@ class FirstStep:
             # One write of eight bytes is seen whole or not at all.
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.pwrite(file, _CELL.pack(step), 0)
+                os.pwrite(file, _CELL.pack(step), self._giver * _CELL.size)
             finally:
                 os.close(file)
+
+    def _cells(self) -> list[int]:
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return []
+        try:
+            content = os.read(file, 2 * _CELL.size)
+        finally:
+            os.close(file)
+        return [cell for (cell,) in _CELL.iter_unpack(content[: len(content) // _CELL.size * _CELL.size])]
 
 
 class DataFile:
@@ -69,11 +92,13 @@ class DataFile:
     ----------
     stream
         Its folder; the data file need not exist yet.
+    giver
+        Who gives back; see ``FirstStep``.
     """
 
-    def __init__(self, stream: Path) -> None:
-        self._path = stream / DATA
-        self._first = FirstStep(stream)
+    def __init__(self, stream: Path | str, giver: int = READER) -> None:
+        self._path = os.path.join(stream, DATA)
+        self._first = FirstStep(stream, giver)
         self._given_back_to = 0
 
     @property
