@@ -29,7 +29,8 @@ from chimbuko.follow.writers import has_writer
 LINGER_S = 30.0
 """An application that was just started has no stream yet, and one of its launchers may be gone."""
 _FIND_S = 1.0
-_LOOK_ANEW_S = 30.0
+_TIDY_FINDS = 8
+_RECENT_NS = int(3 * _FIND_S * 1e9)
 _MOST_FAILURES_TOLD = 10
 
 
@@ -104,9 +105,11 @@ class Guard:
         self._room = Room(options.folder)
         self._trimmer = Trimmer(options.folder, options.limits, self._room, tell)
         self._watchdog = Watchdog(options.patience_s)
+        self._announced: list[Process] = []
         self._living: list[tuple[Process, str]] = []
+        self._changed_ns = 0
         self._since_found_s = _FIND_S
-        self._since_looked_anew_s = 0.0
+        self._finds = 0
         self._unneeded_s = 0.0
         self.is_ending = False
         """Whether it was told to end: it does when the application has ended, whoever else is there."""
@@ -131,17 +134,24 @@ class Guard:
         return self._unneeded_s > self._options.linger_s or (self.is_ending and self._unneeded_s > 0.0)
 
     def _find(self, passed_s: float) -> None:
-        self._trimmer.find()
-        self._living = [
-            (process, state) for process in announced(self._options.folder) if (state := process.state())
-        ]
+        if self._has_changed():
+            self._trimmer.find()
+            self._announced = announced(self._options.folder)
+        self._living = [(process, state) for process in self._announced if (state := process.state())]
         for process, number in self._watchdog.look(self._living, passed_s):
             process.send(number)
-        self._since_looked_anew_s += passed_s
-        if self._since_looked_anew_s >= _LOOK_ANEW_S:
-            self._since_looked_anew_s = 0.0
+        if self._finds % _TIDY_FINDS == 0:
+            self._trimmer.tidy()
             self._room.look_anew(["self", *self._application()])
+        self._finds += 1
         self._unneeded_s = 0.0 if self._is_needed() else self._unneeded_s + passed_s
+
+    def _has_changed(self) -> bool:
+        """Whether streams or processes may have come or gone since this was asked last."""
+        changed_ns = os.stat(self._options.folder).st_mtime_ns
+        before, self._changed_ns = self._changed_ns, changed_ns
+        # The kernel's clock for files goes in ticks: in the last one there may be another change to come.
+        return changed_ns != before or time.time_ns() - changed_ns < _RECENT_NS
 
     def _is_needed(self) -> bool:
         needing = self._application() if self.is_ending else self._living
@@ -191,6 +201,8 @@ def keep_guard(options: Options) -> None:
         guard = Guard(options, tell)
     except OSError as error:
         raise ConfigError(f"{options.folder}: no folder to guard ({error.strerror})") from None
+    # It must not keep a folder of somebody else from being unmounted.
+    os.chdir("/")
     failures = 0
     wait_s, before_s = 0.0, time.monotonic()
     while not guard.is_over:
@@ -218,6 +230,8 @@ def keep_guard(options: Options) -> None:
 
 def main() -> None:
     """Entry of ``python -m chimbuko.follow.guard``."""
+    # What was inherited may be a stream: ADIOS2's files stay open in children.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     try:
         keep_guard(parsed(sys.argv[1:]))
     except ChimbukoError as error:

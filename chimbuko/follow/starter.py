@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -35,7 +34,7 @@ class GuardStarter:
     def __init__(self, options: Options, log: Path | None = None) -> None:
         self._options = options
         self._log = log or Path(options.folder) / LOG
-        self._started: subprocess.Popen[bytes] | None = None
+        self._pid = 0
         self._not_before_s = 0.0
         self._pause_s = _FIRST_PAUSE_S
 
@@ -55,13 +54,14 @@ class GuardStarter:
             if looked_up(pid)[0] == STOPPED:
                 os.kill(pid, signal.SIGCONT)
             return
+        self._has_failed()
         now_s = time.monotonic()
         if now_s < self._not_before_s or not os.path.isdir(self._options.folder):
             return
         # One that fails at once is not started every second.
         self._not_before_s = now_s + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        self._started = self._start()
+        self._pid = self._start()
 
     def wait(self, timeout_s: float = READY_S) -> None:
         """Wait until there is a guard: before the application is started.
@@ -73,7 +73,7 @@ class GuardStarter:
         """
         end_s = time.monotonic() + timeout_s
         while guard_of(self._options.folder) is None:
-            if time.monotonic() > end_s or (self._started and self._started.poll() is not None):
+            if time.monotonic() > end_s or self._has_failed():
                 raise ServiceError(
                     f"{self._options.folder}: no guard of the streams started (its log is {self._log})"
                 )
@@ -93,24 +93,33 @@ class GuardStarter:
             if time.monotonic() > end_s:
                 return False
             time.sleep(0.01)
-        if self._started is not None:
-            # Its last act may be to remove the folder, and the lock with it.
-            with suppress(subprocess.TimeoutExpired):
-                self._started.wait(max(end_s - time.monotonic(), 0.0))
         return True
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _has_failed(self) -> bool:
+        """Whether what was started here has ended; that ends its last trace, too."""
+        if self._pid:
+            try:
+                ended, _ = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:
+                ended = self._pid
+            if ended:
+                self._pid = 0
+        return self._pid == 0
+
+    def _start(self) -> int:
         # Without site, and the finders of editable installs in it, which would cost 10 ms and 2 MB.
         command = [sys.executable, "-S", "-P", "-m", "chimbuko.follow.guard", *self._options.arguments()]
         path = os.pathsep.join((str(Path(chimbuko.__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
+        with self._log.open("ab") as log, open(os.devnull, "r+b") as nothing:
+            return os.posix_spawn(
+                sys.executable,
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd="/",
-                env={**os.environ, "PYTHONPATH": path.strip(os.pathsep)},
+                {**os.environ, "PYTHONPATH": path.strip(os.pathsep)},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
+                    (os.POSIX_SPAWN_DUP2, nothing.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+                ],
                 # Ctrl-C, a lost terminal and the end of a process group are not for the guard.
-                start_new_session=True,
+                setsid=True,
             )

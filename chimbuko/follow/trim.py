@@ -53,7 +53,7 @@ def first_steps(streams: Sequence[Held], limits: Limits, other_bytes: int, left_
     excess = max(
         sum(remaining) + other_bytes - limits.node_bytes, limits.reserve_bytes - left_bytes - dropped
     )
-    # Equal streams take turns: which is first does not matter.
+    # Of streams that hold the same, the first.
     largest = [
         (-held, place) for place, held in enumerate(remaining) if _can_drop(streams[place], kept[place])
     ]

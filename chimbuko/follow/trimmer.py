@@ -98,10 +98,13 @@ class Trimmer:
         self.streams: dict[str, FollowedStream] = {}
 
     def find(self) -> None:
-        """Look for streams, and at what is not to be looked at so often."""
+        """Look for streams."""
         with os.scandir(self._folder) as entries:
             found = [entry.path for entry in entries if entry.name.endswith(STREAM_SUFFIX)]
         self.streams = {path: self.streams.get(path) or FollowedStream(path) for path in found}
+
+    def tidy(self) -> None:
+        """Do what is not to be done at each look."""
         for stream in self.streams.values():
             stream.weigh_others()
             stream.catch_up()

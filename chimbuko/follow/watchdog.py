@@ -12,7 +12,8 @@ PATIENCE_S = 5.0
 
 
 class _Seen(NamedTuple):
-    stopped_s: float = 0.0
+    stopped_s: float | None = None
+    """For how long it was stopped at each look; None where it was not, or was just sent a signal."""
     went_on: bool = False
     """Whether it was made to go on before."""
 
@@ -21,8 +22,8 @@ class Watchdog:
     """Tells which processes to make go on, and which to kill.
 
     A reader that was stopped is made to go on after ``patience_s`` seconds, and one that is stopped again is
-    killed after as many more. With the time between two looks, a reader that has read a step can hold an
-    application for no longer than twice the patience and two seconds.
+    killed after as many more. The guard looks about once a second: so a reader that has read a step can hold
+    an application for no longer than twice the patience and six seconds, which are 16 by default.
 
     Parameters
     ----------
@@ -50,12 +51,15 @@ class Watchdog:
         for process, state in living:
             key = process.pid, process.started
             before = seen.get(key, _Seen())
-            stopped_s = before.stopped_s + passed_s if state == STOPPED and key in seen else 0.0
-            now = before._replace(stopped_s=stopped_s)
-            if stopped_s >= self._patience_s and (number := _remedy(process.role, now.went_on)):
+            stopped_s = None
+            if state == STOPPED:
+                stopped_s = 0.0 if before.stopped_s is None else before.stopped_s + passed_s
+            self._seen[key] = before._replace(stopped_s=stopped_s)
+            if stopped_s is None or stopped_s < self._patience_s:
+                continue
+            if number := _remedy(process.role, before.went_on):
                 sent.append((process, number))
-                now = _Seen(went_on=True)
-            self._seen[key] = now
+                self._seen[key] = _Seen(went_on=True)
         return sent
 
 
