@@ -16,6 +16,8 @@ NEEDED_BYTES = 256 << 20
 NEEDED_FILES = 1024
 """Each stream takes eight files and folders."""
 
+MEMORY = Path("/dev/shm")
+"""Memory of the node that every Linux has as a folder, containers too."""
 _TRIED_BYTES = 64 << 10
 
 
