@@ -28,9 +28,9 @@ from chimbuko.follow.writers import has_writer
 
 LINGER_S = 30.0
 """An application that was just started has no stream yet, and one of its launchers may be gone."""
-_FIND_S = 1.0
-_TIDY_FINDS = 8
-_RECENT_NS = int(3 * _FIND_S * 1e9)
+_WATCH_S = 1.0
+_TIDY_WATCHES = 8
+_RECENT_NS = int(3 * _WATCH_S * 1e9)
 _MOST_FAILURES_TOLD = 10
 
 
@@ -108,8 +108,8 @@ class Guard:
         self._announced: list[Process] = []
         self._living: list[tuple[Process, str]] = []
         self._changed_ns = 0
-        self._since_found_s = _FIND_S
-        self._finds = 0
+        self._since_watched_s = _WATCH_S
+        self._watches = 0
         self._unneeded_s = 0.0
         self.is_ending = False
         """Whether it was told to end: it does when the application has ended, whoever else is there."""
@@ -122,10 +122,13 @@ class Guard:
         OSError
             The folder is gone, or something in it cannot be read or given back.
         """
-        self._since_found_s += passed_s
-        if self._since_found_s >= _FIND_S or self.is_ending:
-            self._find(min(self._since_found_s, 2 * _FIND_S))
-            self._since_found_s = 0.0
+        if self._has_changed():
+            self._trimmer.find()
+            self._announced = announced(self._options.folder)
+        self._since_watched_s += passed_s
+        if self._since_watched_s >= _WATCH_S or self.is_ending:
+            self._watch(min(self._since_watched_s, 2 * _WATCH_S))
+            self._since_watched_s = 0.0
         return self._trimmer.look(passed_s)
 
     @property
@@ -133,17 +136,14 @@ class Guard:
         """Whether there is nothing left to guard."""
         return self._unneeded_s > self._options.linger_s or (self.is_ending and self._unneeded_s > 0.0)
 
-    def _find(self, passed_s: float) -> None:
-        if self._has_changed():
-            self._trimmer.find()
-            self._announced = announced(self._options.folder)
+    def _watch(self, passed_s: float) -> None:
         self._living = [(process, state) for process in self._announced if (state := process.state())]
         for process, number in self._watchdog.look(self._living, passed_s):
             process.send(number)
-        if self._finds % _TIDY_FINDS == 0:
+        if self._watches % _TIDY_WATCHES == 0:
             self._trimmer.tidy()
             self._room.look_anew(["self", *self._application()])
-        self._finds += 1
+        self._watches += 1
         self._unneeded_s = 0.0 if self._is_needed() else self._unneeded_s + passed_s
 
     def _has_changed(self) -> bool:

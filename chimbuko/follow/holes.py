@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from chimbuko.follow.steps import DATA
@@ -13,15 +13,12 @@ from chimbuko.follow.steps import DATA
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIRST_SUFFIX = ".first"
-"""File beside a stream: number of the first step whose data is still there."""
-
-READER: Final = 0
-GUARD: Final = 1
+READER: Final = "first-step.reader"
+GUARD: Final = "first-step.guard"
+"""Links in the folder of a stream, for each of those who give back. What they point to is a number."""
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 _PAGE = mmap.PAGESIZE
-_CELL = struct.Struct("<q")
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64
 
@@ -45,44 +42,50 @@ class FirstStep:
 
     So what reads zeros in place of a step can know that it does: it looks here *after* it has read.
 
+    The number is the target of a symbolic link, which takes no block: so it can be raised, and steps given
+    back, on a file system that is full to the last page.
+
     Parameters
     ----------
     stream
         Its folder.
     giver
         Who gives back: ``READER``, which has analysed the steps, or ``GUARD``, which drops them unread.
-        Each has a number of its own in the file, so that neither can write a lower one over the other's,
-        and none waits for a lock that a stopped process holds.
+        Each has a number of its own, so that neither can write a lower one over the other's, and none waits
+        for a lock that a stopped process holds.
     """
 
-    def __init__(self, stream: Path | str, giver: int = READER) -> None:
-        self._path = os.fspath(stream) + FIRST_SUFFIX
+    def __init__(self, stream: Path | str, giver: str = READER) -> None:
+        self._folder = os.fspath(stream)
         self._giver = giver
 
     def get(self) -> int:
         """Its number; 0 where nothing was given back."""
-        return max(self._cells(), default=0)
+        return max(self.by(READER), self.by(GUARD))
+
+    def by(self, giver: str) -> int:
+        """The number of one of those who give back: steps before that of ``GUARD`` may have gone unread."""
+        try:
+            return int(os.readlink(os.path.join(self._folder, giver)))
+        except (OSError, ValueError):
+            return 0
 
     def raise_to(self, step: int) -> None:
-        """Data before ``step`` is about to go."""
-        if step > self.get():
-            # One write of eight bytes is seen whole or not at all.
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
-            try:
-                os.pwrite(file, _CELL.pack(step), self._giver * _CELL.size)
-            finally:
-                os.close(file)
+        """Data before ``step`` is about to go.
 
-    def _cells(self) -> list[int]:
-        try:
-            file = os.open(self._path, os.O_RDONLY)
-        except FileNotFoundError:
-            return []
-        try:
-            content = os.read(file, 2 * _CELL.size)
-        finally:
-            os.close(file)
-        return [cell for (cell,) in _CELL.iter_unpack(content[: len(content) // _CELL.size * _CELL.size])]
+        Raises
+        ------
+        OSError
+            It cannot be said, and so must not go.
+        """
+        if step > self.get():
+            path = os.path.join(self._folder, self._giver)
+            new = f"{path}-{os.getpid()}"
+            with suppress(FileNotFoundError):
+                # Left by a process of the same number that died just here.
+                os.unlink(new)
+            os.symlink(str(step), new)
+            os.replace(new, path)
 
 
 class DataFile:
@@ -96,7 +99,7 @@ class DataFile:
         Who gives back; see ``FirstStep``.
     """
 
-    def __init__(self, stream: Path | str, giver: int = READER) -> None:
+    def __init__(self, stream: Path | str, giver: str = READER) -> None:
         self._path = os.path.join(stream, DATA)
         self._first = FirstStep(stream, giver)
         self._given_back_to = 0

@@ -15,6 +15,7 @@ STREAM_SUFFIX = ".bp"
 BUSY_S = 0.25
 """Between two looks while streams grow: what is written in it, they may be beyond their limits."""
 IDLE_S = 0.5
+"""Between two looks while nothing grows: what streams write in it at once, there must be room for."""
 _LEAST_S = 0.01
 _LOOKS_AHEAD = 4
 """There is room for so many times what is written between two looks, at least."""
@@ -35,16 +36,16 @@ class FollowedStream:
         self._data = DataFile(path, GUARD)
         self._first = FirstStep(path, GUARD)
 
-    def look(self) -> bool:
-        """See how much space it takes; whether its data has changed in length."""
+    def look(self) -> int:
+        """See how much space it takes; by how many bytes its data has grown."""
         try:
             data = os.stat(os.path.join(self.path, DATA))
         except OSError:
             self.held_bytes = 0
-            return False
+            return 0
         self.held_bytes = data.st_blocks * 512
         before, self._size = self._size, data.st_size
-        return data.st_size != before
+        return max(data.st_size - before, 0)
 
     def catch_up(self) -> None:
         """Read of the index what is new in it, if anything can be."""
@@ -95,6 +96,7 @@ class Trimmer:
         self._room = room
         self._tell = tell
         self._left = 0
+        self._burst = 0
         self.streams: dict[str, FollowedStream] = {}
 
     def find(self) -> None:
@@ -119,17 +121,19 @@ class Trimmer:
             Seconds since the last look.
         """
         streams = list(self.streams.values())
-        has_grown = sum([stream.look() for stream in streams]) > 0
-        left = self._room.left(_LOOKS_AHEAD * self._limits.reserve_bytes).left_bytes
-        taken, self._left = self._left - left, left
-        self._trim(streams, left)
-        wanted = BUSY_S if has_grown else IDLE_S
+        grown = sum([stream.look() for stream in streams])
+        # Steps of all ranks often come at once: beyond the reserve there is room for those of one look.
+        self._burst = max(self._burst, grown if self._left else 0)
+        limits = self._limits._replace(reserve_bytes=self._limits.reserve_bytes + self._burst)
+        left = self._room.left(_LOOKS_AHEAD * limits.reserve_bytes).left_bytes
+        taken, self._left = max(self._left - left, grown), left
+        self._trim(streams, limits, left)
+        wanted = BUSY_S if grown else IDLE_S
         if taken <= 0:
             return wanted
         return max(min(wanted, left * passed_s / (_LOOKS_AHEAD * taken)), _LEAST_S)
 
-    def _trim(self, streams: list[FollowedStream], left_bytes: int) -> None:
-        limits = self._limits
+    def _trim(self, streams: list[FollowedStream], limits: Limits, left_bytes: int) -> None:
         other_bytes = sum(stream.other_bytes for stream in streams)
         held_bytes = [stream.held_bytes for stream in streams]
         if (
@@ -141,6 +145,7 @@ class Trimmer:
         for stream in streams:
             stream.catch_up()
         held = [stream.held() for stream in streams]
+        failures = []
         for stream, before, step in zip(
             streams, held, first_steps(held, limits, other_bytes, left_bytes), strict=True
         ):
@@ -148,4 +153,10 @@ class Trimmer:
                 if not stream.was_trimmed:
                     name, size = os.path.basename(stream.path), before.held_bytes / 1e6
                     self._tell(f"{name}: its oldest unread steps are dropped, {size:.1f} MB were held")
-                stream.drop_before(step)
+                try:
+                    stream.drop_before(step)
+                except OSError as error:
+                    # The others can still be helped.
+                    failures.append(error)
+        if failures:
+            raise failures[0]

@@ -1,6 +1,6 @@
 """Run under ``unshare --mount``: a guard on a file system of 8 MB, and a writer that nobody reads.
 
-``python -m tests.follow.small_file_system FOLDER`` prints how much was written, and how much was ever free.
+``python -m tests.follow.small_file_system FOLDER LOG`` prints how much was written, and what was dropped.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.follow.guard import Options
@@ -24,7 +25,7 @@ LEAST = 1 << 20
 STEPS = 3 * SIZE // STEP_BYTES
 
 
-def main(mount: Path) -> None:
+def main(mount: Path, log: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(mount)], check=True)
     folder = mount / "streams"
     folder.mkdir()
@@ -35,12 +36,15 @@ def main(mount: Path) -> None:
 
     paths = [folder / f"tau-metrics-program-{rank}.bp" for rank in range(2)]
     writers = [opened(path) for path in paths]
-    starter = GuardStarter(Options(str(folder), Limits(1 << 40, 1 << 40, RESERVE)), mount / "log")
+    starter = GuardStarter(Options(str(folder), Limits(1 << 40, 1 << 40, RESERVE)), log)
     step = 0
     while free() > LEAST:
         write_step(writers[step % 2], step // 2)
         step += 1
-    # The guard comes late: the file system is nearly full.
+    # The guard comes late: the file system is full to the last page.
+    with suppress(OSError), (mount / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4096))
     free_before = free()
     starter.ensure()
     starter.wait()
@@ -61,9 +65,9 @@ def main(mount: Path) -> None:
         writer.close()
     facts["ended"] = starter.stop(60.0)
     facts["removed"] = not folder.exists()
-    facts["log"] = (mount / "log").read_text().splitlines()
+    facts["log"] = log.read_text().splitlines()
     print(json.dumps(facts))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

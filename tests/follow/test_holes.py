@@ -73,19 +73,22 @@ def test_two_who_give_back_do_not_take_each_others_number_back(stream: Path) -> 
     by_reader, by_guard = FirstStep(stream, READER), FirstStep(stream, GUARD)
     by_guard.raise_to(7)
     # As if the reader had looked before the guard wrote.
-    file = os.open(f"{stream}.first", os.O_WRONLY)
-    os.pwrite(file, (5).to_bytes(8, "little"), 0)
-    os.close(file)
+    os.symlink("5", stream / READER)
     assert by_reader.get() == by_guard.get() == 7
     by_reader.raise_to(6)
     assert by_reader.get() == 7
     by_reader.raise_to(9)
     assert by_guard.get() == 9
+    assert (by_guard.by(READER), by_guard.by(GUARD)) == (9, 7)
 
 
-def test_a_number_that_is_cut_off_is_none(stream: Path) -> None:
-    Path(f"{stream}.first").write_bytes(b"\1\2\3")
-    assert FirstStep(stream).get() == 0
+def test_who_died_while_saying_so_does_not_stop_its_successor(stream: Path) -> None:
+    os.symlink("3", stream / f"{READER}-{os.getpid()}")
+    first = FirstStep(stream)
+    assert first.get() == 0
+    first.raise_to(4)
+    assert first.get() == 4
+    assert [path.name for path in stream.glob("first-step*")] == [READER]
 
 
 def test_only_whole_pages_go(tmp_path: Path) -> None:
