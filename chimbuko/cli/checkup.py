@@ -20,6 +20,7 @@ import numpy as np
 from chimbuko.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.filesystems import is_on_network
+from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.provenance.store import ping
 from chimbuko.trace.apart import apart
 from chimbuko.trace.reader import StreamReader
@@ -56,6 +57,7 @@ def check_up(
         ("TAU", check_tau),
         ("run folder", lambda: check_folder("run folder", run_folder, is_scratch=False)),
         ("scratch", lambda: check_folder("scratch", scratch, is_scratch=True)),
+        ("node-local memory", lambda: check_followed(scratch)),
         ("machine", check_machine),
         ("kernels", check_kernels),
         ("network", lambda: check_network(bind)),
@@ -170,6 +172,18 @@ def _has_log(place: Path) -> bool:
                 return bool(mode == "wal" and reader.execute("SELECT * FROM tried").fetchone() == (7,))
         except sqlite3.Error:
             return False
+
+
+def check_followed(scratch: Path) -> Finding:
+    """Where followed files would go, and how much of the application's memory that could take."""
+    choice = choose_folder([MEMORY, scratch])
+    because = "; ".join(choice.refusals)
+    if choice.folder is None:
+        advice = "take --trace-dir with a folder on a local disk, or --transport sst"
+        return Finding("node-local memory", "warning", f"no place for followed files ({because})", advice)
+    what = "memory" if choice.is_memory else "disk"
+    text = f"followed files go to {choice.folder}, {choice.left_bytes / 1e9:.1f} GB of {what} are left"
+    return Finding("node-local memory", "ok", f"{text} ({because})" if because else text)
 
 
 def check_machine() -> Finding:

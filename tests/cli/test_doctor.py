@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from chimbuko.cli import checkup
-from chimbuko.cli.checkup import check_broker, check_folder, check_network, check_tau, check_up
+from chimbuko.cli.checkup import (
+    check_broker,
+    check_folder,
+    check_followed,
+    check_network,
+    check_tau,
+    check_up,
+)
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 
@@ -30,9 +37,8 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     checked = doctor("--json", "--output", str(tmp_path / "not" / "there" / "yet"))
     findings = {finding["about"]: finding for finding in json.loads(checked.stdout)}
     assert checked.returncode == 0, checked.stdout
-    assert list(findings) == [
-        *("ADIOS2", "TAU", "run folder", "scratch", "machine", "kernels", "network", "own broker")
-    ]
+    checks = "ADIOS2, TAU, run folder, scratch, node-local memory, machine, kernels, network, own broker"
+    assert list(findings) == checks.split(", ")
     assert not [finding for finding in findings.values() if finding["state"] == "problem"]
     assert "streams over SST" in findings["ADIOS2"]["text"]
     assert list(tmp_path.iterdir()) == []
@@ -79,6 +85,16 @@ def test_folders_on_a_network_or_without_room(tmp_path: Path, monkeypatch: pytes
     assert "make room" in check_folder("scratch", tmp_path, is_scratch=True).advice
 
 
+def test_where_followed_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "MEMORY", tmp_path / "none")
+    on_disk = check_followed(tmp_path)
+    assert on_disk.state == "ok" and on_disk.text.startswith(f"followed files go to {tmp_path}, ")
+    assert f"{tmp_path / 'none'}: there is no such folder" in on_disk.text
+    nowhere = check_followed(tmp_path / "neither")
+    assert nowhere.state == "warning" and "--transport sst" in nowhere.advice
+    assert nowhere.text.count("there is no such folder") == 2
+
+
 def test_addresses() -> None:
     assert check_network("lo").state == "warning"
     assert check_network("127.0.0.1").state == "ok"
@@ -96,7 +112,7 @@ def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
     findings = check_up(tmp_path, tmp_path, "127.0.0.1", None, None)
     failed = [finding.about for finding in findings if finding.text == "it does not work"]
     assert failed == ["ADIOS2", "kernels", "own broker"]
-    assert len(findings) == 8
+    assert len(findings) == 9
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:
