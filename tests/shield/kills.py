@@ -176,14 +176,15 @@ def loop(kills: int, period_s: float, per_writer: int, seed: int, environment: M
     """So many kills, with a new writer after each that died or hung, and after ``per_writer`` kills."""
     outcome = Outcome()
     moments = random.Random(seed)
-    while outcome.kills < kills:
+    while True:
         with TemporaryDirectory() as folder:
             writer = Writer(Path(folder), period_s, environment)
             try:
                 _kills_of_one(writer, min(per_writer, kills - outcome.kills), outcome, moments, period_s)
             finally:
                 writer.end()
-    return outcome
+        if outcome.kills >= kills:
+            return outcome
 
 
 def _kills_of_one(
