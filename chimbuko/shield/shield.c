@@ -84,7 +84,8 @@ static struct Joining *joinings;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What the call of a library would have reached without us: the next in the global order of symbols, else
- * in what the library itself links to (Python and TAU load ADIOS2 late, and for themselves only). */
+ * in what the library itself links to (Python and TAU load ADIOS2 late, and for themselves only). A library
+ * that was asked in this way is never unloaded. */
 static void *real(const char *name, const void *in_library)
 {
     Dl_info library;
@@ -104,7 +105,7 @@ static bool is_mapped(const struct dl_phdr_info *object, const char *from, size_
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
         const char *begin = (const char *)(object->dlpi_addr + segment->p_vaddr);
-        if (segment->p_type == PT_LOAD && from >= begin && bytes <= segment->p_filesz
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && from >= begin && bytes <= segment->p_filesz
             && (size_t)(from - begin) <= segment->p_filesz - bytes)
             return true;
     }
