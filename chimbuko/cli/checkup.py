@@ -14,10 +14,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
 import numpy as np
 
 from chimbuko.broker import LOOPBACK, PrivateBroker, address_of, connect
+from chimbuko.cli.finding import Finding
+from chimbuko.cli.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.filesystems import is_on_network
 from chimbuko.follow.space import MEMORY, choose_folder
@@ -37,23 +38,13 @@ SLOW_ANSWER_S = 0.005
 PLUGIN = "libTAU-adios2-trace-plugin.so"
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What one check has found."""
-
-    about: str
-    state: str
-    """``ok``, ``warning`` (it works, but) or ``problem``."""
-    text: str
-    advice: str = ""
-    """What to do; empty where nothing is."""
-
-
 def check_up(
     run_folder: Path, scratch: Path, bind: str, broker: str | None, store: str | None
 ) -> list[Finding]:
     """All that can be known of this machine before a run, in a few seconds."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("ADIOS2", check_streaming),
+        ("sst shield", check_shield),
         ("TAU", check_tau),
         ("run folder", lambda: check_folder("run folder", run_folder, is_scratch=False)),
         ("scratch", lambda: check_folder("scratch", scratch, is_scratch=True)),

@@ -19,6 +19,8 @@ from chimbuko.cli.checkup import (
     check_tau,
     check_up,
 )
+from chimbuko.cli.finding import Finding
+from chimbuko.cli.shieldcheck import check_shield
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 
@@ -37,7 +39,9 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     checked = doctor("--json", "--output", str(tmp_path / "not" / "there" / "yet"))
     findings = {finding["about"]: finding for finding in json.loads(checked.stdout)}
     assert checked.returncode == 0, checked.stdout
-    checks = "ADIOS2, TAU, run folder, scratch, node-local memory, machine, kernels, network, own broker"
+    checks = (
+        "ADIOS2, sst shield, TAU, run folder, scratch, node-local memory, machine, kernels, network, own broker"
+    )
     assert list(findings) == checks.split(", ")
     assert not [finding for finding in findings.values() if finding["state"] == "problem"]
     assert "streams over SST" in findings["ADIOS2"]["text"]
@@ -93,6 +97,12 @@ def test_where_followed_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     nowhere = check_followed(tmp_path / "neither")
     assert nowhere.state == "warning" and "--transport sst" in nowhere.advice
     assert nowhere.text.count("there is no such folder") == 2
+def test_the_shield_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert check_shield().state == "ok"
+    monkeypatch.setenv("CC", "no-such-compiler")
+    without = check_shield()
+    assert without.state == "warning" and "no-such-compiler not found" in without.text
 
 
 def test_addresses() -> None:
@@ -104,15 +114,15 @@ def test_addresses() -> None:
 def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails() -> checkup.Finding:
+    def fails() -> Finding:
         raise OSError("it does not work")
 
-    for name in ("check_streaming", "check_kernels", "check_own_broker"):
+    for name in ("check_streaming", "check_shield", "check_kernels", "check_own_broker"):
         monkeypatch.setattr(checkup, name, fails)
     findings = check_up(tmp_path, tmp_path, "127.0.0.1", None, None)
     failed = [finding.about for finding in findings if finding.text == "it does not work"]
-    assert failed == ["ADIOS2", "kernels", "own broker"]
-    assert len(findings) == 9
+    assert failed == ["ADIOS2", "sst shield", "kernels", "own broker"]
+    assert len(findings) == 10
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:
