@@ -15,8 +15,17 @@ from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 from chimbuko.trace.schema import TAU_IO_NAME
 from chimbuko.trace.writer import StreamWriter
 
-SAFE_SST_PARAMETERS = {"RendezvousReaderCount": "0", "QueueFullPolicy": "Discard", "QueueLimit": "4"}
-"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer."""
+SAFE_SST_PARAMETERS = {
+    "RendezvousReaderCount": "0",
+    "QueueFullPolicy": "Discard",
+    "QueueLimit": "4",
+    "FirstTimestepPrecious": "true",
+}
+"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer.
+
+Every reader begins with step 0, whenever it comes: TAU names nearly all timers there, once. Without it
+a reader never gets step 0, not even one that has waited for it (measured: 63 to 96 % of rows unnamed).
+"""
 
 FILE_PARAMETERS = {"StatsLevel": "0", "MinDeferredSize": "4096", "BufferChunkSize": "1048576"}
 """BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array, and an
