@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 from contextlib import suppress
@@ -111,6 +112,23 @@ class DataFile:
             return os.stat(self._path).st_blocks * 512
         except FileNotFoundError:
             return 0
+
+    @property
+    def begin(self) -> int:
+        """Where what was not given back begins, in bytes, as the file system knows it."""
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0
+        try:
+            return os.lseek(file, 0, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            # There is nothing left.
+            return os.fstat(file).st_size
+        finally:
+            os.close(file)
 
     def give_back(self, first_step: int, end: int) -> None:
         """Give back all data before the position ``end``, which is that of the steps before ``first_step``.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,10 @@ class StepIndex:
     def begins(self, step: int) -> Sequence[int]:
         """Where the data of all complete steps from ``step`` on begins; it was not forgotten."""
         return self._begins[max(step - self._forgotten, 0) :]
+
+    def step_at(self, position: int) -> int:
+        """The complete step whose data, or the gap behind it, lies at a position; 0 where there is none."""
+        return self._forgotten + max(bisect_right(self._begins, position) - 1, 0)
 
     def forget_before(self, step: int) -> None:
         """Nobody will ask for earlier steps any more: a day of steps takes no memory."""

@@ -53,7 +53,7 @@ class FollowedStream:
             self._size_read = self._size
             self.index.read()
             if self.index.restarts != self._restarts:
-                # What was given back is not given back in the new data.
+                # What was given back in the old data is there again in the new.
                 self._restarts = self.index.restarts
                 self._data = DataFile(self.path, GUARD)
 
@@ -64,21 +64,22 @@ class FollowedStream:
 
     def forget(self) -> None:
         """Forget steps that are gone."""
-        self.index.forget_before(self._first_step())
+        if not self.index.restarts:
+            self.index.forget_before(self._first.get())
 
     def held(self) -> Held:
-        """What of it can be dropped."""
-        first = self._first_step()
-        return Held(self.held_bytes, first, self.index.begins(first))
+        """What of it can be dropped: the truth is what the file system holds, whoever has said what."""
+        begin = self._data.begin
+        first = self.index.step_at(begin)
+        begins = self.index.begins(first)
+        if begins:
+            begins = [max(begin, begins[0]), *begins[1:]]
+        return Held(self.held_bytes, first, begins)
 
     def drop_before(self, step: int) -> None:
         """Give back the data of all earlier steps."""
         self.was_trimmed = True
         self._data.give_back(step, self.index.begin(step))
-
-    def _first_step(self) -> int:
-        # Of another writer's stream of the same name nothing has been given back.
-        return 0 if self._restarts else self._first.get()
 
 
 class Trimmer:
@@ -123,7 +124,7 @@ class Trimmer:
         streams = list(self.streams.values())
         grown = sum([stream.look() for stream in streams])
         # Steps of all ranks often come at once: beyond the reserve there is room for those of one look.
-        self._burst = max(self._burst, grown if self._left else 0)
+        self._burst = max(self._burst * 99 // 100, grown if self._left else 0)
         limits = self._limits._replace(reserve_bytes=self._limits.reserve_bytes + self._burst)
         left = self._room.left(_LOOKS_AHEAD * limits.reserve_bytes).left_bytes
         taken, self._left = max(self._left - left, grown), left

@@ -53,6 +53,7 @@ def test_steps_given_back_take_no_space_and_the_others_are_whole(stream: Path) -
     for step in range(1, STEPS):
         data.give_back(step, index.begin(step))
         assert first.get() == step
+        assert index.begin(step) - 4096 < data.begin <= index.begin(step)
         assert data.held_bytes <= (STEPS - step) * STEP_BYTES
         assert (stream / DATA).stat().st_size == length
     assert read_by_adios2(stream, range(STEPS - 1, STEPS)) == [events(STEPS - 1).tobytes()]

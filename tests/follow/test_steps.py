@@ -32,6 +32,7 @@ def test_each_step_is_there_as_soon_as_it_is_complete(path: Path) -> None:
                 assert events(step, 1).tobytes() not in data[: index.begin(step)]
         assert not index.has_ended
     assert index.read() == 20 and index.has_ended
+    assert [index.step_at(index.begin(step) + 7) for step in range(20)] == list(range(20))
     assert list(index.begins(17)) == [index.begin(step) for step in (17, 18, 19)]
 
 
