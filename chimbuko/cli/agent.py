@@ -17,8 +17,10 @@ from chimbuko.broker import connect
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
+from chimbuko.cli.scratch import scratch_folder
 from chimbuko.cli.transport import StreamPlace
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.follow.guard import Options as GuardOptions
 from chimbuko.rundir import RunDirectory
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE
@@ -91,9 +93,9 @@ class Attendance:
         folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = folder / AGENT_MARK
-        options = AgentOptions(
-            info.config, self._node, (name,), StreamPlace(Transport.SST, folder.absolute(), None)
-        )
+        guard = GuardOptions(str(scratch_folder(info.id, f"guard-{self._node}")))
+        place = StreamPlace(Transport.SST, folder.absolute(), guard)
+        options = AgentOptions(info.config, self._node, (name,), place)
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
             mark.touch()

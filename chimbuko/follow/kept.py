@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from chimbuko.follow.steps import DATA
+from chimbuko.follow.steps import DATA, INDEX
 from chimbuko.trace.schema import LOST_STEPS
 
 CHUNK_BYTES = 1 << 20
+METADATA = (INDEX, "md.0", "mmd.0")
 
 
 class KeptTrace:
@@ -61,8 +62,8 @@ class KeptTrace:
         OSError
             There is no room for it.
         """
-        for path in self._stream.iterdir():
-            if path.name == DATA:
-                self.copy_until(path.stat().st_size)
-            else:
+        self.copy_until((self._stream / DATA).stat().st_size)
+        # What else is in the folder says how far it was read and given back.
+        for path in (self._stream / name for name in METADATA):
+            if path.exists():
                 shutil.copyfile(path, self._copy / path.name)

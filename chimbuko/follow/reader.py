@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from chimbuko.follow.holes import DataFile, FirstStep
 from chimbuko.follow.kept import KeptTrace
 from chimbuko.follow.steps import StepIndex
 from chimbuko.follow.wake import Alarm
+from chimbuko.processes import log
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -54,6 +56,7 @@ class FollowedStream:
         self._alarm = Alarm(path, POLL_S)
         self._reader: StreamReader | None = None
         self._is_all_written = False
+        self._is_complaining = False
         self._held: dict[int, int] = {}
         """Step to where its data ends at least."""
 
@@ -85,9 +88,14 @@ class FollowedStream:
 
     def give_back(self, first_step: int) -> None:
         """Give back the data of all steps before this one; where the file system cannot, it stays."""
-        if self._kept is not None:
-            self._kept.copy_until(self._end_before(first_step))
-        self._data.give_back(first_step, self._end_before(first_step))
+        end = self._end_before(first_step)
+        self._keep(lambda kept: kept.copy_until(end))
+        try:
+            self._data.give_back(first_step, end)
+        except OSError as error:
+            if not self._is_complaining:
+                log(f"{self._path}: space cannot be given back ({error.strerror})")
+            self._is_complaining = True
         self._index.forget_before(first_step)
 
     def end(self) -> None:
@@ -96,8 +104,8 @@ class FollowedStream:
 
     def close(self) -> None:
         """Let go of the files; what is kept of them is complete then, if the stream is."""
-        if self._kept is not None and (self._index.has_ended or self._is_all_written):
-            self._kept.finish()
+        if self._index.has_ended or self._is_all_written:
+            self._keep(lambda kept: kept.finish())
         if self._reader is not None:
             self._reader.close()
         self._alarm.close()
@@ -119,12 +127,23 @@ class FollowedStream:
         # Looked at after it was read: it may have been zeros by then.
         is_there = isinstance(step, TraceStep) and number >= self._first.get()
         self._next_step = number + 1 if isinstance(step, TraceStep) else number
-        if self._kept is not None:
-            self._kept.note_lost(range(wanted, number if is_there else self._next_step))
+        lost = range(wanted, number if is_there else self._next_step)
+        if lost:
+            self._keep(lambda kept: kept.note_lost(lost))
         if not isinstance(step, TraceStep) or not is_there:
             return None
         self._held[number] = self._index.begin(number) + step.size_bytes
         return step
+
+    def _keep(self, act: Callable[[KeptTrace], None]) -> None:
+        """Go on with the copy; where there is no room for it, without."""
+        if self._kept is None:
+            return
+        try:
+            act(self._kept)
+        except OSError as error:
+            log(f"{self._path}: the trace cannot be kept any further ({error.strerror})")
+            self._kept = None
 
     def _end_before(self, first_step: int) -> int:
         """Where the data of the steps before this one ends, as far as is known."""

@@ -38,6 +38,11 @@ class GuardStarter:
         self._not_before_s = 0.0
         self._pause_s = _FIRST_PAUSE_S
 
+    @property
+    def folder(self) -> str:
+        """What is guarded."""
+        return self._options.folder
+
     def ensure(self) -> None:
         """Start a guard if there is none, make it go on if it was stopped: cheap, for every second.
 
