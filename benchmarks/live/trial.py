@@ -29,6 +29,8 @@ TAU_EXEC = ("tau_exec", "-T", "mpi,pthread", "-adios2_trace")
 READERS = "chimbuko.ad.forkserver"
 FIRST_KILL_S = 1.0
 LONGEST_PAUSE_S = 4.0
+MOST_KILLS = 6
+"""Of one run: a service that ends on its own too often is given up."""
 PATIENCE_S = 60.0
 """Beyond twice its nominal length; an application that has not ended by then hangs."""
 CLOSING_S = 60.0
@@ -181,7 +183,7 @@ def _kill_again_and_again(
     while is_going_on() and not begin.exists():
         time.sleep(0.02)
     time.sleep(FIRST_KILL_S)
-    while is_going_on():
+    while is_going_on() and kills < MOST_KILLS:
         time.sleep(chance.uniform(0.0, LONGEST_PAUSE_S))
         if is_going_on():
             kills += _kill_one(process.pid, chance)

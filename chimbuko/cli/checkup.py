@@ -117,14 +117,33 @@ def check_tau() -> Finding:
     """TAU as its command is found; that it was built with ADIOS2 shows in its plugin for traces."""
     found = shutil.which("tau_exec")
     if found is None:
-        advice = "load its module, or put its bin folder into PATH; 'chimbuko trace' needs no TAU"
+        advice = (
+            "load its module, or put its bin folder into PATH; a Python program needs 'chimbuko trace' only"
+        )
         return Finding("TAU", "warning", "no tau_exec: only Python programs can be watched", advice)
     folder = Path(found).resolve().parent.parent
     plugins = sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
     if b"adios2_trace" not in Path(found).read_bytes() or not plugins:
         advice = "configure TAU with -adios=FOLDER of ADIOS2, or take another TAU"
         return Finding("TAU", "warning", f"{found} was built without ADIOS2: it cannot stream", advice)
-    return Finding("TAU", "ok", f"{found} with -adios2_trace, in {', '.join(plugins)}")
+    return Finding(
+        "TAU", "ok", f"{found} with -adios2_trace, in {', '.join(plugins)}", _bindings_advice(plugins)
+    )
+
+
+def _bindings_advice(bindings: list[str]) -> str:
+    """For which programs a TAU can be used, by its bindings, such as shared-mpi-pthread-adios2."""
+    with_mpi = [binding for binding in bindings if "mpi" in binding.split("-")]
+    if not with_mpi:
+        return "for programs without MPI (-T serial,pthread); one with MPI needs a TAU configured with -mpi"
+    if len(with_mpi) == len(bindings):
+        return (
+            "for programs with MPI (-T mpi,pthread); one without MPI leaves no stream under it, and needs "
+            "a TAU configured without -mpi, or 'chimbuko trace' if it is in Python"
+        )
+    return (
+        "use -T mpi,pthread for programs with MPI, and -T serial,pthread for others: else no stream appears"
+    )
 
 
 def check_folder(about: str, folder: Path, is_scratch: bool) -> Finding:

@@ -7,6 +7,7 @@ from collections import Counter
 
 import msgspec
 
+from chimbuko.cli.losses import NO_STREAM, Loss, counted, everything, loss_lines, unrecorded, without_end
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
@@ -106,9 +107,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"({summary.steps:,} steps, {summary.rows:,} events)"
     ]
     if not summary.ranks:
-        lines.append(
-            "No trace stream appeared: run the program under 'tau_exec -adios2_trace' or 'chimbuko trace'"
-        )
+        lines.append(NO_STREAM)
     if summary.functions:
         lines.append("Worst functions, by time lost:")
         lines += [
@@ -134,7 +133,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace, {summary.stored_bytes / 1e6:.2f} MB stored "
         f"({summary.reduction:.0f}× less)"
     )
-    lines.append(f"Lost: {_loss_text(summary)}")
+    if summary.ranks:
+        lines += loss_lines(losses_of(summary))
     lines += [
         f"Unresolved: {number:,} functions of {program} are known by their address only; link it with -no-pie"
         for program, number in summary.unresolved.items()
@@ -221,17 +221,18 @@ def _large_step_text(step: LargeStep, run: str) -> str:
     )
 
 
-def _loss_text(summary: Summary) -> str:
-    parts = [f"{number:,} {kind}" for kind, number in summary.losses.items()]
+def losses_of(summary: Summary) -> list[Loss]:
+    """All that was lost; never nothing where no call was seen."""
+    losses = [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
-        parts.append(f"{summary.gap_steps:,} steps never seen")
+        losses.append(counted("steps never seen", summary.gap_steps))
     if summary.dropped:
-        parts.append(f"records of {summary.dropped:,} anomalies, too many of their functions")
+        losses.append(unrecorded(summary.dropped))
     if summary.broken_streams:
-        parts.append(
-            f"the end of {len(summary.broken_streams)} streams ({', '.join(summary.broken_streams)})"
-        )
-    return "; ".join(parts) or "nothing"
+        losses.append(without_end(summary.broken_streams))
+    if not summary.calls:
+        losses.append(everything(summary.steps))
+    return losses
 
 
 def _total_losses(health: list[StreamHealth]) -> dict[str, int]:

@@ -76,6 +76,16 @@ def test_tau_as_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     plugin.touch()
     found = check_tau()
     assert found.state == "ok" and "shared-mpi-pthread-adios2" in found.text
+    assert "without MPI leaves no stream" in found.advice
+    (plugin.parent.parent / "shared-pthread-adios2").symlink_to(plugin.parent)
+    assert "-T serial,pthread for others" in check_tau().advice
+    plugin.unlink()
+    plugin.parent.rmdir()
+    (plugin.parent.parent / "shared-pthread-adios2").unlink()
+    plugin = folder / "lib" / "shared-pthread-adios2" / checkup.PLUGIN
+    plugin.parent.mkdir()
+    plugin.touch()
+    assert "one with MPI needs" in check_tau().advice
 
 
 def test_folders_on_a_network_or_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
