@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
-from benchmarks.transports import kills
+from benchmarks.transports import cost, follow, kills, metadata
 
-PARTS = {"kills": kills}
-ROUNDS = {"kills": 200}
+PARTS: dict[str, Any] = {"kills": kills, "cost": cost, "follow": follow, "metadata": metadata}
+ROUNDS = {"kills": 200, "cost": 5, "follow": 20, "metadata": 10}
+"""Kills, stops and joins; turns; seconds; thousands of steps."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a program whose readers are killed, stopped, or late: over each transport, again and again."""
+"""What becomes of a program whose readers are killed, stopped, or late: over each transport."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import table
-from benchmarks.transports.program import Order, Program, Programs
+from benchmarks.transports.program import Order, Programs
 from benchmarks.transports.readers import Readers, cpu_clock_s, lags_ms, steps_analysed
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.stream import AgentStream

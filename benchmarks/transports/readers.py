@@ -147,6 +147,11 @@ class Readers:
         return cpu_s([self._forks.pid, *self.pids]) - self._began_s
 
     @property
+    def server_cpu_s(self) -> float:
+        """CPU time of the fork server itself."""
+        return cpu_clock_s(self._forks.pid)
+
+    @property
     def pids(self) -> list[int]:
         """Processes that read."""
         return [stream.pid for stream in self._streams if stream.pid]
