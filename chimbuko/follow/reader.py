@@ -32,6 +32,8 @@ class FollowedStream:
         As for ``StreamReader``.
     kept
         Folder in which the whole trace is kept; None for nowhere.
+    is_ours
+        Somebody else's files stay as they are.
     """
 
     is_joining = False
@@ -43,13 +45,15 @@ class FollowedStream:
         first_rank: int,
         first_step: int,
         names: StreamNames,
-        kept: Path | None,
+        kept: Path | None = None,
+        is_ours: bool = True,
     ) -> None:
         self.names = names
         self._path = path
         self._ranks = rank, first_rank
         self._next_step = first_step
         self._given_back = first_step
+        self._is_ours = is_ours
         self._index = StepIndex(path)
         self._data = DataFile(path)
         self._first = FirstStep(path)
@@ -89,7 +93,7 @@ class FollowedStream:
 
     def give_back(self, first_step: int) -> None:
         """Give back all that is of steps before this one; where the file system cannot, it stays."""
-        if first_step <= self._given_back:
+        if first_step <= self._given_back or not self._is_ours:
             return
         end, metadata_end = self._end_before(first_step), self._index.metadata_end(first_step - 1)
         self._keep(lambda kept: self._copy(kept, first_step, end, metadata_end))
