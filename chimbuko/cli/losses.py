@@ -19,9 +19,6 @@ NO_STREAM = (
 
 ADVICE: Mapping[str, str] = {
     "steps never seen": f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
-    "steps whose statistics died with their reader": (
-        "a reader was killed: look for a memory limit, and into the logs of the run"
-    ),
     "rows of a timer not named yet": (
         "TAU names a function once, in the step of its first call, and that step was lost; what helps "
         f"against lost steps helps here: {_MAKE_ROOM}"
