@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test thorough soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
+.PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
 
 demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,9 @@ test: install chromium ## All tests, two files at a time.
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
 	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
+
+live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
+	$(BIN)/python -m benchmarks.live
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import redis
@@ -24,6 +25,8 @@ from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
 from chimbuko.broker import program_number
 from chimbuko.errors import ServiceError
+from chimbuko.follow.presence import Role, announce
+from chimbuko.follow.starter import GuardStarter
 from chimbuko.ownership import claim_rank
 from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, Transport, find_live
@@ -32,6 +35,7 @@ _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
 """How long streams may give nothing after the application has ended, and not end."""
+GUARD_TICKS = 20
 DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
 
@@ -58,6 +62,10 @@ class Agent:
         self._forks = forks
         self._supervisor = Supervisor(self._forks, self._streams, self._find)
         self._is_closing = threading.Event()
+        self._guard = GuardStarter(spec.guard) if spec.guard else None
+        self._guard_ticks = 0
+        if spec.guard:
+            announce(spec.guard.folder, spec.agent, Role.AGENT)
 
     def run(self, should_stop: StopSignal) -> None:
         """Read all streams to their end; live, look for new ones until asked to stop."""
@@ -68,6 +76,7 @@ class Agent:
             # Before the look for new streams: what is not there then will not come.
             is_stopping = should_stop()
             self._supervisor.tick(is_stopping)
+            self._keep_guard()
             if self._is_live:
                 self._watch.tick()
             is_over = all(stream.is_over for stream in self._streams)
@@ -86,6 +95,14 @@ class Agent:
         self._streams += self._orphans()
         self._is_closing.set()
         self._await_delivery(link)
+
+    def _keep_guard(self) -> None:
+        """See once a second that the guard of the streams lives; it sees that this agent does."""
+        self._guard_ticks -= 1
+        if self._guard is not None and self._guard_ticks < 0:
+            self._guard_ticks = GUARD_TICKS
+            with suppress(OSError):
+                self._guard.ensure()
 
     def _await_delivery(self, link: threading.Thread) -> None:
         """Wait for the link as long as it makes progress."""
@@ -131,7 +148,16 @@ class Agent:
                 continue
             folder = Path(spec.scratch) / f"{program}-{name.rank}"
             stream = AgentStream(
-                name, transport, program, spec.node, folder, spec.config, self._schema, spec.kept_trace
+                name,
+                transport,
+                program,
+                spec.node,
+                folder,
+                spec.config,
+                self._schema,
+                spec.kept_trace,
+                spec.is_ours,
+                spec.guard.folder if spec.guard else "",
             )
             self._statistics.let_inherit(stream)
             found.append(stream)

@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ from chimbuko.ad.sources import Source, open_source
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.stacks import MAIN_THREAD
 from chimbuko.errors import TraceFormatError
+from chimbuko.follow.presence import Role, announce
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.packed import PackedRecords, joined
 from chimbuko.processes import log
@@ -155,12 +157,15 @@ class StreamChild:
 
     def _drain(self, source: Source) -> Phase:
         last = None
+        self._announce(Role.JOINING if source.is_joining else Role.READING)
         while not self._is_asked_to_go:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
             # What could not be committed is tried again soon, and not only with the next step.
             got = source.next_step(COMMIT_PERIOD_S if self._results else None)
             self._box[Cell.HEARTBEAT] += 1
             self._box[Cell.PHASE] = Phase.READING
+            if self._role is Role.JOINING:
+                self._announce(Role.READING)
             if isinstance(got, TraceStep):
                 self._step(got)
                 # A step without events leaves the arrays of the one before as they are.
@@ -173,6 +178,14 @@ class StreamChild:
             if self._results and not self._spec.config.lockstep and time.monotonic() >= self._commit_at_s:
                 self._commit()
         return Phase.IDLE
+
+    def _announce(self, role: Role) -> None:
+        """Tell the guard what this process is to the stream's writer."""
+        self._role = role
+        if self._spec.guarded:
+            # Without room for a word, the guard does not know of it.
+            with suppress(OSError):
+                announce(self._spec.guarded, f"reader-{self._spec.key}", role)
 
     def _has_ended(self, last: TraceStep | None) -> bool:
         """Whether the program was seen to end. A last step that was never written, or thrown away because

@@ -11,7 +11,9 @@ from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
+from chimbuko.cli.transport import shield_news
 from chimbuko.errors import ServiceError
+from chimbuko.follow.presence import Role, announce
 from chimbuko.rundir import RunDirectory
 
 INTERRUPTED = 130
@@ -84,6 +86,9 @@ class Conductor:
             return 0
         try:
             self._application = subprocess.Popen(self._command_line, env=self._environment)
+            if self._agents.place is not None:
+                guarded = self._agents.place.guard.folder
+                announce(guarded, "application", Role.APPLICATION, self._application.pid)
         except FileNotFoundError:
             say(f"{self._command_line[0]}: no such command")
             return NOT_FOUND
@@ -99,6 +104,8 @@ class Conductor:
                 progress.show_next()
                 for line in (*services.look_after(), *agents.look_after()):
                     progress.say(line)
+            if self._agents.place is not None:
+                self._problems += shield_news(self._agents.place, self._environment)
             agents.ask_to_stop()
             latest_s = time.monotonic() + LONGEST_DELIVERY_S
             # What they still have to deliver, they cannot without the services.

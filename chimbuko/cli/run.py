@@ -17,7 +17,13 @@ from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions
-from chimbuko.cli.transport import StreamPlace, TransportOptions, place_streams, transport_options
+from chimbuko.cli.transport import (
+    StreamPlace,
+    TransportOptions,
+    place_streams,
+    shielded,
+    transport_options,
+)
 from chimbuko.errors import ConfigError
 from chimbuko.rundir import RUNS_FOLDER
 from chimbuko.trace.apart import readable
@@ -107,11 +113,15 @@ def command(
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )
-    place = (
-        None
-        if trace
-        else place_streams(run, run.read_info().id, _of_replay(transport) if replay else transport)
-    )
+    problems = list(unreadable)
+    place = None
+    if not trace:
+        # Over SST a replay waits for its readers, whatever its pace.
+        wanted = replace(transport, transport=transport.transport or Transport.SST) if replay else transport
+        place = place_streams(run, run.read_info().id, platform.node(), wanted)
+        problems += place.refusals
+    came = place.transport if place else Transport.RECORDED
+    run.write_info(msgspec.structs.replace(run.read_info(), transport=came.value))
     readers = AgentOptions(
         config=config,
         node=platform.node(),
@@ -126,13 +136,9 @@ def command(
         environment |= application_settings(
             run.settings, place.folder, config.period_us, os.environ, place.transport
         )
-    conductor = Conductor(run, services, readers, application, environment, unreadable)
+        environment = shielded(place, transport, environment, problems)
+    conductor = Conductor(run, services, readers, application, environment, problems)
     sys.exit(conductor.conduct(analysis.relabel, keep, as_json))
-
-
-def _of_replay(options: TransportOptions) -> TransportOptions:
-    """Over SST a replay waits for its readers, whatever its pace."""
-    return replace(options, transport=options.transport or Transport.SST)
 
 
 def _replay(patterns: tuple[str, ...], pace: str, place: StreamPlace) -> list[str]:

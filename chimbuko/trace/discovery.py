@@ -19,6 +19,8 @@ from pathlib import Path
 from chimbuko.errors import TraceFormatError
 
 CONTACT_SUFFIX = ".sst"
+READ_SUFFIX = ".read"
+"""Of the empty file that a reader over SST puts beside the contact file once it has read its first step."""
 STREAM_PREFIX = "tau-metrics"
 
 _RANK = r"0|[1-9]\d{0,8}"
@@ -70,6 +72,11 @@ def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | N
     if match := _OTHER_STREAM.fullmatch(name):
         return StreamName(match["program"], int(match["rank"]), path)
     return None
+
+
+def read_mark_of(stream: Path) -> Path:
+    """Where a reader over SST says that it has read the first step: the writer may be waiting for that."""
+    return stream.with_name(stream.name + READ_SUFFIX)
 
 
 def find_recorded(patterns: Sequence[str]) -> list[StreamName]:

@@ -15,11 +15,22 @@ from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 from chimbuko.trace.schema import TAU_IO_NAME
 from chimbuko.trace.writer import StreamWriter
 
-SAFE_SST_PARAMETERS = {"RendezvousReaderCount": "0", "QueueFullPolicy": "Discard", "QueueLimit": "4"}
-"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer."""
+SAFE_SST_PARAMETERS = {
+    "RendezvousReaderCount": "0",
+    "QueueFullPolicy": "Discard",
+    "QueueLimit": "4",
+    "FirstTimestepPrecious": "true",
+}
+"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer.
 
-FILE_PARAMETERS = {"StatsLevel": "0"}
-"""BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array."""
+Every reader begins with step 0, whenever it comes: TAU names nearly all timers there, once. Without it
+a reader never gets step 0, not even one that has waited for it (measured: 63 to 96 % of rows unnamed).
+"""
+
+FILE_PARAMETERS = {"StatsLevel": "0", "MinDeferredSize": "4096", "BufferChunkSize": "1048576"}
+"""BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array, and an
+array is written from where it lies, and not copied into fresh memory first (at 100,000 rows a step 1.2 ms
+instead of 5.6)."""
 
 SST_TIMERS = "#adios2/toolkit/sst#"
 """Timers of SST's own network thread. Under TAU they have to be excluded: the plugin holds its mutex
@@ -184,7 +195,7 @@ def application_settings(
         users = TimerFilter.from_file(Path(user_select))
         select = TimerFilter(select.timers | users.timers, select.counters | users.counters)
     select_path = run_settings_folder.absolute() / SELECT_FILE_NAME
-    config_path = run_settings_folder.absolute() / "adios2.xml"
+    config_path = run_settings_folder.absolute() / f"adios2-{transport}.xml"
     try:
         select_path.write_text(select.text())
         config_path.write_text(adios2_settings(*transport_settings(transport)))

@@ -113,6 +113,7 @@ def test_application_settings_keep_sst_timers_out_and_never_wait(tmp_path: Path)
     config = Path(environment["TAU_ADIOS2_CONFIG_FILE"]).read_text()
     assert '<io name="TAU trace data">' in config
     assert '<parameter key="RendezvousReaderCount" value="0"/>' in config
+    assert '<parameter key="FirstTimestepPrecious" value="true"/>' in config
     assert environment["TAU_ADIOS2_FILENAME"] == str(tmp_path / "trace" / "tau-metrics")
     assert environment["TAU_ADIOS2_PERIOD"] == "500000"
 
