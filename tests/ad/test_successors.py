@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +19,12 @@ import pytest
 from chimbuko.ad import child
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.child import StreamChild
-from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase, _Slot
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.follow import holes
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.discovery import Transport
+from chimbuko.trace.schema import LOST_STEPS
 from chimbuko.trace.writer import StreamWriter
 from tests.ad.followed import (
     CONFIG,
@@ -35,8 +37,10 @@ from tests.ad.followed import (
     write_step,
     write_whole,
 )
+from tests.trace import whole_streams
 
 STEPS = 24
+MOST_KILLS = 12
 LOCKSTEP = msgspec.structs.replace(CONFIG, lockstep=True, period_us=20_000)
 
 
@@ -103,10 +107,15 @@ def half_appended(spool: SpoolWriter, *arguments: Any) -> None:
     os.truncate(spool._current.path, spool._current.path.stat().st_size - 7)
 
 
+AT_THE_END = "before the stream is closed"
+UNFINISHED = pytest.param(
+    AT_THE_END,
+    marks=pytest.mark.xfail(strict=True, reason="its phase says that it has ended before the copy is whole"),
+)
 MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     # Where, the function that it dies in, what is left of that, and whether it has been done whole.
     "before the slot is filled": (ExchangeBox, "exchange", None, False),
-    "while the slot is filled": (ExchangeBox, "_try_lock", None, True),
+    "while the slot is filled": (_Slot, "copy_from", None, True),
     "before the checkpoint is saved": (CheckpointFiles, "save", None, False),
     "while the checkpoint is saved": (CheckpointFiles, "save", half_written, False),
     "after the checkpoint was saved": (CheckpointFiles, "save", None, True),
@@ -120,7 +129,7 @@ MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     "before a step is analysed": (StreamChild, "_step", None, False),
     "after a step was analysed": (StreamChild, "_step", None, True),
     "before the next step is read": (FollowedStream, "next_step", None, False),
-    "before the stream is closed": (FollowedStream, "close", None, False),
+    AT_THE_END: (FollowedStream, "close", None, False),
 }
 
 
@@ -190,7 +199,7 @@ def test_wherever_processes_die_everything_is_there_once(
             assert agent.take()
 
     deaths = run_until_over(spec, moment, agent, between)
-    assert deaths >= (1 if moment == "before the stream is closed" else 4)
+    assert deaths >= (1 if moment == AT_THE_END else 4)
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[False])
 
@@ -204,23 +213,25 @@ def test_in_lockstep_flags_and_records_are_identical_wherever_processes_die(
     spec = spec_of(tmp_path, path, LOCKSTEP)
     agent = Agent(spec)
     deaths = run_until_over(spec, moment, agent)
-    assert deaths >= (1 if moment == "before the stream is closed" else 3)
+    assert deaths >= (1 if moment == AT_THE_END else 3)
     assert_same(agent.outcome(), undisturbed[True], is_exact=True)
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", [*(moment for moment in MOMENTS if moment != AT_THE_END), UNFINISHED])
 def test_the_kept_trace_is_whole_wherever_processes_die(
-    tmp_path: Path, made: MadeStream, undisturbed: dict[bool, Outcome], moment: str
+    tmp_path: Path, made: MadeStream, moment: str
 ) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     write_whole(path, made)
     spec = spec_of(tmp_path, path, kept_trace=str(tmp_path / "kept"))
+    shutil.copytree(path, tmp_path / "original")
     run_until_over(spec, moment, Agent(spec))
-    again = spec_of(tmp_path / "again", tmp_path / "kept" / path.name, transport=Transport.RECORDED)
-    agent = Agent(again)
-    StreamChild(again).run()
-    assert_same(agent.outcome(), undisturbed[False])
+    whole_streams.assert_equal(
+        whole_streams.read_stream(tmp_path / "kept" / path.name, "BPFile"),
+        whole_streams.read_stream(tmp_path / "original", "BPFile"),
+    )
+    assert (tmp_path / "kept" / path.name / LOST_STEPS).read_text() == ""
 
 
 def test_steps_are_given_back_only_when_what_they_brought_is_kept(
@@ -282,7 +293,7 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
 
 
 class Forked:
-    """A process of its own, that can be killed."""
+    """A process of its own, that can be killed. All of ``body`` belongs into it, also what takes locks."""
 
     def __init__(self, body: Callable[[], None]) -> None:
         self.pid = os.fork()
@@ -291,6 +302,8 @@ class Forked:
             try:
                 body()
                 code = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         self.code: int | None = None
@@ -318,42 +331,30 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     spec = spec_of(tmp_path, path, LOCKSTEP if lockstep else CONFIG)
     agent = Agent(spec)
     chance = random.Random(seed)
-    kills = number = 0
-    deadline = time.monotonic() + 120
+    kills_left, number = MOST_KILLS, 0
+    deadline = time.monotonic() + 60
     # Its folder is there before any of its files.
     path.mkdir()
-    reader = Forked(StreamChild(spec).run)
-    with StreamWriter(path, "BP5") as writer:
-        while number < STEPS:
-            assert time.monotonic() < deadline
-            if chance.random() < 0.3:
-                write_step(writer, made, number)
-                number += 1
-            time.sleep(chance.random() * 0.02)
-            kills += take_or_kill(agent, reader, chance, lockstep)
-            if reader.has_ended():
-                assert reader.code == -signal.SIGKILL
-                reader = Forked(lambda: StreamChild(spec).run())
+    reader = Forked(lambda: StreamChild(spec).run())
+    writer = StreamWriter(path, "BP5")
     while not agent.is_over:
         assert time.monotonic() < deadline
+        if number < STEPS and chance.random() < 0.3:
+            write_step(writer, made, number)
+            number += 1
+            if number == STEPS:
+                writer.close()
         time.sleep(chance.random() * 0.02)
-        kills += take_or_kill(agent, reader, chance, lockstep)
+        if lockstep:
+            agent.tick()
+        elif chance.random() < 0.2:
+            agent.take()
+        if kills_left and chance.random() < 0.1:
+            reader.kill()
+            kills_left -= 1
         if reader.has_ended() and not agent.is_over:
             assert reader.code == -signal.SIGKILL
             reader = Forked(lambda: StreamChild(spec).run())
     reader.kill()
-    assert kills > 3
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[lockstep], is_exact=lockstep)
-
-
-def take_or_kill(agent: Agent, reader: Forked, chance: random.Random, lockstep: bool) -> bool:
-    """Whether the reader was killed."""
-    if lockstep:
-        agent.tick()
-    elif chance.random() < 0.2:
-        agent.take()
-    if chance.random() < 0.1:
-        reader.kill()
-        return True
-    return False
