@@ -6,6 +6,7 @@ JSON lines: ``Request`` on the server's standard input, ``Event`` on its standar
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -101,7 +102,8 @@ class ForkServer:
         return [msgspec.json.decode(line, type=Event) for line in lines]
 
     def close(self) -> None:
-        """End it, and with it all children that are left."""
+        """End it, and with it all children that are left; if it was stopped, it goes on for that."""
         self._input.close()
+        self._process.send_signal(signal.SIGCONT)
         self._process.wait()
         self._stdout.close()
