@@ -6,7 +6,9 @@ everything with 16 streams at once, again and again.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +40,7 @@ from tests.integration.beside import (
     stop_reader,
 )
 from tests.integration.conftest import AGENT, BROKER, SERVER, STAND_IN, STORE, Start, command_line
+from tests.thorough import first
 
 PERIOD_S = 0.2
 UNHURRIED_PERIOD_S = 2.0
@@ -100,9 +103,11 @@ def test_whole_agent_is_kept_stopped(transport: str, start: Start, tmp_path: Pat
 
 
 @over_both
-def test_all_of_ours_are_killed_at_once(transport: str, start: Start, tmp_path: Path) -> None:
-    application = begin(start, tmp_path, streams=2, seconds=8, transport=transport)
-    (guard,) = application.run.processes(GUARD)
+@pytest.mark.parametrize("is_told", first(1, [True, False]))
+def test_all_of_ours_are_killed_at_once(is_told: bool, transport: str, start: Start, tmp_path: Path) -> None:
+    """Their guard stays, and removes what is left; half a minute later, where nobody tells it to end."""
+    application = begin(start, tmp_path, streams=2, seconds=6, transport=transport)
+    guard = application.run.service(GUARD)
     folder = guarded_by(guard)
     assert folder.is_dir()
     kill_everything(application)
@@ -111,6 +116,8 @@ def test_all_of_ours_are_killed_at_once(transport: str, start: Start, tmp_path: 
     for process in application.told:
         assert process["steps"] > 0
         assert max(process["step_s"]) < LONGEST_STEP_S
+    if is_told:
+        os.kill(guard, signal.SIGTERM)
     wait_for(lambda: not folder.exists())
 
 
