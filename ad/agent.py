@@ -158,6 +158,7 @@ class Agent:
                 spec.config,
                 self._schema,
                 spec.kept_trace,
+                spec.is_ours,
                 spec.guard.folder if spec.guard else "",
             )
             self._statistics.let_inherit(stream)

@@ -48,7 +48,7 @@ def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
         return _Joined(path, spec, first_step, names)
     if spec.transport is Transport.FILES:
         kept = Path(spec.kept_trace) if spec.kept_trace else None
-        return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept)
+        return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept, spec.is_ours)
     return _Recorded(path, spec, first_step, names)
 
 

@@ -42,6 +42,8 @@ class AgentStream:
     schema: TableSchema
     kept_trace: str = ""
     """Folder that gets a copy of it; empty for none."""
+    is_ours: bool = True
+    """Whether what was read of followed files is given back."""
     guarded: str = ""
     """Folder in which its process leaves word of itself; empty for none."""
     attempts: int = 0
@@ -114,6 +116,7 @@ class AgentStream:
             config=self.config,
             first_rank=self.name.first_rank,
             kept_trace=self.kept_trace,
+            is_ours=self.is_ours,
             guarded=self.guarded,
         )
 
