@@ -14,7 +14,6 @@ import pytest
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from tests.integration.beside import (
-    EXIT_CODE,
     TRANSPORTS,
     begin,
     check,
