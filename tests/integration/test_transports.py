@@ -89,9 +89,7 @@ def kept(run: Outcome) -> Path:
     return RunDirectory(run.folder).trace / "*.bp"
 
 
-def test_kept_trace_gives_the_flags_again(
-    heat4: Path, heat4_run: Run, start: Start, command: Callable[..., Command]
-) -> None:
+def test_kept_trace_gives_the_flags_again(heat4: Path, heat4_run: Run, start: Start) -> None:
     options = ["--lockstep", "--pace", "max", "--transport", "files", "--keep-trace", "--no-dashboard"]
     run = start("--replay", heat4 / "*.bp", *options)
     assert run.end() == 0, run.output
@@ -99,11 +97,12 @@ def test_kept_trace_gives_the_flags_again(
     assert again.end() == 0, again.output
     assert again.ids == run.ids == heat4_run.ids
     assert again.paths == heat4_run.paths
-    indexed = command("index", run.folder)
-    assert indexed.end() == 0, indexed.output
 
 
-def test_kept_trace_is_whole_whoever_is_killed(start: Start, tmp_path: Path) -> None:
+def test_kept_trace_is_whole_whoever_is_killed(
+    start: Start, command: Callable[..., Command], tmp_path: Path
+) -> None:
+    """... and made ready for the timeline."""
     application = begin(start, tmp_path, streams=2, seconds=12, options=["--keep-trace"])
     kill_readers(application)
     kill(AGENT)(application)
@@ -115,6 +114,10 @@ def test_kept_trace_is_whole_whoever_is_killed(start: Start, tmp_path: Path) -> 
         assert (offline.state, offline.calls) == ("ended", live.calls)
     live_paths = {path: one.calls for path, one in application.run.paths.items()}
     assert live_paths == {path: one.calls for path, one in again.paths.items()}
+    indexed = command("index", application.run.folder)
+    assert indexed.end() == 0, indexed.output
+    for stream in application.run.health:
+        assert f"rank 0:{stream.rank}: {stream.calls:,} calls" in indexed.output
 
 
 def test_trace_that_outgrows_its_limit_is_dropped_and_counted(start: Start, tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_folder_without_room_is_refused_before_anything_starts(
     run = start("--trace-dir", tiny, "--no-dashboard", "--", *in_python(tmp_path, 0.1))
     assert run.end() == 2
     assert f"no room for the trace: {tiny}: " in run.output
-    assert "of the file system are free, 256 MB are wanted" in run.output
+    assert "of the file system are free, 268 MB are wanted" in run.output
     assert not list(tiny.iterdir())
 
 
@@ -190,7 +193,7 @@ def test_another_folder_is_taken_or_sst_where_there_is_no_room(is_all_tiny: bool
         assert f"the trace goes to {elsewhere}: /dev/shm: " in output
         assert outcome.info.transport == "files"
         assert list(elsewhere.glob("chimbuko-*")) == []
-    assert "256 MB are wanted" in output
+    assert "of the file system are free, 268 MB are wanted" in output
     assert sum(stream.calls for stream in outcome.health) > 100
 
 
