@@ -191,8 +191,12 @@ class StreamChild:
         """Whether the program was seen to end. A last step that was never written, or thrown away because
         the reader was too slow, leaves no gap behind it."""
         timers = self._names.timers
-        if last is None or ROOT_TIMER_NAME not in timers.values():
-            return not self._analysis.stacks.is_main_open
+        analysis = self._analysis
+        if ROOT_TIMER_NAME not in timers.values():
+            return not analysis.stacks.is_main_open
+        if last is None:
+            # A predecessor has analysed the last step, or there was no call in any.
+            return analysis.health(READING).calls > 0 and not analysis.stacks.is_main_open
         timer = last.last_timer(MAIN_THREAD)
         return timer is not None and timers.get(timer) == ROOT_TIMER_NAME
 
