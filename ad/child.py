@@ -162,7 +162,8 @@ class StreamChild:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
             # What could not be committed is tried again soon, and not only with the next step.
             got = source.next_step(COMMIT_PERIOD_S if self._results else None)
-            self._box[Cell.HEARTBEAT] += 1
+            self._box[Cell.LOOKS] += 1
+            self._box[Cell.HEARTBEAT] += got is not Waiting.NOT_READY
             self._box[Cell.PHASE] = Phase.READING
             if self._role is Role.JOINING:
                 self._announce(Role.READING)

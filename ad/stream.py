@@ -50,7 +50,7 @@ class AgentStream:
     pid: int = 0
     is_over: bool = False
     """No process will read it again."""
-    heartbeat: int = 0
+    looks: int = 0
     quiet_ticks: int = 0
     drained_before: int = 0
     """Its heartbeat when its process was started."""

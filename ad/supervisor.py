@@ -115,9 +115,9 @@ class Supervisor:
                 stream.is_waiting = False
                 self._start(stream)
             return
-        heartbeat, phase = stream.box[Cell.HEARTBEAT], stream.phase
-        if stream.pid == 0 or heartbeat != stream.heartbeat or phase is Phase.WAITING:
-            stream.heartbeat = heartbeat
+        looks, phase = stream.box[Cell.LOOKS], stream.phase
+        if stream.pid == 0 or looks != stream.looks or phase is Phase.WAITING:
+            stream.looks = looks
             stream.quiet_ticks = 0
             return
         if stream.transport is Transport.SST and phase is Phase.OPENING:
