@@ -7,7 +7,7 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
 .PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
 
-demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
+demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests, two files at a time.

@@ -66,6 +66,8 @@ class Agent:
         self._guard_ticks = 0
         if spec.guard:
             announce(spec.guard.folder, spec.agent, Role.AGENT)
+            # Stopped, it could neither tell that a reader has ended nor bring another one.
+            announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
 
     def run(self, should_stop: StopSignal) -> None:
         """Read all streams to their end; live, look for new ones until asked to stop."""
@@ -156,6 +158,7 @@ class Agent:
                 spec.config,
                 self._schema,
                 spec.kept_trace,
+                spec.is_ours,
                 spec.guard.folder if spec.guard else "",
             )
             self._statistics.let_inherit(stream)

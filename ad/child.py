@@ -162,7 +162,8 @@ class StreamChild:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
             # What could not be committed is tried again soon, and not only with the next step.
             got = source.next_step(COMMIT_PERIOD_S if self._results else None)
-            self._box[Cell.HEARTBEAT] += 1
+            self._box[Cell.LOOKS] += 1
+            self._box[Cell.HEARTBEAT] += got is not Waiting.NOT_READY
             self._box[Cell.PHASE] = Phase.READING
             if self._role is Role.JOINING:
                 self._announce(Role.READING)
@@ -191,8 +192,12 @@ class StreamChild:
         """Whether the program was seen to end. A last step that was never written, or thrown away because
         the reader was too slow, leaves no gap behind it."""
         timers = self._names.timers
-        if last is None or ROOT_TIMER_NAME not in timers.values():
-            return not self._analysis.stacks.is_main_open
+        analysis = self._analysis
+        if ROOT_TIMER_NAME not in timers.values():
+            return not analysis.stacks.is_main_open
+        if last is None:
+            # A predecessor has analysed the last step, or there was no call in any.
+            return analysis.health(READING).calls > 0 and not analysis.stacks.is_main_open
         timer = last.last_timer(MAIN_THREAD)
         return timer is not None and timers.get(timer) == ROOT_TIMER_NAME
 

@@ -63,6 +63,8 @@ class Cell(IntEnum):
     """Last epoch that this stream has closed (without the lock)."""
     HEARTBEAT = 7
     """Counts each time the stream was drained (without the lock)."""
+    LOOKS = 11
+    """Counts each look for a step, also one that found none (without the lock)."""
     PHASE = 8
     """A ``Phase`` (without the lock). One that is over stays so, for all successors."""
     NAMES_VERSION = 9

@@ -33,6 +33,8 @@ class AgentSpec(msgspec.Struct, frozen=True):
     """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
     kept_trace: str = ""
     """Folder that gets a copy of followed files; empty for none."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
     guard: GuardOptions | None = None
     """Of the guard of the streams; None where all are recorded."""
     recorded: list[RecordedStream] = []
@@ -56,6 +58,8 @@ class ChildSpec(msgspec.Struct, frozen=True):
     config: AnalysisConfig
     first_rank: int = 0
     """Rank in the run of what the stream's rows call rank 0."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
     guarded: str = ""
     """Folder in which its process leaves word of itself for the guard; empty for none."""
     kept_trace: str = ""

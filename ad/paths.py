@@ -64,6 +64,8 @@ class PathOutbox:
 
     def put(self, rows: Rows) -> None:
         """Add calls of the paths that are there already, and of new ones behind them."""
+        # A process that died while it filled this copy may have left rows behind those in use.
+        self._rows[self._count[0] : len(rows)] = np.zeros(1, PATH)
         merge_same(rows.view(np.recarray), self._rows)
         self._count[0] = len(rows)
 

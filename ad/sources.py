@@ -7,7 +7,7 @@ from typing import Protocol
 
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.discovery import Transport
+from chimbuko.trace.discovery import Transport, read_mark_of
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -48,7 +48,7 @@ def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
         return _Joined(path, spec, first_step, names)
     if spec.transport is Transport.FILES:
         kept = Path(spec.kept_trace) if spec.kept_trace else None
-        return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept)
+        return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept, spec.is_ours)
     return _Recorded(path, spec, first_step, names)
 
 
@@ -87,7 +87,7 @@ class _Joined:
             path, "SST", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
         self.names = self._reader.names
-        self._read_mark = path.with_name(path.name + ".read")
+        self._read_mark = read_mark_of(path)
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
         """Raises ``TraceFormatError`` for a damaged step. Where a time-out runs out just as a step arrives,

@@ -42,13 +42,15 @@ class AgentStream:
     schema: TableSchema
     kept_trace: str = ""
     """Folder that gets a copy of it; empty for none."""
+    is_ours: bool = True
+    """Whether what was read of followed files is given back."""
     guarded: str = ""
     """Folder in which its process leaves word of itself; empty for none."""
     attempts: int = 0
     pid: int = 0
     is_over: bool = False
     """No process will read it again."""
-    heartbeat: int = 0
+    looks: int = 0
     quiet_ticks: int = 0
     drained_before: int = 0
     """Its heartbeat when its process was started."""
@@ -114,6 +116,7 @@ class AgentStream:
             config=self.config,
             first_rank=self.name.first_rank,
             kept_trace=self.kept_trace,
+            is_ours=self.is_ours,
             guarded=self.guarded,
         )
 

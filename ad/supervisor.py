@@ -50,8 +50,11 @@ class Supervisor:
         Parameters
         ----------
         is_stopping
-            Nobody writes any more: when all that is there was read, a stream is over.
+            Nobody writes any more: when all that is there was read, a stream is over. Processes that were
+            stopped go on for that.
         """
+        if is_stopping:
+            self._forks.wake()
         for stream in self._find():
             if not stream.is_over:
                 self._start(stream)
@@ -65,6 +68,7 @@ class Supervisor:
         for stream in self._streams:
             if is_stopping:
                 stream.box[Cell.IS_ALL_WRITTEN] = 1
+                self._signal(stream, signal.SIGCONT)
             self._watch(stream)
 
     def give_up(self, stream: AgentStream) -> None:
@@ -111,9 +115,9 @@ class Supervisor:
                 stream.is_waiting = False
                 self._start(stream)
             return
-        heartbeat, phase = stream.box[Cell.HEARTBEAT], stream.phase
-        if stream.pid == 0 or heartbeat != stream.heartbeat or phase is Phase.WAITING:
-            stream.heartbeat = heartbeat
+        looks, phase = stream.box[Cell.LOOKS], stream.phase
+        if stream.pid == 0 or looks != stream.looks or phase is Phase.WAITING:
+            stream.looks = looks
             stream.quiet_ticks = 0
             return
         if stream.transport is Transport.SST and phase is Phase.OPENING:
@@ -133,7 +137,8 @@ class Supervisor:
     def _signal(self, stream: AgentStream, number: signal.Signals) -> None:
         # It may have ended, and nobody has told so yet.
         with suppress(ProcessLookupError):
-            os.kill(stream.pid, number)
+            if stream.pid:
+                os.kill(stream.pid, number)
 
 
 def _is_stopped(pid: int) -> bool:

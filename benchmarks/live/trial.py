@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.live.aims import Outcome, Variant, losses_of
-from chimbuko.cli.checkup import check_tau
+from chimbuko.cli.checkup import check_tau, is_for_mpi, tau_bindings
 from chimbuko.errors import ChimbukoError
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
@@ -69,7 +69,10 @@ def what_is_missing() -> str:
         if shutil.which(tool) is None:
             return f"There is no {tool} on the PATH: this needs an MPI to compile and start a program."
     found = check_tau()
-    return "" if found.state == "ok" else f"There is no TAU to run beside: {found.text}."
+    if found.state != "ok":
+        return f"There is no TAU to run beside: {found.text}."
+    bindings = tau_bindings(Path(shutil.which("tau_exec") or ""))
+    return "" if any(map(is_for_mpi, bindings)) else f"This TAU is not for MPI: {found.text}."
 
 
 def build(folder: Path) -> Path:

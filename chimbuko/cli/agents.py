@@ -142,6 +142,7 @@ class Agents:
             config=options.config,
             live_folder=str(place.folder) if place else "",
             kept_trace=str(place.kept_trace) if place and place.kept_trace else "",
+            is_ours=place is None or place.is_ours,
             guard=place.guard if place else None,
             recorded=[
                 RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)

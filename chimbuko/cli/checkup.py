@@ -121,8 +121,7 @@ def check_tau() -> Finding:
             "load its module, or put its bin folder into PATH; a Python program needs 'chimbuko trace' only"
         )
         return Finding("TAU", "warning", "no tau_exec: only Python programs can be watched", advice)
-    folder = Path(found).resolve().parent.parent
-    plugins = sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
+    plugins = tau_bindings(Path(found))
     if b"adios2_trace" not in Path(found).read_bytes() or not plugins:
         advice = "configure TAU with -adios=FOLDER of ADIOS2, or take another TAU"
         return Finding("TAU", "warning", f"{found} was built without ADIOS2: it cannot stream", advice)
@@ -131,9 +130,20 @@ def check_tau() -> Finding:
     )
 
 
+def tau_bindings(tau_exec: Path) -> list[str]:
+    """Names of a TAU's bindings that can stream, such as shared-mpi-pthread-adios2."""
+    folder = tau_exec.resolve().parent.parent
+    return sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
+
+
+def is_for_mpi(binding: str) -> bool:
+    """Whether ``-T mpi`` may choose it."""
+    return "mpi" in binding.split("-")
+
+
 def _bindings_advice(bindings: list[str]) -> str:
-    """For which programs a TAU can be used, by its bindings, such as shared-mpi-pthread-adios2."""
-    with_mpi = [binding for binding in bindings if "mpi" in binding.split("-")]
+    """For which programs a TAU can be used."""
+    with_mpi = [binding for binding in bindings if is_for_mpi(binding)]
     if not with_mpi:
         return "for programs without MPI (-T serial,pthread); one with MPI needs a TAU configured with -mpi"
     if len(with_mpi) == len(bindings):

@@ -17,15 +17,20 @@ NO_STREAM = (
     "'tau_exec -T serial,pthread -adios2_trace'; a Python program needs 'chimbuko trace'"
 )
 
+MISSED_STEPS = "steps never seen"
+DROPPED_STEPS = "steps dropped unread"
+
 ADVICE: Mapping[str, str] = {
-    "steps never seen": f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
-    "steps whose statistics died with their reader": (
-        "a reader was killed: look for a memory limit, and into the logs of the run"
+    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
+    DROPPED_STEPS: (
+        "they outgrew their limit, or the room that was left, before they were read: raise --trace-limit "
+        f"and --node-limit, {_MAKE_ROOM}"
     ),
-    "rows of a timer not named yet": (
-        "TAU names a function once, in the step of its first call, and that step was lost; what helps "
-        f"against lost steps helps here: {_MAKE_ROOM}"
+    "rows of a timer whose name was in a lost step": (
+        "TAU names a function once, in the step of its first call; what helps against lost steps helps here: "
+        f"{_MAKE_ROOM}"
     ),
+    "rows of a timer not named yet": "the trace names functions later than they are called, or never",
     "rows of another program or rank": (
         "two programs may write one stream: number them, as with TAU_ADIOS2_FILENAME=$TAU_ADIOS2_FILENAME.1"
     ),

@@ -7,18 +7,35 @@ from collections import Counter
 
 import msgspec
 
-from chimbuko.cli.losses import NO_STREAM, Loss, counted, everything, loss_lines, unrecorded, without_end
+from chimbuko.cli.losses import (
+    DROPPED_STEPS,
+    MISSED_STEPS,
+    NO_STREAM,
+    Loss,
+    counted,
+    everything,
+    loss_lines,
+    unrecorded,
+    without_end,
+)
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
 from chimbuko.trace.advice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import UNRESOLVED
 from chimbuko.units import format_duration_us
 from chimbuko.views import SlowRank
 
 MOST_SHOWN = 5
+CAME = {
+    Transport.FILES.value: " through files",
+    Transport.SST.value: " over SST",
+    Transport.RECORDED.value: "",
+    "": "",
+}
 DRIFT = 1.2
 """Functions whose calls take so many times as long, or as short, as at first are named."""
 
@@ -27,6 +44,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What a run found, and how far it can be trusted."""
 
     run: str
+    transport: str
+    """How its trace came, as in ``RunInfo``."""
     ranks: int
     steps: int
     rows: int
@@ -77,6 +96,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     ranks = [r for r in provenance.rank_statistics() if r.total]
     return Summary(
         run=str(run.path),
+        transport=provenance.run().transport,
         ranks=len(health),
         steps=sum(stream.steps for stream in health),
         rows=sum(stream.rows for stream in health),
@@ -130,7 +150,8 @@ def summary_lines(summary: Summary) -> list[str]:
             for call in summary.unended
         ]
     lines.append(
-        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace, {summary.stored_bytes / 1e6:.2f} MB stored "
+        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
+        f"{summary.stored_bytes / 1e6:.2f} MB stored "
         f"({summary.reduction:.0f}× less)"
     )
     if summary.ranks:
@@ -202,6 +223,9 @@ def _unresolved(provenance: Provenance) -> dict[str, int]:
 
 
 def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep | None:
+    if provenance.run().transport == Transport.FILES:
+        # Their writer waits for nobody.
+        return None
     largest = max(health, key=lambda stream: stream.largest_step_bytes, default=None)
     if largest is None or largest.largest_step_bytes <= LARGEST_STEP_BYTES:
         return None
@@ -225,7 +249,8 @@ def losses_of(summary: Summary) -> list[Loss]:
     """All that was lost; never nothing where no call was seen."""
     losses = [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
-        losses.append(counted("steps never seen", summary.gap_steps))
+        is_followed = summary.transport == Transport.FILES
+        losses.append(counted(DROPPED_STEPS if is_followed else MISSED_STEPS, summary.gap_steps))
     if summary.dropped:
         losses.append(unrecorded(summary.dropped))
     if summary.broken_streams:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from chimbuko.follow.guard import Options as GuardOptions
 from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.follow.trim import Limits
 from chimbuko.rundir import RunDirectory
+from chimbuko.shield.library import shield_library
 from chimbuko.shield.use import shield_environment, shield_problems
 from chimbuko.trace.discovery import Transport
 from chimbuko.units import parse_size
 
 SHIELD_MODES = ("auto", "off")
+NO_LIMITS_GIVEN = Limits()
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class StreamPlace:
     """Of the process that keeps readers, and what they have not read, from harming the application."""
     kept_trace: Path | None = None
     """Gets a copy of followed streams; None for none."""
+    is_ours: bool = True
+    """What was read of followed files is given back."""
     refusals: tuple[str, ...] = ()
     """Why streams do not go where they would have gone otherwise, a sentence each."""
 
@@ -120,7 +124,7 @@ def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportO
         for name, is_given in (("--trace-dir", options.trace_dir), ("--keep-trace", options.keep_trace)):
             if is_given:
                 raise ConfigError(f"{name} goes with --transport files: over SST there are no files")
-        return _joined(run.trace, run_id, node, options)
+        return _joined(run.trace, run_id, node, options.limits)
     temporary = Path(tempfile.gettempdir())
     candidates = [options.trace_dir] if options.trace_dir else [MEMORY, temporary]
     choice = choose_folder([path.absolute() for path in candidates])
@@ -129,7 +133,7 @@ def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportO
         if options.trace_dir or options.keep_trace:
             raise ConfigError(f"no room for the trace: {reasons}; choose another --trace-dir")
         told = f"the trace comes over SST, since there is no room for its files: {reasons}"
-        return _joined(run.trace, run_id, node, options, told)
+        return _joined(run.trace, run_id, node, options.limits, told)
     folder = choice.folder / f"chimbuko-{run_id}-{node}"
     try:
         folder.mkdir(mode=0o700)
@@ -144,11 +148,51 @@ def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportO
     )
 
 
-def _joined(contacts: Path, run_id: str, node: str, options: TransportOptions, *refusals: str) -> StreamPlace:
+def _joined(contacts: Path, run_id: str, node: str, limits: Limits, *refusals: str) -> StreamPlace:
     """Over SST. The guard has a folder of its own: contact files may stand on a network file system."""
     guarded = scratch_folder(run_id, f"guard-{node}")
-    guard = GuardOptions(str(guarded), options.limits)
+    guard = GuardOptions(str(guarded), limits)
     return StreamPlace(Transport.SST, contacts.absolute(), guard, refusals=refusals)
+
+
+def place_on_node(
+    folder: Path, run_id: str, node: str, wanted: Transport, limits: Limits = NO_LIMITS_GIVEN
+) -> StreamPlace:
+    """Where streams go on a node of a run on many; the folder, which exists, was chosen for all of them.
+
+    Raises
+    ------
+    ConfigError
+        The guard cannot have a folder.
+    """
+    if wanted is Transport.FILES:
+        choice = choose_folder([folder])
+        if choice.folder is not None:
+            return StreamPlace(Transport.FILES, folder, GuardOptions(str(folder), limits))
+        reason = f"on {node} the trace comes over SST, since there is no room for its files: "
+        return _joined(folder, run_id, node, limits, reason + "; ".join(choice.refusals))
+    return _joined(folder, run_id, node, limits)
+
+
+def place_of_others(folder: Path, run_id: str, node: str) -> StreamPlace:
+    """Streams that a program writes with settings that are not ours: they are read, and left as they are.
+
+    Raises
+    ------
+    ConfigError
+        The guard cannot have a folder.
+    """
+    return replace(_joined(folder, run_id, node, NO_LIMITS_GIVEN), is_ours=False)
+
+
+def shield_of(place: StreamPlace, problems: list[str]) -> list[Path]:
+    """Library that programs on this node preload over SST, and the folder for its reports; or nothing."""
+    if place.transport is Transport.SST and place.is_ours:
+        try:
+            return [shield_library(), Path(place.guard.folder)]
+        except ConfigError as error:
+            problems.append(f"programs run without the shield against dying readers: {error}")
+    return []
 
 
 def shielded(

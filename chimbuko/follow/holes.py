@@ -141,10 +141,21 @@ class DataFile:
         if end // _PAGE <= self._given_back_to // _PAGE:
             return
         self._first.raise_to(first_step)
-        file = os.open(self._path, os.O_RDWR)
-        try:
-            # From the beginning: another process may have given back a part, or have died before it did.
-            punch(file, self._given_back_to, end)
-        finally:
-            os.close(file)
+        # From the beginning: another process may have given back a part, or have died before it did.
+        punch_file(self._path, self._given_back_to, end)
         self._given_back_to = end // _PAGE * _PAGE
+
+
+def punch_file(path: str, begin: int, end: int) -> None:
+    """Give back the whole pages between two positions of a file.
+
+    Raises
+    ------
+    OSError
+        The file system has no holes.
+    """
+    file = os.open(path, os.O_RDWR)
+    try:
+        punch(file, begin, end)
+    finally:
+        os.close(file)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from chimbuko.follow.steps import DATA, INDEX
+from chimbuko.follow.steps import DATA, INDEX, METADATA
 from chimbuko.trace.schema import LOST_STEPS
 
 CHUNK_BYTES = 1 << 20
-METADATA = (INDEX, "md.0", "mmd.0")
+FORMATS = "mmd.0"
 
 
 class KeptTrace:
@@ -27,27 +27,22 @@ class KeptTrace:
         self._stream = stream
         self._copy = folder / stream.name
         self._copy.mkdir(parents=True, exist_ok=True)
-        data = self._copy / DATA
-        # What an earlier process has copied is there.
-        self._copied_to = data.stat().st_size if data.exists() else 0
 
-    def copy_until(self, end: int) -> None:
-        """Copy the data before a position that is not copied yet.
+    def copy_until(self, name: str, end: int) -> None:
+        """Copy what stands before a position of a file, and is not copied yet.
 
         Raises
         ------
         OSError
             There is no room for it.
         """
-        if end <= self._copied_to:
-            return
-        left = end - self._copied_to
-        with (self._stream / DATA).open("rb") as source, (self._copy / DATA).open("ab") as target:
-            source.seek(self._copied_to)
-            while left and (chunk := source.read(min(left, CHUNK_BYTES))):
+        with (self._stream / name).open("rb") as source, (self._copy / name).open("ab") as target:
+            # What an earlier process has copied is there.
+            left = end - target.tell()
+            source.seek(target.tell())
+            while left > 0 and (chunk := source.read(min(left, CHUNK_BYTES))):
                 target.write(chunk)
                 left -= len(chunk)
-        self._copied_to = end - left
 
     def note_lost(self, steps: range) -> None:
         """These steps were given up before they could be copied: where their data was there are zeros."""
@@ -62,8 +57,7 @@ class KeptTrace:
         OSError
             There is no room for it.
         """
-        self.copy_until((self._stream / DATA).stat().st_size)
-        # What else is in the folder says how far it was read and given back.
-        for path in (self._stream / name for name in METADATA):
-            if path.exists():
-                shutil.copyfile(path, self._copy / path.name)
+        for name in (DATA, METADATA):
+            self.copy_until(name, (self._stream / name).stat().st_size)
+        for name in (INDEX, FORMATS):
+            shutil.copyfile(self._stream / name, self._copy / name)

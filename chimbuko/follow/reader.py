@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chimbuko.follow.holes import DataFile, FirstStep
+from chimbuko.follow.holes import GUARD, READER, DataFile, FirstStep, punch_file
 from chimbuko.follow.kept import KeptTrace
-from chimbuko.follow.steps import StepIndex
+from chimbuko.follow.steps import DATA, METADATA, StepIndex
 from chimbuko.follow.wake import Alarm
 from chimbuko.processes import log
 from chimbuko.trace.reader import StreamReader, Waiting
@@ -32,6 +32,8 @@ class FollowedStream:
         As for ``StreamReader``.
     kept
         Folder in which the whole trace is kept; None for nowhere.
+    is_ours
+        Somebody else's files stay as they are.
     """
 
     is_joining = False
@@ -43,12 +45,15 @@ class FollowedStream:
         first_rank: int,
         first_step: int,
         names: StreamNames,
-        kept: Path | None,
+        kept: Path | None = None,
+        is_ours: bool = True,
     ) -> None:
         self.names = names
         self._path = path
         self._ranks = rank, first_rank
         self._next_step = first_step
+        self._given_back = first_step
+        self._is_ours = is_ours
         self._index = StepIndex(path)
         self._data = DataFile(path)
         self._first = FirstStep(path)
@@ -87,16 +92,27 @@ class FollowedStream:
                 has_waited = True
 
     def give_back(self, first_step: int) -> None:
-        """Give back the data of all steps before this one; where the file system cannot, it stays."""
-        end = self._end_before(first_step)
-        self._keep(lambda kept: kept.copy_until(end))
+        """Give back all that is of steps before this one; where the file system cannot, it stays."""
+        if first_step <= self._given_back or not self._is_ours:
+            return
+        end, metadata_end = self._end_before(first_step), self._index.metadata_end(first_step - 1)
+        self._keep(lambda kept: self._copy(kept, first_step, end, metadata_end))
         try:
             self._data.give_back(first_step, end)
+            # Step 0 has most of the names, for who comes without knowing any.
+            punch_file(f"{self._path}/{METADATA}", self._index.first_metadata_end, metadata_end)
         except OSError as error:
             if not self._is_complaining:
                 log(f"{self._path}: space cannot be given back ({error.strerror})")
             self._is_complaining = True
+        self._given_back = first_step
         self._index.forget_before(first_step)
+
+    def _copy(self, kept: KeptTrace, first_step: int, end: int, metadata_end: int) -> None:
+        kept.copy_until(DATA, end)
+        kept.copy_until(METADATA, metadata_end)
+        # Looked at after it was copied: what the guard has dropped by then may be zeros.
+        kept.note_lost(range(self._given_back, min(self._first.by(GUARD), first_step)))
 
     def end(self) -> None:
         """Nobody writes any more."""
@@ -115,7 +131,12 @@ class FollowedStream:
         if self._reader is None:
             rank, first_rank = self._ranks
             self._reader = StreamReader(
-                self._path, "BPFile", rank=rank, first_rank=first_rank, names=self.names
+                self._path,
+                "BPFile",
+                rank=rank,
+                first_rank=first_rank,
+                begin=max(self._next_step, self._first.by(READER)),
+                names=self.names,
             )
         wanted = self._next_step
         self._reader.first_step = max(wanted, self._first.get())

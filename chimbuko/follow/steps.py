@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 INDEX = "md.idx"
 DATA = "data.0"
+METADATA = "md.0"
 
 _HEADER_BYTES = 64
 _ACTIVE_AT = 39
 _CHUNK_BYTES = 1 << 20
 _RECORD = struct.Struct("<cQ")
 _NUMBER = struct.Struct("<Q")
+_POSITION = struct.Struct("<QQ")
 _FLUSHES_AT, _FLUSH_AT = 16, 24
 _STEP = b"s"
 
@@ -43,7 +45,10 @@ class StepIndex:
         self._path = os.path.join(stream, INDEX)
         self._read_to = 0
         self._begins = array("Q")
+        self._metadata_ends = array("Q")
         self._forgotten = 0
+        self.first_metadata_end = 0
+        """Where the metadata of step 0 ends, which has most names."""
         self.restarts = 0
         """How often another writer has opened a stream of the same name: steps count from 0 again."""
         self.has_ended = False
@@ -62,6 +67,10 @@ class StepIndex:
         """Where the data of all complete steps from ``step`` on begins; it was not forgotten."""
         return self._begins[max(step - self._forgotten, 0) :]
 
+    def metadata_end(self, step: int) -> int:
+        """Where the metadata of a complete step ends, in bytes; 0 for steps that were forgotten."""
+        return self._metadata_ends[step - self._forgotten] if step >= self._forgotten else 0
+
     def step_at(self, position: int) -> int:
         """The complete step whose data, or the gap behind it, lies at a position; 0 where there is none."""
         return self._forgotten + max(bisect_right(self._begins, position) - 1, 0)
@@ -71,6 +80,7 @@ class StepIndex:
         step = min(step, self.count)
         if step - self._forgotten > 1024:
             del self._begins[: step - self._forgotten]
+            del self._metadata_ends[: step - self._forgotten]
             self._forgotten = step
 
     def read(self) -> int:
@@ -99,6 +109,7 @@ class StepIndex:
 
     def _begin_again(self) -> None:
         self._begins = array("Q")
+        self._metadata_ends = array("Q")
         self._read_to = self._forgotten = 0
         self.has_ended = False
         self.restarts += 1
@@ -116,5 +127,9 @@ class StepIndex:
                 # Flushed data stands before the rest; without a flush the last number is all there is.
                 (begin,) = _NUMBER.unpack_from(content, body + _FLUSH_AT if flushes else body + length - 8)
                 self._begins.append(begin)
+                position, size = _POSITION.unpack_from(content, body)
+                self._metadata_ends.append(position + size)
+                if not self._forgotten and len(self._metadata_ends) == 1:
+                    self.first_metadata_end = position + size
             at = body + length
         return at

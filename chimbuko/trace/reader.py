@@ -70,6 +70,9 @@ class StreamReader:
         mean something else in every process, are then told apart by it.
     first_step
         Steps before this one are passed over: names are taken from them, and no data is read.
+    begin
+        Of the steps before this one only step 0 is looked at, and that for its names: in a followed file the
+        metadata of the others may have been given back.
     names
         What is known of the stream already; it is added to.
     first_rank
@@ -90,6 +93,7 @@ class StreamReader:
         rank: int | None = None,
         first_rank: int = 0,
         first_step: int = 0,
+        begin: int = 0,
         names: StreamNames | None = None,
     ) -> None:
         # Loaded here because most verbs of the command line need no stream.
@@ -114,6 +118,9 @@ class StreamReader:
             self._io.SetParameter("Profile", "Off")
             # The default transport waits for ever, in C++, for data that a truncated file does not hold.
             self._io.AddTransport("File", {"Library": "stdio"})
+        self._passed_over = max(begin - 1, 0)
+        if self._passed_over:
+            self._io.SetParameter("SelectSteps", f"0:0:1 {begin}:n:1")
         if engine != "SST" and not path.exists():
             raise TraceFormatError(f"{path}: no such trace stream")
         self._lost_steps = _lost_steps(path)
@@ -166,6 +173,7 @@ class StreamReader:
         try:
             self._read_names()
             number = self._engine.CurrentStep()
+            number += self._passed_over if number else 0
             is_wanted = self._is_wanted(number)
             step = TraceStep(
                 step=number,

@@ -195,7 +195,7 @@ def application_settings(
         users = TimerFilter.from_file(Path(user_select))
         select = TimerFilter(select.timers | users.timers, select.counters | users.counters)
     select_path = run_settings_folder.absolute() / SELECT_FILE_NAME
-    config_path = run_settings_folder.absolute() / "adios2.xml"
+    config_path = run_settings_folder.absolute() / f"adios2-{transport}.xml"
     try:
         select_path.write_text(select.text())
         config_path.write_text(adios2_settings(*transport_settings(transport)))

@@ -15,7 +15,7 @@ from chimbuko.ad.exchange import Cell
 from chimbuko.ad.forks import ForkServer, Request
 from chimbuko.ad.stream import AgentStream
 from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 
@@ -84,7 +84,7 @@ def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path) -> Non
     config = AnalysisConfig()
     stream = AgentStream(
         StreamName("long", 0, path),
-        "SST",
+        Transport.SST,
         0,
         "node",
         tmp_path / "files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live.aims import HEADS, UNNAMED, Outcome, Variant, losses_of, missed_aims, report, rows, total
-from benchmarks.live.trial import SOURCE, TIMED, Program
+from benchmarks.live.trial import COMPILE, SOURCE, TIMED, Program
+from examples.truth import InjectedDelay, read_truth
 
 ROOT = Path(__file__).parent.parent.parent
 FILES, SST = Variant("files"), Variant("sst")
@@ -110,3 +112,25 @@ def test_options_of_the_program_are_known_to_it() -> None:
     command = Program(Path("heat_mpi"), 4, 20.0, 12, 1.0).command(Path("truth"), 7)
     for option in (word.removeprefix("--") for word in command if word.startswith("--")):
         assert f'{{"{option}", required_argument' in SOURCE.read_text()
+
+
+@pytest.mark.skipif(not (shutil.which("mpicc") and shutil.which("mpirun")), reason="there is no MPI")
+def test_program_loses_time_where_and_when_its_seed_says(tmp_path: Path) -> None:
+    program = tmp_path / "heat_mpi"
+    subprocess.run([*COMPILE, "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program)], check=True)
+
+    def delays(seed: int) -> list[InjectedDelay]:
+        words = [program, "--seconds", "2.4", "--delays", "4", "--seed", str(seed), "--truth", tmp_path]
+        subprocess.run(["mpirun", "-n", "3", *words], check=True, capture_output=True)
+        return read_truth(tmp_path.glob("truth-*.txt"))
+
+    def plan(found: list[InjectedDelay]) -> list[tuple[int, int, str, int]]:
+        return [(delay.rank, delay.index, delay.function, delay.milliseconds) for delay in found]
+
+    first, again, other = delays(1), delays(1), delays(2)
+    assert plan(first) == plan(again) != plan(other)
+    assert len(first) == len(other) == 4
+    for delay in first:
+        assert delay.end_us - delay.start_us >= 1000 * delay.milliseconds >= 20_000
+    refused = subprocess.run([program, "--seconds", "1", "--delays", "9"], capture_output=True, text=True)
+    assert refused.returncode == 2 and refused.stderr.startswith("usage: ")

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.ad.child import LOST_STATISTICS
 from chimbuko.ad.stacks import LOSS_NAMES
 from chimbuko.cli.losses import ADVICE, Loss, loss_lines
 from chimbuko.cli.summary import Summary, slow_lines, summarize, summary_lines
@@ -146,7 +145,7 @@ def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> N
         assert words in line
 
 
-@pytest.mark.parametrize("kind", [*LOSS_NAMES.values(), LOST_STATISTICS])
+@pytest.mark.parametrize("kind", LOSS_NAMES.values())
 def test_every_kind_of_loss_has_an_advice(kind: str) -> None:
     assert ADVICE[kind]
 

@@ -22,6 +22,7 @@ from chimbuko.ownership import rivalries
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tau import application_settings
 from examples.findings import all_anomalies
 from tests.integration.conftest import STAND_IN, command_line
@@ -167,7 +168,7 @@ def begin_by_hand(folder: Path) -> tuple[subprocess.Popen[bytes], Path, Path]:
     streams, settings, report = folder / "streams", folder / "settings", folder / "report.json"
     for made in (streams, settings):
         made.mkdir()
-    environment = application_settings(settings, streams, 200_000, os.environ)
+    environment = application_settings(settings, streams, 200_000, os.environ, Transport.SST)
     command = [*map(str, STAND_IN), "-T", "serial", "-adios2_trace", "cat"]
     job = subprocess.Popen(
         command,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chimbuko.trace.discovery import find_live
+from chimbuko.trace.discovery import Transport, find_live
 from chimbuko.trace.tau import adios2_settings, application_settings
 from tests.trace.whole_streams import Step, read_live, read_stream
 from tests.tracer.traced_program import environment
@@ -29,7 +29,7 @@ OUTER = [".TAU application", "taupreload_main", "main [{app.c} {1,0}]"]
 
 def settings(folder: Path, period_us: int = 100_000) -> dict[str, str]:
     (folder / "trace").mkdir()
-    return application_settings(folder, folder / "trace", period_us, {})
+    return application_settings(folder, folder / "trace", period_us, {}, Transport.SST)
 
 
 def file_settings(folder: Path, engine: str, period_us: int = 100_000) -> dict[str, str]:
@@ -59,7 +59,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 def wait_for_stream(folder: Path) -> Path:
     while not (found := find_live(folder / "trace")):
         time.sleep(0.01)
-    return found[0].path
+    return found[0][0].path
 
 
 def recorded(folder: Path, seconds: float, engine: str = "BP5", **variables: str) -> list[Step]:
