@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
+.PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -46,6 +46,9 @@ performance: install ## All figures of docs/performance.md; twenty minutes on a 
 
 benchmark-dashboard: install chromium ## All figures of docs/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document dashboard-performance
+
+benchmark-transports: install ## All figures of docs/transports.md; half an hour on a machine that has nothing else to do.
+	$(BIN)/python benchmarks/report.py --document transports
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
 	$(BIN)/python -m benchmarks.detection

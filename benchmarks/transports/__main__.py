@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
 from benchmarks.transports import cost, follow, kills, metadata
@@ -27,11 +28,11 @@ def main() -> None:
     options = parser.parse_args()
     found = {}
     for name in options.only:
-        part = PARTS[name]
+        part, load = PARTS[name], os.getloadavg()[0]
         results = part.measure(options.rounds or ROUNDS[name])
         found[name] = part.as_json(results)
         if not options.json:
-            print(part.text(results), end="\n\n", flush=True)
+            print(f"{part.text(results)}\n\nLoad {load:.1f} on {os.cpu_count()} cores before.", end="\n\n")
     if options.json:
         print(json.dumps(found, indent=1))
 
