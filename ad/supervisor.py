@@ -73,13 +73,14 @@ class Supervisor:
 
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
-        if stream.transport is Transport.SST:
-            # Killed it might take its writer with it: it leaves in order when it can.
+        stream.is_abandoned = True
+        if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
+            # Killed it would take its writer with it: it leaves in order when it can, and without a word.
             self._signal(stream, signal.SIGTERM)
             stream.pid = 0
+            stream.give_up()
         else:
             self._forks.ask(Request(kill=stream.key))
-        stream.give_up()
 
     def _start(self, stream: AgentStream) -> None:
         stream.drained_before = stream.box[Cell.HEARTBEAT]
@@ -103,6 +104,8 @@ class Supervisor:
 
     def _may_go_on(self, stream: AgentStream) -> bool:
         """A recorded stream on which a reader died is damaged."""
+        if stream.is_abandoned:
+            return False
         if stream.transport is Transport.SST:
             return stream.attempts < MOST_JOINS
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES
