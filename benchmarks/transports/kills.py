@@ -170,6 +170,8 @@ class _Lane:
             yield from self._finish(stream)
         self._account(stream)
         bench.trials.append(trial)
+        # A program that has died has not been through all.
+        bench.give_back(wanted - trial.rounds)
         shutil.rmtree(folder)
         shutil.rmtree(path, ignore_errors=True)
         for left in bench.folder.glob(path.name + ".*"):
@@ -331,6 +333,10 @@ class Bench:
         taken = min(most, self._rounds)
         self._rounds -= taken
         return taken
+
+    def give_back(self, rounds: int) -> None:
+        """These have not been gone through."""
+        self._rounds += rounds
 
     def say(self, what: str) -> None:
         """To who waits for it; the rest of what goes to standard error is in a file."""
