@@ -242,8 +242,8 @@ class StreamChild:
             if self._try_commit():
                 break
             time.sleep(LOCKSTEP_POLL_S)
-        # To wait for the agent, or for a core, is no work; and a first one, in cold memory, does not tell what
-        # the next ones take.
+        # To wait for the agent, or for a core, is no work; and the first one, in cold memory, does not tell
+        # what the next ones take.
         before_s, self._commit_took_s = self._commit_took_s, time.thread_time() - began_s
         usual_s = min(before_s, self._commit_took_s)
         self._commit_at_s = time.monotonic() + max(COMMIT_PERIOD_S, usual_s / COMMIT_SHARE)
