@@ -20,6 +20,11 @@ class Collisions:
         self._owners: dict[tuple[str, int], tuple[Path, int]] = {}
         self._known: set[tuple[str, int]] = set()
 
+    @property
+    def streams_seen(self) -> int:
+        """How many streams have appeared."""
+        return len(self._owners)
+
     def news(self) -> list[str]:
         """One line for each rank that turned out to be written by several programs since the last call."""
         lines = []
