@@ -72,7 +72,7 @@ def commits_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
     """Whenever a process of the stream waits for its agent, that has its turn."""
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: agent.tick())
+    clock = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: agent.tick()})
     monkeypatch.setattr(child, "time", clock)
 
 
@@ -423,7 +423,7 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
         if waits > 50:
             assert agent.take()
 
-    monkeypatch.setattr(child, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
+    monkeypatch.setattr(child, "time", SimpleNamespace(**vars(time) | {"sleep": wait}))
     StreamChild(spec).run()
     assert agent.outcome().taken_steps == agent.outcome().steps
 
