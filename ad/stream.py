@@ -56,6 +56,8 @@ class AgentStream:
     """Its heartbeat when its process was started."""
     failures: int = 0
     """Processes that have died, one after the other, without having read anything."""
+    is_left: bool = False
+    """Its process was asked to leave it, and no other one comes."""
     is_waiting: bool = False
     """For another process, after ``pause_ticks``."""
     pause_ticks: int = 0

@@ -71,6 +71,15 @@ class Supervisor:
                 self._signal(stream, signal.SIGCONT)
             self._watch(stream)
 
+    def leave(self, stream: AgentStream) -> None:
+        """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
+        stream.is_left = True
+        if stream.is_waiting:
+            stream.is_waiting = False
+            stream.give_up()
+        else:
+            self._signal(stream, signal.SIGTERM)
+
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
         if stream.transport is Transport.SST:
@@ -89,6 +98,8 @@ class Supervisor:
         stream.pid = 0
         if stream.phase in (Phase.ENDED, Phase.BROKEN):
             stream.is_over = True
+        if stream.is_left and not stream.is_over:
+            stream.give_up()
         if stream.is_over:
             return
         has_read = stream.box[Cell.HEARTBEAT] != stream.drained_before
