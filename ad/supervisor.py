@@ -73,7 +73,7 @@ class Supervisor:
 
     def leave(self, stream: AgentStream) -> None:
         """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
-        stream.is_left = True
+        stream.is_abandoned = True
         if stream.is_waiting:
             stream.is_waiting = False
             stream.give_up()
@@ -82,13 +82,14 @@ class Supervisor:
 
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
-        if stream.transport is Transport.SST:
-            # Killed it might take its writer with it: it leaves in order when it can.
+        stream.is_abandoned = True
+        if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
+            # Killed it would take its writer with it: it leaves in order when it can, and without a word.
             self._signal(stream, signal.SIGTERM)
             stream.pid = 0
+            stream.give_up()
         else:
             self._forks.ask(Request(kill=stream.key))
-        stream.give_up()
 
     def _start(self, stream: AgentStream) -> None:
         stream.drained_before = stream.box[Cell.HEARTBEAT]
@@ -98,8 +99,6 @@ class Supervisor:
         stream.pid = 0
         if stream.phase in (Phase.ENDED, Phase.BROKEN):
             stream.is_over = True
-        if stream.is_left and not stream.is_over:
-            stream.give_up()
         if stream.is_over:
             return
         has_read = stream.box[Cell.HEARTBEAT] != stream.drained_before
@@ -114,6 +113,8 @@ class Supervisor:
 
     def _may_go_on(self, stream: AgentStream) -> bool:
         """A recorded stream on which a reader died is damaged."""
+        if stream.is_abandoned:
+            return False
         if stream.transport is Transport.SST:
             return stream.attempts < MOST_JOINS
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES

@@ -111,7 +111,7 @@ def _read(variant: Variant, stream: Path) -> None:
             while not isinstance(reader.next_step(), Waiting):
                 pass
         return
-    followed = FollowedStream(stream, None, 0, 0, StreamNames(), None)
+    followed = FollowedStream(stream, None, 0, 0, StreamNames())
     ahead = _Ahead(stream)
     while True:
         step = followed.next_step(None)

@@ -61,7 +61,7 @@ CASES = [
 ]
 
 
-def measure(rounds: int, cases: list[Case] | None = None) -> list[Result]:
+def measure(rounds: int, cases: list[Case] | None = None, settle_s: float = SETTLE_S) -> list[Result]:
     """Each case for ``rounds`` seconds."""
     results = []
     for case in cases or CASES:
@@ -69,11 +69,11 @@ def measure(rounds: int, cases: list[Case] | None = None) -> list[Result]:
             tempfile.TemporaryDirectory(dir=MEMORY, prefix="chimbuko-bench-") as folder,
             tempfile.TemporaryDirectory(prefix="chimbuko-bench-") as scratch,
         ):
-            results.append(_one(case, rounds, Path(folder), Path(scratch)))
+            results.append(_one(case, rounds, settle_s, Path(folder), Path(scratch)))
     return results
 
 
-def _one(case: Case, seconds: int, folder: Path, scratch: Path) -> Result:
+def _one(case: Case, seconds: int, settle_s: float, folder: Path, scratch: Path) -> Result:
     paths = [folder / f"{STREAM_PREFIX}-follow-{rank}.bp" for rank in range(case.streams)]
     engine, parameters = transport_settings(Transport.FILES)
     order = Order(
@@ -98,7 +98,7 @@ def _one(case: Case, seconds: int, folder: Path, scratch: Path) -> Result:
             readers.run(0.1)
             if time.monotonic() > latest_s:
                 sys.exit(f"{case}: not all streams are read")
-        readers.run(SETTLE_S)
+        readers.run(settle_s)
         result, before = Result(case), {key: len(lags_ms(stream)) for key, stream in enumerate(streams)}
         began_s = time.monotonic()
         spent = [-sum(map(cpu_clock_s, readers.pids)), -cpu_clock_s(readers.guard_pid), -readers.server_cpu_s]

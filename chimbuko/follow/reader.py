@@ -38,6 +38,11 @@ class FollowedStream:
 
     is_joining = False
 
+    @property
+    def written_steps(self) -> int:
+        """How many steps the writer has completed."""
+        return self._index.count
+
     def __init__(
         self,
         path: Path,
@@ -154,6 +159,9 @@ class FollowedStream:
         if not isinstance(step, TraceStep) or not is_there:
             return None
         self._held[number] = self._index.begin(number) + step.size_bytes
+        if lost or self._index.defines_names(number):
+            # Not all that is new changes a count, and when the step's metadata is gone nobody can tell.
+            self._reader.read_new_attributes()
         return step
 
     def _keep(self, act: Callable[[KeptTrace], None]) -> None:

@@ -289,9 +289,6 @@ def test_the_number_of_the_next_frame_tells_whether_one_was_written(
     assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).next_sequence == 40
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an agent that gives a stream up writes into the spool of a live process"
-)
 def test_two_writers_of_one_spool_lose_nothing(tmp_path: Path) -> None:
     """One is the agent, that gives the stream up; its process is only asked to end, and ends in order."""
     process = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)

@@ -112,10 +112,6 @@ def half_appended(spool: SpoolWriter, *arguments: Any) -> None:
 
 
 AT_THE_END = "before the stream is closed"
-UNFINISHED = pytest.param(
-    AT_THE_END,
-    marks=pytest.mark.xfail(strict=True, reason="its phase says that it has ended before the copy is whole"),
-)
 MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     # Where, the function that it dies in, what is left of that, and whether it has been done whole.
     "before the slot is filled": (ExchangeBox, "exchange", None, False),
@@ -259,7 +255,7 @@ def test_in_lockstep_flags_and_records_are_identical_wherever_processes_die(
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.parametrize("moment", [*(moment for moment in MOMENTS if moment != AT_THE_END), UNFINISHED])
+@pytest.mark.parametrize("moment", [*(moment for moment in MOMENTS if moment != AT_THE_END), AT_THE_END])
 def test_the_kept_trace_is_whole_wherever_processes_die(
     tmp_path: Path, made: MadeStream, moment: str
 ) -> None:
@@ -385,7 +381,6 @@ def test_steps_that_were_dropped_are_counted_and_what_is_around_them_is_there(
     assert (outcome.health.gap_steps, outcome.health.steps, outcome.health.state) == (9, STEPS - 9, "ended")
 
 
-@pytest.mark.xfail(strict=True, reason="a gap is counted only when a step follows it")
 def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, made: MadeStream) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     writer = StreamWriter(path, "BP5")
@@ -410,15 +405,14 @@ def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, ma
     assert outcome.health.gap_steps == STEPS - 10
 
 
-@pytest.mark.xfail(strict=True, reason="more steps than the outbox holds can never be committed")
 def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
     tmp_path: Path, made: MadeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     write_whole(path, made)
     spec = spec_of(tmp_path, path)
-    agent = Agent(spec)
     monkeypatch.setattr("chimbuko.ad.exchange.MOST_STEPS", 7)
+    agent = Agent(spec)
     monkeypatch.setattr(child, "COMMIT_PERIOD_S", 0.0)
     waits = 0
 
@@ -435,9 +429,6 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.xfail(
-    strict=True, reason="without a checkpoint a successor begins anew, beside what was committed"
-)
 def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
     tmp_path: Path, made: MadeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,7 +451,6 @@ def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.xfail(strict=True, reason="it was not read when its step was, and given back with that")
 def test_metadata_that_came_without_a_count_is_there_after_a_death(tmp_path: Path, made: MadeStream) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     for number, names in enumerate(made.names):
