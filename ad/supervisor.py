@@ -71,6 +71,15 @@ class Supervisor:
                 self._signal(stream, signal.SIGCONT)
             self._watch(stream)
 
+    def leave(self, stream: AgentStream) -> None:
+        """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
+        stream.is_abandoned = True
+        if stream.is_waiting:
+            stream.is_waiting = False
+            stream.give_up()
+        else:
+            self._signal(stream, signal.SIGTERM)
+
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
         stream.is_abandoned = True
