@@ -20,8 +20,10 @@ STUCK_TICKS = 100
 agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
 HUNG_TICKS = 2400
 """Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
-MOST_FAILURES = 5
-"""Processes of a followed stream that may die one after the other without having read anything."""
+MOST_FAILURES = 12
+"""Processes of a followed stream that may die one after the other without having read anything. Pauses
+between them double, to ten seconds: together they are more than half a minute."""
+LONGEST_PAUSE_TICKS = 200
 MOST_JOINS = 3
 """Processes that may join a stream over SST: each is a risk for its writer."""
 REJOIN_TICKS = 40
@@ -105,7 +107,9 @@ class Supervisor:
         stream.failures = 0 if has_read else stream.failures + 1
         if self._may_go_on(stream):
             log(f"reader of {stream.name.path} ended ({code}); another takes over")
-            stream.pause_ticks = REJOIN_TICKS if stream.transport is Transport.SST else 0
+            stream.pause_ticks = min((1 << stream.failures) - 1, LONGEST_PAUSE_TICKS)
+            if stream.transport is Transport.SST:
+                stream.pause_ticks = REJOIN_TICKS
             stream.is_waiting = True
         else:
             log(f"reader of {stream.name.path} ended ({code}); given up")
