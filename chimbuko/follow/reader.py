@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,10 +115,12 @@ class FollowedStream:
         self._index.forget_before(first_step)
 
     def _copy(self, kept: KeptTrace, first_step: int, end: int, metadata_end: int) -> None:
+        # Another process may have died before it had copied what it had read. Each step begins with a page.
+        begin = self._index.step_at(-(-kept.copied(DATA) // mmap.PAGESIZE) * mmap.PAGESIZE)
         kept.copy_until(DATA, end)
         kept.copy_until(METADATA, metadata_end)
         # Looked at after it was copied: what the guard has dropped by then may be zeros.
-        kept.note_lost(range(self._given_back, min(self._first.by(GUARD), first_step)))
+        kept.note_lost(range(begin, min(self._first.by(GUARD), first_step)))
 
     def end(self) -> None:
         """Nobody writes any more."""

@@ -192,7 +192,6 @@ def test_steps_that_are_dropped_are_a_gap_and_never_zeros(
     assert_equal(copied, [one for one in original if one.number not in lost])
 
 
-@pytest.mark.xfail(strict=True, reason="a successor does not know that its predecessor had not copied them")
 def test_what_was_dropped_between_two_processes_is_not_kept_as_zeros(path: Path, tmp_path: Path) -> None:
     with opened(path) as writer:
         for step in range(8):
