@@ -33,6 +33,22 @@ _FLUSHES_AT, _FLUSH_AT = 16, 24
 _STEP = b"s"
 
 
+def is_closed(index: Path | str) -> bool:
+    """Whether the writer of a stream has closed it; ``index`` is its ``md.idx``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    file = os.open(index, os.O_RDONLY)
+    try:
+        header = os.pread(file, _HEADER_BYTES, 0)
+    finally:
+        os.close(file)
+    return len(header) == _HEADER_BYTES and header[_ACTIVE_AT] == 0
+
+
 class StepIndex:
     """The steps of one stream, as far as they are complete.
 

@@ -11,6 +11,7 @@ import pytest
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from tests.integration.conftest import Run, Start
+from tests.thorough import first
 from tests.tracer.traced_program import environment
 
 CALLS = 300
@@ -73,10 +74,11 @@ def test_live_workflow(programs: Path, start: Start) -> None:
     assert "Lost: nothing" in run.output
 
 
-@pytest.mark.thorough
-def test_two_programs_under_one_name_are_reported(programs: Path, start: Start) -> None:
+@pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
+def test_two_programs_under_one_name_are_reported(transport: str, programs: Path, start: Start) -> None:
     worker = f"{TRACE} worker.py {LIVE_S}"
-    run = start("--no-dashboard", "--", *shell(programs, f"{worker}; {worker}"))
+    options = ["--transport", transport, "--no-dashboard"]
+    run = start(*options, "--", *shell(programs, f"{worker}; {worker}"))
     assert run.end() == 0, run.output
     assert streams(run) == {("worker", 0)}
     run.wait_for_line("Problem: several programs write the stream of worker, rank 0")
