@@ -73,7 +73,7 @@ class Agent:
         """Read all streams to their end; live, look for new ones until asked to stop."""
         link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
         link.start()
-        quiet_since, drained = 0.0, -1
+        stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
         while True:
             # Before the look for new streams: what is not there then will not come.
             is_stopping = should_stop()
@@ -85,6 +85,9 @@ class Agent:
             if is_over and (is_stopping or not self._is_live):
                 break
             if is_stopping:
+                stop_seen_at = stop_seen_at or time.monotonic()
+                if time.monotonic() - stop_seen_at > END_TIMEOUT_S:
+                    self._leave_open_streams()
                 heartbeats = sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
                 if heartbeats != drained:
                     quiet_since, drained = time.monotonic(), heartbeats
@@ -118,6 +121,12 @@ class Agent:
             raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
         if link.is_alive():
             log("the last statistics did not reach the server")
+
+    def _leave_open_streams(self) -> None:
+        """A program that was joined goes on when the run does not. In files, all that is there is read."""
+        for stream in self._streams:
+            if not stream.is_over and stream.transport is Transport.SST:
+                self._supervisor.leave(stream)
 
     def _give_up_open_streams(self) -> None:
         for stream in self._streams:

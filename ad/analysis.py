@@ -58,6 +58,7 @@ class StreamAnalysis:
         self._has_ended = False
         self._model_version = 0
         self._interval_us = 0, 0
+        self._earlier_losses: dict[str, int] = {}
         self._steps = 0
         self._rows = 0
         self._size_bytes = 0
@@ -116,6 +117,20 @@ class StreamAnalysis:
         )
         left_out = Counter(stacks.calls["function"][selection.left_out].tolist())
         return StepResult(records, count, {names.timer_name(f): number for f, number in left_out.items()})
+
+    def follow(self, first_step: int, totals: StreamHealth | None) -> None:
+        """Begin at a step, behind a process of which only the totals are left."""
+        self._stacks.last_step = first_step - 1
+        if totals is not None:
+            self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
+            self._size_bytes, self._largest_step_bytes = totals.size_bytes, totals.largest_step_bytes
+            self._anomalies, self._stacks.gap_steps = totals.anomalies, totals.gap_steps
+            self._earlier_losses = dict(totals.losses)
+
+    def end(self, steps: int | None) -> None:
+        """The stream had so many steps, if that is known: those at its end that never came are a gap."""
+        if steps is not None:
+            self._stacks.end(steps)
 
     @property
     def end_us(self) -> int:
@@ -177,6 +192,6 @@ class StreamAnalysis:
             calls=self._calls,
             anomalies=self._anomalies,
             gap_steps=self._stacks.gap_steps,
-            losses=self._stacks.lost() | self._launches.lost(),
+            losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.ad import exchange
 from chimbuko.ad.analysis import StepResult, StreamAnalysis
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.detectors import make_detector
@@ -112,6 +113,7 @@ class StreamChild:
         self._results: list[StepResult] = []
         """Since the last commit."""
         self._commit_at_s = 0.0
+        self._commit_took_s = 0.0
         self._is_asked_to_go = False
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
         self._begin(self._checkpoints.load(self._box[Cell.ACTIVE], self._names))
@@ -122,6 +124,8 @@ class StreamChild:
         if kept is None:
             identity = StreamIdentity(spec.program, spec.rank, spec.node)
             self._analysis = StreamAnalysis(identity, spec.config)
+            # Where there was no room for a checkpoint, that is all that is known.
+            self._analysis.follow(self._box.next_step, self._spool.health)
             self._epoch = NO_EPOCH
             self._counters_due_us = 0
             self._known_metadata: set[tuple[int, int, str]] = set()
@@ -143,13 +147,18 @@ class StreamChild:
         except TraceFormatError as error:
             log(str(error))
             phase = Phase.BROKEN
-        if phase is Phase.IDLE:
-            self._commit_surely()
-        elif self._commit_surely(self._analysis.finish(), "ended" if phase is Phase.ENDED else "broken"):
-            self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
-            self._box[Cell.PHASE] = phase
+        is_over = phase is not Phase.IDLE
+        if is_over and self._source is not None:
+            self._analysis.end(self._source.written_steps)
+        records = self._analysis.finish() if is_over else None
+        state = {Phase.ENDED: "ended", Phase.BROKEN: "broken"}.get(phase, READING)
+        is_committed = self._commit_surely(records, state)
         if self._source is not None:
             self._source.close()
+        # Last of all: for a stream that is over nobody does anything any more.
+        if is_over and is_committed:
+            self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
+            self._box[Cell.PHASE] = phase
 
     def _ask_to_go(self, signum: int, frame: object) -> None:
         """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
@@ -167,6 +176,9 @@ class StreamChild:
             self._box[Cell.PHASE] = Phase.READING
             if self._role is Role.JOINING:
                 self._announce(Role.READING)
+            if self._is_asked_to_go:
+                # This step is the successor's, or lost: whoever gave this process up speaks for it by now.
+                break
             if isinstance(got, TraceStep):
                 self._step(got)
                 # A step without events leaves the arrays of the one before as they are.
@@ -176,6 +188,9 @@ class StreamChild:
                 return Phase.ENDED if is_complete else Phase.BROKEN
             elif self._box[Cell.IS_ALL_WRITTEN]:
                 source.end()
+            if len(self._results) > exchange.MOST_STEPS // 4:
+                # More than the outbox holds could never be committed: then better wait.
+                self._commit_surely()
             if self._results and not self._spec.config.lockstep and time.monotonic() >= self._commit_at_s:
                 self._commit()
         return Phase.IDLE
@@ -236,13 +251,16 @@ class StreamChild:
 
     def _commit(self) -> None:
         """Commit what the steps since the last commit have brought, if the agent lets."""
-        began_s = time.monotonic()
         for _ in range(COMMIT_TRIES):
+            began_s = time.thread_time()
             if self._try_commit():
                 break
             time.sleep(LOCKSTEP_POLL_S)
-        took_s = time.monotonic() - began_s
-        self._commit_at_s = began_s + max(COMMIT_PERIOD_S, took_s / COMMIT_SHARE)
+        # To wait for the agent, or for a core, is no work; and the first one, in cold memory, does not tell
+        # what the next ones take.
+        before_s, self._commit_took_s = self._commit_took_s, time.thread_time() - began_s
+        usual_s = min(before_s, self._commit_took_s)
+        self._commit_at_s = time.monotonic() + max(COMMIT_PERIOD_S, usual_s / COMMIT_SHARE)
 
     def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
         """Commit, also while the agent is busy; false where it stays so after this process is asked to go."""

@@ -69,6 +69,9 @@ class Cell(IntEnum):
     """A ``Phase`` (without the lock). One that is over stays so, for all successors."""
     NAMES_VERSION = 9
     """Counts the versions of the stream's names file (without the lock)."""
+    IS_TAKING = 12
+    """1 from the agent's look to its release: left behind, it tells that an agent died in between, and only a
+    successor knows whether it had taken what it saw."""
     IS_ALL_WRITTEN = 10
     """1 once nobody writes the stream any more (the agent, without the lock)."""
 
@@ -108,6 +111,8 @@ class _Slot:
         self._schema = schema
         self._step_count = np.frombuffer(memory, np.int64, 1, at)
         at += self._step_count.nbytes
+        self._next_step = np.frombuffer(memory, np.int64, 1, at)
+        at += self._next_step.nbytes
         self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
         at += self._steps.nbytes
         self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
@@ -121,13 +126,22 @@ class _Slot:
     @staticmethod
     def size_bytes(schema: TableSchema) -> int:
         """Space of one copy."""
-        own = 8 + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
+        own = 16 + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
         return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
 
     @property
     def steps(self) -> int:
         """How many steps are in it."""
         return int(self._step_count[0])
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that was analysed."""
+        return int(self._next_step[0])
+
+    @next_step.setter
+    def next_step(self, step: int) -> None:
+        self._next_step[0] = step
 
     @property
     def timers(self) -> npt.NDArray[np.int64]:
@@ -237,12 +251,16 @@ class ExchangeBox:
         active = self._slots[self[Cell.ACTIVE]]
         if active.steps + len(steps) > MOST_STEPS or not self._try_lock():
             return False
+        if self[Cell.IS_TAKING]:
+            self._unlock()
+            return False
         try:
             generation, into = self[Cell.GENERATION], 1 - self[Cell.ACTIVE]
             learned = analysis.hand_out(generation)
             filled = self._slots[into]
             filled.copy_from(active)
             filled.add(learned, steps)
+            filled.next_step = analysis.stacks.last_step + 1
             filled.views.put(analysis.hand_out_views(generation))
             filled.paths.put(analysis.hand_out_paths())
             save(into)
@@ -251,6 +269,11 @@ class ExchangeBox:
         finally:
             self._unlock()
         return True
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that is committed."""
+        return self._slots[self[Cell.ACTIVE]].next_step
 
     def take_model(self, analysis: StreamAnalysis) -> None:
         """For a new process of the stream: judge by the model that is there; waits for the lock."""
@@ -269,6 +292,7 @@ class ExchangeBox:
         """For the agent: what stands in the outbox, which stays locked; None if it was already."""
         if not self._try_lock():
             return None
+        self[Cell.IS_TAKING] = 1
         active = self._slots[self[Cell.ACTIVE]]
         steps = active.step_counts(*self._stream)
         return Outbox(
@@ -290,6 +314,7 @@ class ExchangeBox:
 
     def release(self) -> None:
         """For the agent, after ``look``: the stream's process may use it again."""
+        self[Cell.IS_TAKING] = 0
         self._unlock()
 
     def take(self) -> Outbox | None:

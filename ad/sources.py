@@ -22,6 +22,10 @@ class Source(Protocol):
     is_joining: bool
     """A death of this process would now take the writer with it, or hold it up for ever."""
 
+    @property
+    def written_steps(self) -> int | None:
+        """How many steps the writer has completed; None where only it knows."""
+
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
         """The next step, or why there is none within ``timeout_s`` seconds; None for as long as is wise."""
 
@@ -55,6 +59,7 @@ def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
 class _Recorded:
     """A recorded stream."""
 
+    written_steps: int | None = None
     is_joining = False
 
     def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
@@ -80,6 +85,8 @@ class _Recorded:
 
 class _Joined:
     """A stream over SST. Joining lasts until the first step has been read (``trace.reader``)."""
+
+    written_steps: int | None = None
 
     def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
         self.is_joining = True

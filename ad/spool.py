@@ -102,6 +102,7 @@ class SpoolWriter:
 
         A full disk drops the records too: they are counted, and the analysis goes on.
         """
+        self._catch_up()
         self._make_room()
         kept, lost = self._severe(frame.records)
         self.dropped.update(frame.left_out)
@@ -126,6 +127,17 @@ class SpoolWriter:
             self._owed_steps = []
             self._owed_metadata = []
             self._sequence += 1
+
+    def _catch_up(self) -> None:
+        """Go on behind what another process has appended: an agent speaks for one that it has given up."""
+        paths = _segment_paths(self._folder)
+        if not paths:
+            return
+        known = {segment.path: segment.size_bytes for segment in self._segments}
+        if known.get(paths[-1]) != paths[-1].stat().st_size:
+            self._segments = [s for s in self._segments if s.path in paths and s.path != paths[-1]]
+            self._segments.append(_Segment(paths[-1], 0, []))
+            self._continue_after(self._segments[-1])
 
     def _continue_after(self, segment: _Segment) -> None:
         """Go on where an earlier process was killed, which may have been in mid-frame."""

@@ -230,6 +230,11 @@ class CallStacks:
         self.gap_steps += max(step - expected, 0)
         return True
 
+    def end(self, steps: int) -> None:
+        """The stream had so many steps: those that were never read are a gap."""
+        self.gap_steps += max(steps - 1 - self.last_step, 0)
+        self.last_step = max(self.last_step, steps - 1)
+
     def _chain_points(self, step: TraceStep) -> None:
         count = len(step.comms) + len(step.counters)
         if len(self._points) < count:

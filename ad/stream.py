@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames
 
 _BOX = "exchange"
+LOOK_PAUSE_S = 0.001
 TAU_MARK = "TAU Version"
 """Metadata that only TAU writes."""
 
@@ -56,6 +58,8 @@ class AgentStream:
     """Its heartbeat when its process was started."""
     failures: int = 0
     """Processes that have died, one after the other, without having read anything."""
+    is_abandoned: bool = False
+    """Nobody shall read it any more."""
     is_waiting: bool = False
     """For another process, after ``pause_ticks``."""
     pause_ticks: int = 0
@@ -139,16 +143,18 @@ class AgentStream:
         taken
             What that delta took from the stream.
         """
-        generation = self.box[Cell.GENERATION]
+        outbox = self.box.look()
+        while outbox is None:
+            time.sleep(LOOK_PAUSE_S)
+            outbox = self.box.look()
+        generation = outbox.generation
         if taken is not None:
             self.generations.append((last_delta, taken.generation))
             generation = taken.generation
-            outbox = self.box.look()
-            if outbox is not None and outbox.generation == taken.generation:
+            if outbox.generation == taken.generation:
                 timers = np.frombuffer(taken.timers, np.int64)
                 self.box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
-            if outbox is not None:
-                self.box.release()
+        self.box.release()
         self.merged_generation = generation - 1
         self.is_over = self.phase in (Phase.ENDED, Phase.BROKEN)
 

@@ -20,8 +20,10 @@ STUCK_TICKS = 100
 agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
 HUNG_TICKS = 2400
 """Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
-MOST_FAILURES = 5
-"""Processes of a followed stream that may die one after the other without having read anything."""
+MOST_FAILURES = 12
+"""Processes of a followed stream that may die one after the other without having read anything. Pauses
+between them double, to ten seconds: together they are more than half a minute."""
+LONGEST_PAUSE_TICKS = 200
 MOST_JOINS = 3
 """Processes that may join a stream over SST: each is a risk for its writer."""
 REJOIN_TICKS = 40
@@ -71,15 +73,25 @@ class Supervisor:
                 self._signal(stream, signal.SIGCONT)
             self._watch(stream)
 
+    def leave(self, stream: AgentStream) -> None:
+        """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
+        stream.is_abandoned = True
+        if stream.is_waiting:
+            stream.is_waiting = False
+            stream.give_up()
+        else:
+            self._signal(stream, signal.SIGTERM)
+
     def give_up(self, stream: AgentStream) -> None:
         """Read a stream no further."""
-        if stream.transport is Transport.SST:
-            # Killed it might take its writer with it: it leaves in order when it can.
+        stream.is_abandoned = True
+        if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
+            # Killed it would take its writer with it: it leaves in order when it can, and without a word.
             self._signal(stream, signal.SIGTERM)
             stream.pid = 0
+            stream.give_up()
         else:
             self._forks.ask(Request(kill=stream.key))
-        stream.give_up()
 
     def _start(self, stream: AgentStream) -> None:
         stream.drained_before = stream.box[Cell.HEARTBEAT]
@@ -95,7 +107,9 @@ class Supervisor:
         stream.failures = 0 if has_read else stream.failures + 1
         if self._may_go_on(stream):
             log(f"reader of {stream.name.path} ended ({code}); another takes over")
-            stream.pause_ticks = REJOIN_TICKS if stream.transport is Transport.SST else 0
+            stream.pause_ticks = min((1 << stream.failures) - 1, LONGEST_PAUSE_TICKS)
+            if stream.transport is Transport.SST:
+                stream.pause_ticks = REJOIN_TICKS
             stream.is_waiting = True
         else:
             log(f"reader of {stream.name.path} ended ({code}); given up")
@@ -103,6 +117,8 @@ class Supervisor:
 
     def _may_go_on(self, stream: AgentStream) -> bool:
         """A recorded stream on which a reader died is damaged."""
+        if stream.is_abandoned:
+            return False
         if stream.transport is Transport.SST:
             return stream.attempts < MOST_JOINS
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES

@@ -111,6 +111,11 @@ class Agents:
         self._problems += collisions
         return [*self._group.look_after(), *collisions]
 
+    @property
+    def streams_seen(self) -> int:
+        """How many streams over SST have appeared."""
+        return self._collisions.streams_seen if self._collisions else 0
+
     def ask_to_stop(self) -> None:
         """Ask them to come to an end."""
         self._group.ask_to_stop()

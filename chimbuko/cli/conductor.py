@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
@@ -86,15 +87,18 @@ class Conductor:
             return 0
         try:
             self._application = subprocess.Popen(self._command_line, env=self._environment)
-            if self._agents.place is not None:
-                guarded = self._agents.place.guard.folder
-                announce(guarded, "application", Role.APPLICATION, self._application.pid)
         except FileNotFoundError:
             say(f"{self._command_line[0]}: no such command")
             return NOT_FOUND
         except OSError as error:
             say(f"{self._command_line[0]}: cannot be run ({error.strerror})")
             return NOT_EXECUTABLE
+        if self._agents.place is not None:
+            # Without a word of it the guard looks at its streams alone.
+            with suppress(OSError):
+                announce(
+                    self._agents.place.guard.folder, "application", Role.APPLICATION, self._application.pid
+                )
         return 0
 
     def _watch(self, services: Services, agents: Agents) -> int:
@@ -105,7 +109,7 @@ class Conductor:
                 for line in (*services.look_after(), *agents.look_after()):
                     progress.say(line)
             if self._agents.place is not None:
-                self._problems += shield_news(self._agents.place, self._environment)
+                self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
             agents.ask_to_stop()
             latest_s = time.monotonic() + LONGEST_DELIVERY_S
             # What they still have to deliver, they cannot without the services.

@@ -18,7 +18,7 @@ from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.follow.trim import Limits
 from chimbuko.rundir import RunDirectory
 from chimbuko.shield.library import shield_library
-from chimbuko.shield.use import shield_environment, shield_problems
+from chimbuko.shield.use import REPORT_VARIABLE, shield_environment, shield_problems
 from chimbuko.trace.discovery import Transport
 from chimbuko.units import parse_size
 
@@ -207,8 +207,9 @@ def shielded(
     return dict(environment)
 
 
-def shield_news(place: StreamPlace, environment: Mapping[str, str]) -> list[str]:
-    """What is to be said of the shield when the application has ended, before the guard's folder goes."""
-    if place.transport is not Transport.SST or "CHIMBUKO_SHIELD_REPORT" not in environment:
+def shield_news(place: StreamPlace, environment: Mapping[str, str], streams: int) -> list[str]:
+    """What is to be said of the shield when the application, which had so many streams, has ended; before the
+    guard's folder goes."""
+    if place.transport is not Transport.SST or REPORT_VARIABLE not in environment:
         return []
-    return shield_problems(Path(place.guard.folder))
+    return shield_problems(Path(place.guard.folder), streams)

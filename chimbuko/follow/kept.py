@@ -28,6 +28,11 @@ class KeptTrace:
         self._copy = folder / stream.name
         self._copy.mkdir(parents=True, exist_ok=True)
 
+    def copied(self, name: str) -> int:
+        """How much of a file is copied, in bytes."""
+        copy = self._copy / name
+        return copy.stat().st_size if copy.exists() else 0
+
     def copy_until(self, name: str, end: int) -> None:
         """Copy what stands before a position of a file, and is not copied yet.
 

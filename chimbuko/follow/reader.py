@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,11 @@ class FollowedStream:
     """
 
     is_joining = False
+
+    @property
+    def written_steps(self) -> int:
+        """How many steps the writer has completed."""
+        return self._index.count
 
     def __init__(
         self,
@@ -109,10 +115,12 @@ class FollowedStream:
         self._index.forget_before(first_step)
 
     def _copy(self, kept: KeptTrace, first_step: int, end: int, metadata_end: int) -> None:
+        # Another process may have died before it had copied what it had read. Each step begins with a page.
+        begin = self._index.step_at(-(-kept.copied(DATA) // mmap.PAGESIZE) * mmap.PAGESIZE)
         kept.copy_until(DATA, end)
         kept.copy_until(METADATA, metadata_end)
         # Looked at after it was copied: what the guard has dropped by then may be zeros.
-        kept.note_lost(range(self._given_back, min(self._first.by(GUARD), first_step)))
+        kept.note_lost(range(begin, min(self._first.by(GUARD), first_step)))
 
     def end(self) -> None:
         """Nobody writes any more."""
@@ -154,6 +162,9 @@ class FollowedStream:
         if not isinstance(step, TraceStep) or not is_there:
             return None
         self._held[number] = self._index.begin(number) + step.size_bytes
+        if lost or self._index.defines_names(number):
+            # Not all that is new changes a count, and when the step's metadata is gone nobody can tell.
+            self._reader.read_new_attributes()
         return step
 
     def _keep(self, act: Callable[[KeptTrace], None]) -> None:

@@ -28,8 +28,25 @@ _CHUNK_BYTES = 1 << 20
 _RECORD = struct.Struct("<cQ")
 _NUMBER = struct.Struct("<Q")
 _POSITION = struct.Struct("<QQ")
+_METADATA_HEAD = struct.Struct("<QQQ")
 _FLUSHES_AT, _FLUSH_AT = 16, 24
 _STEP = b"s"
+
+
+def is_closed(index: Path | str) -> bool:
+    """Whether the writer of a stream has closed it; ``index`` is its ``md.idx``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    file = os.open(index, os.O_RDONLY)
+    try:
+        header = os.pread(file, _HEADER_BYTES, 0)
+    finally:
+        os.close(file)
+    return len(header) == _HEADER_BYTES and header[_ACTIVE_AT] == 0
 
 
 class StepIndex:
@@ -43,6 +60,7 @@ class StepIndex:
 
     def __init__(self, stream: Path | str) -> None:
         self._path = os.path.join(stream, INDEX)
+        self._metadata_path = os.path.join(stream, METADATA)
         self._read_to = 0
         self._begins = array("Q")
         self._metadata_ends = array("Q")
@@ -70,6 +88,19 @@ class StepIndex:
     def metadata_end(self, step: int) -> int:
         """Where the metadata of a complete step ends, in bytes; 0 for steps that were forgotten."""
         return self._metadata_ends[step - self._forgotten] if step >= self._forgotten else 0
+
+    def defines_names(self, step: int) -> bool:
+        """Whether attributes came with a step: the third number of its metadata is their size."""
+        begin = self.metadata_end(step - 1) if step else 0
+        try:
+            file = os.open(self._metadata_path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            head = os.pread(file, _METADATA_HEAD.size, begin)
+        finally:
+            os.close(file)
+        return len(head) == _METADATA_HEAD.size and _METADATA_HEAD.unpack(head)[2] > 0
 
     def step_at(self, position: int) -> int:
         """The complete step whose data, or the gap behind it, lies at a position; 0 where there is none."""

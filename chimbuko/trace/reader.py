@@ -166,7 +166,7 @@ class StreamReader:
             return Waiting.NOT_READY
         if status == adios2.StepStatus.EndOfStream:
             # Metadata of the last step comes without a count that would tell of it.
-            self._read_new_attributes()
+            self.read_new_attributes()
             return Waiting.END
         if status != adios2.StepStatus.OK:
             return Waiting.BROKEN
@@ -252,9 +252,10 @@ class StreamReader:
         if counts == self._counts and complete:
             return
         self._counts = counts
-        self._read_new_attributes()
+        self.read_new_attributes()
 
-    def _read_new_attributes(self) -> None:
+    def read_new_attributes(self) -> None:
+        """Take in all names and metadata that have come: listing them costs 10 µs each."""
         try:
             attributes = self._io.AvailableAttributes()
         except UnicodeDecodeError:

@@ -45,7 +45,7 @@ class MadeStream:
 
 
 def made_stream(steps: int, rows: int = 300, seed: int = 1) -> MadeStream:
-    """Calls, messages and counters on three threads; a function, a counter and metadata come late."""
+    """Calls, messages and counters on three threads; functions, a counter and metadata come late."""
     trace = SyntheticTrace(rows, seed=seed, outlier_share=0.03, shape=SHAPE)
     made = MadeStream([], [])
     for number in range(steps):
@@ -55,7 +55,7 @@ def made_stream(steps: int, rows: int = 300, seed: int = 1) -> MadeStream:
         arrays = (step.events.copy(), step.comms.copy(), step.counters[first_counter:].copy())
         made.steps.append(TraceStep(number, *arrays))
         names = StreamNames(
-            timers=dict(trace.names.timers),
+            timers=trace.names.timers | {1000 + n: f"function of step {n}" for n in range(0, number + 1, 5)},
             counters=dict(trace.names.counters),
             event_types=dict(trace.names.event_types),
             program=trace.names.program,
@@ -228,8 +228,8 @@ def _added_up(rows: list[tuple[float, ...]], key_columns: int) -> dict[tuple[int
 
 
 def assert_same(one: Outcome, other: Outcome, is_exact: bool = False) -> None:
-    """All that is counted is the same; sums of sums, in another order perhaps, to rounding unless they have to
-    be exact."""
+    """All that is counted is the same; sums of sums to rounding, as their order may be
+    another, unless they have to be exact."""
     for what in Outcome.__dataclass_fields__:
         ours, theirs = getattr(one, what), getattr(other, what)
         assert ours == theirs if is_exact else is_close(ours, theirs), (what, ours, theirs)

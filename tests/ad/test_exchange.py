@@ -275,7 +275,7 @@ def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all
     parts = [one for one in (taken, agent.take()) if one is not None]
     assert [step.step for part in parts for step in part.steps] == [0, 1]
     assert sum(float(part.learned.table[0, 0]) for part in parts) == 13
-    assert sum(int(part.paths.calls.sum()) for part in parts) == 13
+    assert sum(int(part.paths["calls"].sum()) for part in parts) == 13
     sends = [row for part in parts for row in part.views.traffic.tolist()]
     assert [sum(row[column] for row in sends) for column in (3, 4)] == [2, 160]
     assert [row[2:] for part in parts for row in part.views.paces.tolist()] == [

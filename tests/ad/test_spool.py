@@ -289,6 +289,17 @@ def test_the_number_of_the_next_frame_tells_whether_one_was_written(
     assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).next_sequence == 40
 
 
+def test_two_writers_of_one_spool_lose_nothing(tmp_path: Path) -> None:
+    """One is the agent, that gives the stream up; its process is only asked to end, and ends in order."""
+    process = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    append(process, 0, 5.0)
+    agent = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    agent.append(SpoolFrame(pack([]), [], [], msgspec.structs.replace(HEALTH, state="lost")))
+    append(process, 1, 5.0)
+    reader = SpoolReader(tmp_path)
+    assert [step.step for batch in batches(reader.read(EVERYTHING)) for step in batch.steps] == [0, 1]
+
+
 def test_leftovers_of_a_killed_compaction_are_removed(tmp_path: Path) -> None:
     append(SpoolWriter(tmp_path, "0:1", LIMIT_BYTES), 0, 5.0)
     (tmp_path / "0000000000000001.tmp").write_bytes(b"half")

@@ -191,6 +191,35 @@ def test_the_last_delta_of_a_dead_agent_counts_once(
     assert successor.calls_by_path() == 3 * CALLS
 
 
+def test_what_a_stream_learns_between_two_agents_is_not_removed_with_what_the_first_had_taken(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first dies after its journal is written; the stream, which only hears of it, commits once more."""
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ExchangeBox, "remove", die)
+    with pytest.raises(KeyboardInterrupt):
+        node.until(lambda: False)
+    monkeypatch.undo()
+    node.stream.box.close()
+    with pytest.raises(AssertionError):
+        # Nobody knows what of the outbox the agent had taken: it stays as it is until somebody does.
+        stream.step()
+    successor = Node(folder, broker)
+    Stream(successor.stream, stream).step()
+    for _ in range(100):
+        successor.link.exchange(is_flushing=True)
+        time.sleep(0.01)
+    assert successor.calls() == 4 * CALLS
+
+
 def test_a_broker_that_was_restarted_empty_costs_nothing(
     folder: Path, broker: PrivateBroker, server: Service
 ) -> None:

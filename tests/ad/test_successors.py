@@ -23,8 +23,10 @@ from chimbuko.ad.exchange import Cell, ExchangeBox, Phase, _Slot
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.follow import holes
+from chimbuko.follow.holes import GUARD, FirstStep
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.schema import LOST_STEPS
+from chimbuko.trace.reader import Waiting
+from chimbuko.trace.schema import LOST_STEPS, TraceStep
 from chimbuko.trace.writer import StreamWriter
 from tests.ad.followed import (
     CONFIG,
@@ -37,10 +39,12 @@ from tests.ad.followed import (
     write_step,
     write_whole,
 )
+from tests.follow.test_reader import drop_before
 from tests.trace import whole_streams
 
 STEPS = 24
 MOST_KILLS = 12
+DIED = 3
 LOCKSTEP = msgspec.structs.replace(CONFIG, lockstep=True, period_us=20_000)
 
 
@@ -68,7 +72,7 @@ def commits_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
     """Whenever a process of the stream waits for its agent, that has its turn."""
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: agent.tick())
+    clock = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: agent.tick()})
     monkeypatch.setattr(child, "time", clock)
 
 
@@ -108,10 +112,6 @@ def half_appended(spool: SpoolWriter, *arguments: Any) -> None:
 
 
 AT_THE_END = "before the stream is closed"
-UNFINISHED = pytest.param(
-    AT_THE_END,
-    marks=pytest.mark.xfail(strict=True, reason="its phase says that it has ended before the copy is whole"),
-)
 MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     # Where, the function that it dies in, what is left of that, and whether it has been done whole.
     "before the slot is filled": (ExchangeBox, "exchange", None, False),
@@ -156,24 +156,61 @@ def dying(
     return function
 
 
+class Forked:
+    """A process of its own, that can be killed. All of ``body`` belongs into it, also what takes locks."""
+
+    def __init__(self, body: Callable[[], None]) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                body()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        self.code: int | None = None
+
+    def has_ended(self) -> bool:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code is not None
+
+    def kill(self) -> None:
+        if not self.has_ended():
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
+            self.code = os.waitstatus_to_exitcode(status)
+
+
 def run_until_over(
     spec: ChildSpec, moment: str, agent: Agent, between: Callable[[int], None] = lambda number: None
 ) -> int:
     """One process after the other: the first dies in its first such moment, the second in its second,
     and so on; returns how many died."""
     owner, name, left, is_done = MOMENTS[moment]
+
+    def body(deadly: int) -> None:
+        setattr(owner, name, dying(owner, name, left, is_done, deadly))
+        try:
+            StreamChild(spec).run()
+        except Death:
+            os._exit(DIED)
+
     for number in range(1, 10 * STEPS):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(owner, name, dying(owner, name, left, is_done, number))
-            at_agents_pace(patch, agent)
-            try:
-                StreamChild(spec).run()
-            except Death:
-                pass
-            else:
-                return number - 1
+        process = Forked(lambda: body(number))  # noqa: B023
+        while not process.has_ended():
+            if spec.config.lockstep:
+                agent.tick()
+            time.sleep(0.001)
+        if process.code == 0:
+            return number - 1
+        assert process.code == DIED
         between(number)
-        if agent.box[Cell.PHASE] in (Phase.ENDED, Phase.BROKEN):
+        if agent.is_over:
             return number
     raise AssertionError("it makes no progress")
 
@@ -218,7 +255,7 @@ def test_in_lockstep_flags_and_records_are_identical_wherever_processes_die(
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.parametrize("moment", [*(moment for moment in MOMENTS if moment != AT_THE_END), UNFINISHED])
+@pytest.mark.parametrize("moment", [*(moment for moment in MOMENTS if moment != AT_THE_END), AT_THE_END])
 def test_the_kept_trace_is_whole_wherever_processes_die(
     tmp_path: Path, made: MadeStream, moment: str
 ) -> None:
@@ -292,36 +329,6 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
     assert_same(agent.outcome(), undisturbed[False])
 
 
-class Forked:
-    """A process of its own, that can be killed. All of ``body`` belongs into it, also what takes locks."""
-
-    def __init__(self, body: Callable[[], None]) -> None:
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            try:
-                body()
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        self.code: int | None = None
-
-    def has_ended(self) -> bool:
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-        return self.code is not None
-
-    def kill(self) -> None:
-        if not self.has_ended():
-            os.kill(self.pid, signal.SIGKILL)
-            _, status = os.waitpid(self.pid, 0)
-            self.code = os.waitstatus_to_exitcode(status)
-
-
 @pytest.mark.parametrize("lockstep", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_real_processes_killed_at_random_while_the_stream_is_written(
@@ -358,3 +365,107 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     reader.kill()
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[lockstep], is_exact=lockstep)
+
+
+def test_steps_that_were_dropped_are_counted_and_what_is_around_them_is_there(
+    tmp_path: Path, made: MadeStream
+) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    write_whole(path, made)
+    drop_before(path, 9)
+    spec = spec_of(tmp_path, path)
+    agent = Agent(spec)
+    StreamChild(spec).run()
+    outcome = agent.outcome()
+    assert [step.step for step in outcome.steps] == list(range(9, STEPS))
+    assert (outcome.health.gap_steps, outcome.health.steps, outcome.health.state) == (9, STEPS - 9, "ended")
+
+
+def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, made: MadeStream) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    writer = StreamWriter(path, "BP5")
+    for number in range(STEPS):
+        write_step(writer, made, number)
+    writer.close()
+    spec = spec_of(tmp_path, path)
+    agent = Agent(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        next_step = FollowedStream.next_step
+
+        def dropping(stream: FollowedStream, timeout_s: float | None) -> TraceStep | Waiting:
+            got = next_step(stream, timeout_s)
+            if isinstance(got, TraceStep) and got.step == 9:
+                FirstStep(path, GUARD).raise_to(STEPS)
+            return got
+
+        patch.setattr(FollowedStream, "next_step", dropping)
+        StreamChild(spec).run()
+    outcome = agent.outcome()
+    assert outcome.health.steps == 10
+    assert outcome.health.gap_steps == STEPS - 10
+
+
+def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
+    tmp_path: Path, made: MadeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    write_whole(path, made)
+    spec = spec_of(tmp_path, path)
+    monkeypatch.setattr("chimbuko.ad.exchange.MOST_STEPS", 7)
+    agent = Agent(spec)
+    monkeypatch.setattr(child, "COMMIT_PERIOD_S", 0.0)
+    waits = 0
+
+    def wait(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        assert waits < 1000, "it waits for ever"
+        if waits > 50:
+            assert agent.take()
+
+    monkeypatch.setattr(child, "time", SimpleNamespace(**vars(time) | {"sleep": wait}))
+    StreamChild(spec).run()
+    assert agent.outcome().taken_steps == agent.outcome().steps
+
+
+@pytest.mark.usefixtures("commits_each_step")
+def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
+    tmp_path: Path, made: MadeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    write_whole(path, made)
+    spec = spec_of(tmp_path, path)
+    agent = Agent(spec)
+    # All in one page of data, as far as what is given back goes.
+    monkeypatch.setattr("chimbuko.follow.holes._PAGE", 1 << 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckpointFiles, "save", lambda files, slot, kept: None)
+        patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 10))
+        with pytest.raises(Death):
+            StreamChild(spec).run()
+    StreamChild(spec).run()
+    outcome = agent.outcome()
+    numbers = [step.step for step in outcome.steps]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) + outcome.health.gap_steps >= STEPS
+
+
+@pytest.mark.usefixtures("commits_each_step")
+def test_metadata_that_came_without_a_count_is_there_after_a_death(tmp_path: Path, made: MadeStream) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    for number, names in enumerate(made.names):
+        if number >= 7:
+            names.metadata[0, 0, "late"] = "x"
+    try:
+        write_whole(path, made)
+    finally:
+        for names in made.names:
+            names.metadata.pop((0, 0, "late"), None)
+    spec = spec_of(tmp_path, path)
+    agent = Agent(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 9))
+        with pytest.raises(Death):
+            StreamChild(spec).run()
+    StreamChild(spec).run()
+    assert agent.outcome().metadata[0, 0, "late", "x"] == 1

@@ -38,6 +38,12 @@ class Application:
     transport: str
     reports: list[Path]
     """Where each says, at its end, what it measured."""
+    hold: Path
+    """As long as this is there, it goes on."""
+
+    def release(self) -> None:
+        """Let it come to its end."""
+        self.hold.unlink(missing_ok=True)
 
     def measured(self) -> list[dict[str, Any]]:
         """What its processes measured; waits for the end of all."""
@@ -96,11 +102,21 @@ def begin(
     environment: dict[str, str] | None = None,
     transport: str = "files",
     options: Sequence[str] = (),
+    is_held: bool = False,
 ) -> Application:
-    """Start an application of ``streams`` processes, ``delay_s`` after the analysis."""
+    """Start an application of ``streams`` processes, ``delay_s`` after the analysis.
+
+    Parameters
+    ----------
+    is_held
+        It goes on until it is released, so that a busy machine has the time for what is done to it.
+    """
+    hold = folder / "hold"
+    if is_held:
+        hold.touch()
     reports = [folder / f"report-{rank}.json" for rank in range(streams)]
     command = shlex.join([*map(str, STAND_IN), "-T", "mpi,pthread", "-adios2_trace", "sh", "-c"])
-    program = shlex.quote(f"sleep {seconds}; exit {EXIT_CODE}")
+    program = shlex.quote(f"sleep {seconds}; while [ -e {hold} ]; do sleep 0.1; done; exit {EXIT_CODE}")
     script = f"sleep {delay_s};"
     for rank, report in enumerate(reports):
         script += (
@@ -110,7 +126,7 @@ def begin(
     script += f" echo $code > {shlex.quote(str(folder / 'code'))}; exit $code"
     arguments = ["--transport", transport, "--period", str(period_s), "--no-dashboard", *options]
     return Application(
-        start(*arguments, "--", "sh", "-c", script, environment=environment), transport, reports
+        start(*arguments, "--", "sh", "-c", script, environment=environment), transport, reports, hold
     )
 
 

@@ -67,9 +67,10 @@ def test_undisturbed(transport: str, start: Start, tmp_path: Path) -> None:
 
 @over_both
 def test_readers_die_stop_and_are_slow(transport: str, start: Start, tmp_path: Path) -> None:
-    application = begin(start, tmp_path, streams=3, seconds=20, transport=transport)
+    application = begin(start, tmp_path, streams=3, seconds=5, transport=transport, is_held=True)
     for disturb in (kill_readers, stop_reader, slow_readers):
         disturb(application)
+    application.release()
     check(application)
     assert {stream.state for stream in application.run.health} == {"ended"}
 
@@ -139,9 +140,10 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = GUARD_LINGERS_S) 
 @over_both
 @pytest.mark.thorough
 def test_services_are_killed(transport: str, start: Start, tmp_path: Path) -> None:
-    application = begin(start, tmp_path, streams=2, seconds=10, transport=transport)
+    application = begin(start, tmp_path, streams=2, seconds=5, transport=transport, is_held=True)
     for module in (AGENT, STORE, BROKER):
         kill(module)(application)
+    application.release()
     check(application)
     assert application.run.output.count("ended early") >= 3
 
