@@ -218,10 +218,12 @@ def row(result: Result) -> tuple[str, ...]:
 
 
 def text(results: list[Result]) -> str:
-    """One table of what is used, one of what was tried."""
+    """One table of what is used, one of what was tried: small steps differ by nothing."""
     used = [row(result) for result in results if not result.is_tried]
     ours = {VARIANTS[3].name}
-    tried = [row(result) for result in results if result.is_tried or result.variant in ours]
+    largest = max(result.rows for result in results)
+    compared = [result for result in results if result.rows == largest]
+    tried = [row(result) for result in compared if result.is_tried or result.variant in ours]
     return "\n".join(
         ("What a step costs the program", table(HEADS, used), "\nWhat else was tried", table(HEADS, tried))
     )
