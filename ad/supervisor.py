@@ -120,7 +120,8 @@ class Supervisor:
         if stream.is_abandoned:
             return False
         if stream.transport is Transport.SST:
-            return stream.attempts < MOST_JOINS
+            # When nobody writes any more there is nothing to join.
+            return stream.attempts < MOST_JOINS and not stream.box[Cell.IS_ALL_WRITTEN]
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES
 
     def _watch(self, stream: AgentStream) -> None:
