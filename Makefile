@@ -5,9 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test thorough soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard performance detection chromium
+.PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
-demo: install ## Watch a recorded MPI program, then a live one, each with known delays.
+demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests, two files at a time.
@@ -16,6 +16,9 @@ test: install chromium ## All tests, two files at a time.
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
 	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
+
+live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
+	$(BIN)/python -m benchmarks.live
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
@@ -43,6 +46,9 @@ performance: install ## All figures of docs/performance.md; twenty minutes on a 
 
 benchmark-dashboard: install chromium ## All figures of docs/dashboard-performance.md; 45 minutes on a machine that has nothing else to do.
 	$(BIN)/python benchmarks/report.py --document dashboard-performance
+
+benchmark-transports: install ## All figures of docs/transports.md; half an hour on a machine that has nothing else to do.
+	$(BIN)/python benchmarks/report.py --document transports
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
 	$(BIN)/python -m benchmarks.detection

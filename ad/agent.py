@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import redis
 
 from chimbuko.ad.agentview import AgentView
 from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.exchange import Cell
 from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import BrokerLink
@@ -23,14 +25,17 @@ from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
 from chimbuko.broker import program_number
 from chimbuko.errors import ServiceError
+from chimbuko.follow.presence import Role, announce
+from chimbuko.follow.starter import GuardStarter
 from chimbuko.ownership import claim_rank
 from chimbuko.processes import StopSignal, log
-from chimbuko.trace.discovery import StreamName, find_live
+from chimbuko.trace.discovery import StreamName, Transport, find_live
 
 _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
-"""How long streams may take to end after the application has."""
+"""How long streams may give nothing after the application has ended, and not end."""
+GUARD_TICKS = 20
 DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
 
@@ -55,24 +60,38 @@ class Agent:
         self._link = BrokerLink(broker, self._statistics, self._streams, self._watch.delivery, view, lockstep)
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
-        self._supervisor = Supervisor(self._forks, self._streams, self._find, self._is_live)
+        self._supervisor = Supervisor(self._forks, self._streams, self._find)
         self._is_closing = threading.Event()
+        self._guard = GuardStarter(spec.guard) if spec.guard else None
+        self._guard_ticks = 0
+        if spec.guard:
+            announce(spec.guard.folder, spec.agent, Role.AGENT)
+            # Stopped, it could neither tell that a reader has ended nor bring another one.
+            announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
 
     def run(self, should_stop: StopSignal) -> None:
         """Read all streams to their end; live, look for new ones until asked to stop."""
         link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
         link.start()
-        stop_seen_at = 0.0
+        stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
         while True:
-            self._supervisor.tick()
+            # Before the look for new streams: what is not there then will not come.
+            is_stopping = should_stop()
+            self._supervisor.tick(is_stopping)
+            self._keep_guard()
             if self._is_live:
                 self._watch.tick()
             is_over = all(stream.is_over for stream in self._streams)
-            if is_over and (should_stop() or not self._is_live):
+            if is_over and (is_stopping or not self._is_live):
                 break
-            if should_stop():
+            if is_stopping:
                 stop_seen_at = stop_seen_at or time.monotonic()
-                if time.monotonic() - stop_seen_at > END_TIMEOUT_S or not self._is_live:
+                if time.monotonic() - stop_seen_at > END_TIMEOUT_S:
+                    self._leave_open_streams()
+                heartbeats = sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
+                if heartbeats != drained:
+                    quiet_since, drained = time.monotonic(), heartbeats
+                if time.monotonic() - quiet_since > END_TIMEOUT_S or not self._is_live:
                     self._give_up_open_streams()
             time.sleep(TICK_S)
         if not self._is_live:
@@ -81,6 +100,14 @@ class Agent:
         self._streams += self._orphans()
         self._is_closing.set()
         self._await_delivery(link)
+
+    def _keep_guard(self) -> None:
+        """See once a second that the guard of the streams lives; it sees that this agent does."""
+        self._guard_ticks -= 1
+        if self._guard is not None and self._guard_ticks < 0:
+            self._guard_ticks = GUARD_TICKS
+            with suppress(OSError):
+                self._guard.ensure()
 
     def _await_delivery(self, link: threading.Thread) -> None:
         """Wait for the link as long as it makes progress."""
@@ -95,6 +122,12 @@ class Agent:
         if link.is_alive():
             log("the last statistics did not reach the server")
 
+    def _leave_open_streams(self) -> None:
+        """A program that was joined goes on when the run does not. In files, all that is there is read."""
+        for stream in self._streams:
+            if not stream.is_over and stream.transport is Transport.SST:
+                self._supervisor.leave(stream)
+
     def _give_up_open_streams(self) -> None:
         for stream in self._streams:
             if not stream.is_over and stream.pid:
@@ -103,14 +136,17 @@ class Agent:
     def _find(self) -> list[AgentStream]:
         spec = self._spec
         if self._is_live:
-            names = find_live(Path(spec.live_folder), known=self._found)
+            seen = find_live(Path(spec.live_folder), known=self._found)
         else:
-            names = [StreamName(s.program, s.rank, Path(s.path), s.first_rank) for s in spec.recorded]
-        mine = [
-            name for name in names if name.path not in self._found and name.rank % spec.count == spec.index
-        ]
+            seen = [
+                (StreamName(s.program, s.rank, Path(s.path), s.first_rank), Transport.RECORDED)
+                for s in spec.recorded
+                if Path(s.path) not in self._found
+            ]
         found: list[AgentStream] = []
-        for name in mine:
+        for name, transport in seen:
+            if name.rank % spec.count != spec.index:
+                continue
             try:
                 program = program_number(self._broker, name.program)
                 is_ours = claim_rank(self._broker, name.program, name.rank, spec.agent)
@@ -122,9 +158,19 @@ class Agent:
                 log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
                 continue
             folder = Path(spec.scratch) / f"{program}-{name.rank}"
-            engine = "SST" if self._is_live else "BPFile"
-            stream = AgentStream(name, engine, program, spec.node, folder, spec.config, self._schema)
-            stream.inherit(self._statistics.inherited(stream.key))
+            stream = AgentStream(
+                name,
+                transport,
+                program,
+                spec.node,
+                folder,
+                spec.config,
+                self._schema,
+                spec.kept_trace,
+                spec.is_ours,
+                spec.guard.folder if spec.guard else "",
+            )
+            self._statistics.let_inherit(stream)
             found.append(stream)
         return found
 
@@ -139,8 +185,8 @@ class Agent:
                 continue
             name = StreamName("", int(parts["rank"]), folder)
             program = int(parts["program"])
-            stream = AgentStream(name, "SST", program, spec.node, folder, spec.config, self._schema)
-            stream.inherit(self._statistics.inherited(stream.key))
+            stream = AgentStream(name, Transport.SST, program, spec.node, folder, spec.config, self._schema)
+            self._statistics.let_inherit(stream)
             stream.give_up()
             orphans.append(stream)
         return orphans

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chimbuko.ad.counters import Counters
@@ -39,29 +38,15 @@ class StepResult:
 
 
 class StreamAnalysis:
-    """Analyses one stream.
+    """Analyses one stream. It can be pickled between two steps, for a process that is to go on."""
 
-    Parameters
-    ----------
-    before, last_step, counters_before
-        Totals of a process that read the stream before, the last step it counted, and its counters.
-    """
-
-    def __init__(
-        self,
-        identity: StreamIdentity,
-        config: AnalysisConfig,
-        before: StreamHealth | None = None,
-        last_step: int | None = None,
-        counters_before: Iterable[CounterStatistics] = (),
-    ) -> None:
-        self._before = before
+    def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
         self._identity = identity
         self._config = config
         self._detection = Detection(config)
-        self._stacks = CallStacks(identity.rank, last_step)
+        self._stacks = CallStacks(identity.rank)
         self._reported = ReportedCalls()
-        self._counters = Counters(identity.rank, config.watched_counters, counters_before)
+        self._counters = Counters(identity.rank, config.watched_counters)
         self._flood_limit = FloodLimit(config)
         self._launches = Launches()
         self._windows = Windows(config)
@@ -73,6 +58,7 @@ class StreamAnalysis:
         self._has_ended = False
         self._model_version = 0
         self._interval_us = 0, 0
+        self._earlier_losses: dict[str, int] = {}
         self._steps = 0
         self._rows = 0
         self._size_bytes = 0
@@ -132,6 +118,25 @@ class StreamAnalysis:
         left_out = Counter(stacks.calls["function"][selection.left_out].tolist())
         return StepResult(records, count, {names.timer_name(f): number for f, number in left_out.items()})
 
+    def follow(self, first_step: int, totals: StreamHealth | None) -> None:
+        """Begin at a step, behind a process of which only the totals are left."""
+        self._stacks.last_step = first_step - 1
+        if totals is not None:
+            self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
+            self._size_bytes, self._largest_step_bytes = totals.size_bytes, totals.largest_step_bytes
+            self._anomalies, self._stacks.gap_steps = totals.anomalies, totals.gap_steps
+            self._earlier_losses = dict(totals.losses)
+
+    def end(self, steps: int | None) -> None:
+        """The stream had so many steps, if that is known: those at its end that never came are a gap."""
+        if steps is not None:
+            self._stacks.end(steps)
+
+    @property
+    def end_us(self) -> int:
+        """Time of the newest event."""
+        return self._interval_us[1]
+
     @property
     def stacks(self) -> CallStacks:
         """The calls of the last step."""
@@ -171,12 +176,12 @@ class StreamAnalysis:
         self._detection.statistics.take_model(model, generation)
 
     def counter_statistics(self) -> list[CounterStatistics]:
-        """Running totals of all counters, of earlier processes of the stream too."""
+        """Running totals of all counters."""
         return self._counters.statistics()
 
     def health(self, state: str) -> StreamHealth:
-        """Running totals, of earlier processes of the stream too."""
-        own = StreamHealth(
+        """Running totals."""
+        return StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
             node=self._identity.node,
@@ -187,7 +192,6 @@ class StreamAnalysis:
             calls=self._calls,
             anomalies=self._anomalies,
             gap_steps=self._stacks.gap_steps,
-            losses=self._stacks.lost() | self._launches.lost(),
+            losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
         )
-        return own if self._before is None else own.after(self._before)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import msgspec
 import numpy as np
 
 from chimbuko.ad.additions import CallMetrics, Int32Array, table
@@ -30,14 +27,11 @@ class Counters:
         Rows of any other rank are left out.
     watched
         Prefixes of the names of counters that describe the node rather than a call.
-    before
-        Statistics from a process that read the stream before.
     """
 
-    def __init__(self, rank: int, watched: tuple[str, ...], before: Iterable[CounterStatistics] = ()) -> None:
+    def __init__(self, rank: int, watched: tuple[str, ...]) -> None:
         self._rank = np.uint64(rank)
         self._is_watched = watched
-        self._before = {one.name: np.array(msgspec.structs.astuple(one)[1:]) for one in before}
         self._names: dict[int, str] = {}
         self._kinds = np.empty(0, np.uint8)
         self._moments = np.empty((0, len(EMPTY)))
@@ -91,7 +85,7 @@ class Counters:
         self._reserve(max(new, default=-1) + 1)
         for number, name in new.items():
             self._kinds[number] = self._kind(name)
-            self._moments[number] = self._before.get(name, EMPTY)
+            self._moments[number] = EMPTY
 
     def _kind(self, name: str) -> int:
         if name == CORRELATION_ID:
@@ -106,7 +100,7 @@ class Counters:
         for counter in np.flatnonzero(undecided & (self._kinds == METRIC)).tolist():
             self._metrics.add(counter)
             # Statistics of a metric are those of its rises, not of its totals.
-            self._moments[counter] = self._before.get(names.counters[counter], EMPTY)
+            self._moments[counter] = EMPTY
 
     def _reserve(self, count: int) -> None:
         more = count - len(self._kinds)

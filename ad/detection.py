@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,6 +36,9 @@ class Detection:
         self._named = 0
         self._is_wanted = np.zeros(0, np.uint8)
         self._flagged = np.empty(0, np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_flagged": self._flagged[:0]}
 
     def step(self, stacks: CallStacks, names: StreamNames) -> tuple[int, Selection]:
         """Learn from and judge the calls that ended in a step; returns how many, and those to record."""

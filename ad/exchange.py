@@ -1,10 +1,13 @@
 """Exchange of statistics between a stream's process and its agent, through one shared file.
 
-The stream's process leaves what it learned in the outbox, where deltas merge in place, so that it
-never grows with time; the agent takes it away and puts the global model into the inbox. Neither
-waits for the other: each only tries the lock, which the kernel frees when its holder dies.
+The stream's process leaves what it learned in the outbox, where deltas merge, so that it never grows
+with time; the agent takes it away and puts the global model into the inbox. Neither waits for the
+other: each only tries the lock, which the kernel frees when its holder dies.
 
-What the agent holds back stays in the outbox: it outlives the agent.
+There are two copies of the outbox. The stream's process fills the one that is not in use, saves its own
+state beside it (``ad.checkpoint``), and then makes it the one in use by writing one number: killed at any
+moment, it leaves an outbox and a state that belong together. What the agent holds back stays in the
+outbox: it outlives the agent.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -47,9 +50,10 @@ class Cell(IntEnum):
 
     GENERATION = 0
     """Of the outbox: how often the agent has taken it."""
-    IS_WRITING = 1
-    """1 while the outbox is being written: what a killed process left half written is thrown away."""
+    ACTIVE = 1
+    """Which copy of the outbox, and which checkpoint, is in use."""
     MODEL_VERSION = 2
+    """0 while there is none, or while one is being written."""
     MODEL_GENERATION = 3
     """Last generation of the outbox that the model in the inbox contains."""
     MODEL_EPOCH = 4
@@ -59,14 +63,17 @@ class Cell(IntEnum):
     """Last epoch that this stream has closed (without the lock)."""
     HEARTBEAT = 7
     """Counts each time the stream was drained (without the lock)."""
+    LOOKS = 11
+    """Counts each look for a step, also one that found none (without the lock)."""
     PHASE = 8
-    """A ``Phase`` (without the lock)."""
+    """A ``Phase`` (without the lock). One that is over stays so, for all successors."""
     NAMES_VERSION = 9
     """Counts the versions of the stream's names file (without the lock)."""
-    STEPS = 10
-    """Steps in the outbox."""
-    TAKEN_STEPS = 11
-    """Steps that the agent has taken from this outbox, and from those of earlier processes of the stream."""
+    IS_TAKING = 12
+    """1 from the agent's look to its release: left behind, it tells that an agent died in between, and only a
+    successor knows whether it had taken what it saw."""
+    IS_ALL_WRITTEN = 10
+    """1 once nobody writes the stream any more (the agent, without the lock)."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,94 @@ class Phase(IntEnum):
     """The stream stopped without an end: its writer died."""
 
 
+class _Slot:
+    """One copy of the outbox, in the shared memory from ``at`` on."""
+
+    def __init__(self, memory: mmap.mmap, at: int, schema: TableSchema) -> None:
+        self._schema = schema
+        self._step_count = np.frombuffer(memory, np.int64, 1, at)
+        at += self._step_count.nbytes
+        self._next_step = np.frombuffer(memory, np.int64, 1, at)
+        at += self._next_step.nbytes
+        self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
+        at += self._steps.nbytes
+        self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
+        at += self._touched.nbytes
+        cells = MAX_TIMERS * schema.width
+        self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
+        at += self._table.nbytes
+        self.paths = PathOutbox(memory, at)
+        self.views = ViewOutbox(memory, at + PathOutbox.SIZE_BYTES)
+
+    @staticmethod
+    def size_bytes(schema: TableSchema) -> int:
+        """Space of one copy."""
+        own = 16 + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
+        return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
+
+    @property
+    def steps(self) -> int:
+        """How many steps are in it."""
+        return int(self._step_count[0])
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that was analysed."""
+        return int(self._next_step[0])
+
+    @next_step.setter
+    def next_step(self, step: int) -> None:
+        self._next_step[0] = step
+
+    @property
+    def timers(self) -> npt.NDArray[np.int64]:
+        """Functions of which it has statistics, i8[n], ascending."""
+        return np.flatnonzero(self._touched)
+
+    def learned(self) -> Learned:
+        """A copy of the statistics."""
+        timers = self.timers
+        return Learned(timers, self._table[timers])
+
+    def step_counts(self, program: int, rank: int) -> list[StepCount]:
+        """The steps."""
+        return [StepCount(program, rank, *step) for step in self._steps[: self.steps].tolist()]
+
+    def copy_from(self, other: _Slot) -> None:
+        """Become a copy of the other one."""
+        self._touched[self.timers] = 0
+        timers = other.timers
+        self._touched[timers] = 1
+        self._table[timers] = other._table[timers]
+        count = other.steps
+        self._steps[:count] = other._steps[:count]
+        self._step_count[0] = count
+        self.views.copy_from(other.views)
+        self.paths.copy_from(other.paths)
+
+    def add(self, learned: Learned, steps: Sequence[StepCount]) -> None:
+        """Add what was learned in these steps."""
+        is_known = self._touched[learned.timers] != 0
+        fresh, known = learned.timers[~is_known], learned.timers[is_known]
+        self._table[fresh] = learned.table[~is_known]
+        self._schema.merge(self._table, known, learned.table[is_known])
+        self._touched[fresh] = 1
+        for number, step in enumerate(steps, self.steps):
+            self._steps[number] = msgspec.structs.astuple(step)[2:]
+        self._step_count[0] += len(steps)
+
+    def remove(self, timers: npt.NDArray[np.int64], is_taken: npt.NDArray[np.bool_]) -> None:
+        """Take out the statistics of some functions, the flags of all of ``timers``, and all steps."""
+        self._touched[timers[is_taken]] = 0
+        flags_at = [self._schema.slices[name].start for name in FLAGS]
+        self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.empty(1)[:, flags_at]
+        self._step_count[0] = 0
+
+
 class ExchangeBox:
     """One end of the exchange; both ends map the same file.
 
-    The file is sparse: 0.6 GB of address space, but only pages of timers in use take memory.
+    The file is sparse: 1.2 GB of address space, but only pages of timers in use take memory.
 
     Parameters
     ----------
@@ -111,26 +202,18 @@ class ExchangeBox:
     def __init__(self, path: Path, schema: TableSchema, program: int = 0, rank: int = 0) -> None:
         self._schema = schema
         self._stream = program, rank
-        self._flags_at = [schema.slices[name].start for name in FLAGS]
         rows, width = MAX_TIMERS, schema.width
-        size = 8 * _HEADER_CELLS + MOST_STEPS * _STEP.itemsize + rows + 2 * 8 * rows * width
-        size += ViewOutbox.SIZE_BYTES + PathOutbox.SIZE_BYTES
+        slot_bytes = _Slot.size_bytes(schema)
         is_new = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        size = mmap.PAGESIZE + 2 * slot_bytes + 8 * rows * width
         os.ftruncate(self._file, size)
         self._memory = mmap.mmap(self._file, size)
         self._cells = np.frombuffer(self._memory, np.int64, _HEADER_CELLS)
-        at = 8 * _HEADER_CELLS
-        self._steps = np.frombuffer(self._memory, _STEP, MOST_STEPS, at)
-        at += MOST_STEPS * _STEP.itemsize
-        self._touched = np.frombuffer(self._memory, np.uint8, rows, at)
-        at += rows
-        self._outbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
-        at += 8 * rows * width
+        at = mmap.PAGESIZE
+        self._slots = [_Slot(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
+        at += 2 * slot_bytes
         self._inbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
-        at += 8 * rows * width
-        self._paths = PathOutbox(self._memory, at)
-        self._views = ViewOutbox(self._memory, at + PathOutbox.SIZE_BYTES)
         self._seen_version = 0
         if is_new:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
@@ -146,47 +229,75 @@ class ExchangeBox:
         # The mapping itself goes with the last array that refers to it.
         os.close(self._file)
 
-    def exchange(self, analysis: StreamAnalysis, steps: Sequence[StepCount]) -> bool:
+    def exchange(
+        self,
+        analysis: StreamAnalysis,
+        steps: Sequence[StepCount],
+        save: Callable[[int], None] = lambda slot: None,
+    ) -> bool:
         """For the stream's process: leave what was learned in these steps and take a newer model.
 
-        False if the lock was held, or if the outbox is full: nothing was done.
+        Parameters
+        ----------
+        save
+            Called with the number of the copy that is about to be in use, when ``analysis`` has handed out
+            what is in that: saves what goes with it.
+
+        Returns
+        -------
+        bool
+            False if the lock was held, or if the outbox is full: nothing was done.
         """
-        if self[Cell.STEPS] + len(steps) > MOST_STEPS or not self._try_lock():
+        active = self._slots[self[Cell.ACTIVE]]
+        if active.steps + len(steps) > MOST_STEPS or not self._try_lock():
             return False
-        learned = analysis.hand_out(self[Cell.GENERATION])
-        self[Cell.IS_WRITING] = 1
-        is_known = self._touched[learned.timers] != 0
-        fresh, known = learned.timers[~is_known], learned.timers[is_known]
-        self._outbox[fresh] = learned.table[~is_known]
-        self._schema.merge(self._outbox, known, learned.table[is_known])
-        self._touched[fresh] = 1
-        for number, step in enumerate(steps, self[Cell.STEPS]):
-            self._steps[number] = msgspec.structs.astuple(step)[2:]
-        self[Cell.STEPS] += len(steps)
-        self._views.put(analysis.hand_out_views(self[Cell.GENERATION]))
-        self._paths.put(analysis.hand_out_paths())
-        self[Cell.IS_WRITING] = 0
-        if self[Cell.MODEL_VERSION] != self._seen_version:
-            self._seen_version = self[Cell.MODEL_VERSION]
-            model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
-            analysis.take_model(model, self[Cell.MODEL_GENERATION], self._seen_version)
-        self._unlock()
+        if self[Cell.IS_TAKING]:
+            self._unlock()
+            return False
+        try:
+            generation, into = self[Cell.GENERATION], 1 - self[Cell.ACTIVE]
+            learned = analysis.hand_out(generation)
+            filled = self._slots[into]
+            filled.copy_from(active)
+            filled.add(learned, steps)
+            filled.next_step = analysis.stacks.last_step + 1
+            filled.views.put(analysis.hand_out_views(generation))
+            filled.paths.put(analysis.hand_out_paths())
+            save(into)
+            self[Cell.ACTIVE] = into
+            self._take_model(analysis)
+        finally:
+            self._unlock()
         return True
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that is committed."""
+        return self._slots[self[Cell.ACTIVE]].next_step
+
+    def take_model(self, analysis: StreamAnalysis) -> None:
+        """For a new process of the stream: judge by the model that is there; waits for the lock."""
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        self._take_model(analysis)
+        self._unlock()
+
+    def _take_model(self, analysis: StreamAnalysis) -> None:
+        version = self[Cell.MODEL_VERSION]
+        if version not in (0, self._seen_version):
+            self._seen_version = version
+            model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
+            analysis.take_model(model, self[Cell.MODEL_GENERATION], version)
 
     def look(self) -> Outbox | None:
         """For the agent: what stands in the outbox, which stays locked; None if it was already."""
         if not self._try_lock():
             return None
-        timers = np.flatnonzero(self._touched)
-        steps = [StepCount(*self._stream, *step) for step in self._steps[: self[Cell.STEPS]].tolist()]
-        if self[Cell.IS_WRITING]:
-            self._touched[timers] = 0
-            self._views.clear()
-            self._paths.clear()
-            self[Cell.STEPS] = self[Cell.IS_WRITING] = 0
-            timers, steps = timers[:0], []
-        learned = Learned(timers, self._outbox[timers])
-        return Outbox(self[Cell.GENERATION], learned, steps, self._views.look(), self._paths.look())
+        self[Cell.IS_TAKING] = 1
+        active = self._slots[self[Cell.ACTIVE]]
+        steps = active.step_counts(*self._stream)
+        return Outbox(
+            self[Cell.GENERATION], active.learned(), steps, active.views.look(), active.paths.look()
+        )
 
     def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
         """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views, and
@@ -194,18 +305,16 @@ class ExchangeBox:
 
         Doing it again, after a death in its middle, does no harm: the generation ends last.
         """
-        timers = outbox.learned.timers
-        self._touched[timers[is_taken]] = 0
-        self._outbox[np.ix_(timers[~is_taken], self._flags_at)] = self._schema.empty(1)[:, self._flags_at]
-        self[Cell.TAKEN_STEPS] += self[Cell.STEPS]
-        self[Cell.STEPS] = 0
-        self._views.clear()
+        active = self._slots[self[Cell.ACTIVE]]
+        active.remove(outbox.learned.timers, is_taken)
+        active.views.clear()
         if has_paths:
-            self._paths.clear()
+            active.paths.clear()
         self[Cell.GENERATION] = outbox.generation + 1
 
     def release(self) -> None:
         """For the agent, after ``look``: the stream's process may use it again."""
+        self[Cell.IS_TAKING] = 0
         self._unlock()
 
     def take(self) -> Outbox | None:
@@ -220,18 +329,15 @@ class ExchangeBox:
         """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held."""
         if not self._try_lock():
             return False
+        # Killed in the middle, the agent leaves no model rather than half of one.
+        self[Cell.MODEL_VERSION] = 0
         self._inbox[: len(table)] = table
         self[Cell.MODEL_ROWS] = len(table)
         self[Cell.MODEL_GENERATION] = generation
-        self[Cell.MODEL_EPOCH] = epoch
         self[Cell.MODEL_VERSION] = version
+        self[Cell.MODEL_EPOCH] = epoch
         self._unlock()
         return True
-
-    @property
-    def learned_steps(self) -> int:
-        """Steps of the stream whose statistics the agent has taken, or can take."""
-        return self[Cell.TAKEN_STEPS] + (0 if self[Cell.IS_WRITING] else self[Cell.STEPS])
 
     def _try_lock(self) -> bool:
         try:

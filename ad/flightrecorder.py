@@ -86,6 +86,17 @@ class FlightRecorder:
         self._cells = np.frombuffer(memory, np.int64, len(_Cell))
         self._ring = np.frombuffer(memory, np.uint8, self._size, _HEADER_BYTES)
 
+    @property
+    def last_step(self) -> int:
+        """The newest step that is held, from an earlier process; -1 where there is none."""
+        position, head, last = int(self._cells[_Cell.TAIL]), int(self._cells[_Cell.HEAD]), -1
+        while position < head:
+            start = position % self._size
+            if self._size - start >= _HEAD.itemsize:
+                last = max(last, int(self._head_at(position)["step"][0]))
+            position = _following(self._ring, position)
+        return last
+
     def append(self, step: TraceStep, opened: UInt64Array) -> None:
         """Keep a step that has any rows.
 

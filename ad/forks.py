@@ -6,6 +6,7 @@ JSON lines: ``Request`` on the server's standard input, ``Event`` on its standar
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -100,8 +101,13 @@ class ForkServer:
         *lines, self._pending = (self._pending + received).split(b"\n")
         return [msgspec.json.decode(line, type=Event) for line in lines]
 
+    def wake(self) -> None:
+        """Make it go on if it was stopped."""
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """End it, and with it all children that are left."""
         self._input.close()
+        self.wake()
         self._process.wait()
         self._stdout.close()

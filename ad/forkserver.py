@@ -17,12 +17,16 @@ import select
 import signal
 import sys
 import traceback
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from chimbuko.ad.forks import Event, Request
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.processes import die_with_parent, do_without_scipy
+
+OOM_SCORE = 500
 
 
 def serve() -> None:
@@ -98,6 +102,9 @@ def _become_child(spec: ChildSpec) -> None:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         faulthandler.enable()
+        # Where memory comes to an end, the reader does, and not the program beside it.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
         die_with_parent()
         # Loaded with the kernels, before the fork.
         from chimbuko.ad.child import run_child

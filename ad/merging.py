@@ -40,8 +40,6 @@ class Part:
     views: StreamViews = field(default_factory=StreamViews.none)
     paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
     """``PATH``; functions are timers."""
-    is_last: bool = False
-    """Its process has ended: it cannot keep anything."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Outgoing:
     taken: list[BoolArray]
     """Of each part, bool[timers]. All steps and all flagged calls are taken."""
     has_paths: bool
-    """Whether the call paths of all parts are taken; those of processes that have ended are always."""
+    """Whether the call paths of all parts are taken."""
 
 
 class AgentStatistics:
@@ -221,12 +219,10 @@ class AgentStatistics:
     ) -> Int64Array:
         """Merge all parts into ``_gathered``; returns which functions are due, ascending."""
         is_touched = np.zeros(len(self._gathered), np.bool_)
-        is_due = np.zeros(len(self._gathered), np.bool_)
         for part, of in zip(parts, rows, strict=True):
             fresh = of[~is_touched[of]]
             self._gathered[fresh] = self.schema.empty(1)
             is_touched[of] = True
-            is_due[of] |= part.is_last
             self.schema.merge(self._gathered, of, part.learned.table)
         touched = np.flatnonzero(is_touched)
         if has_all:
@@ -236,7 +232,7 @@ class AgentStatistics:
         is_young = model[:, self.schema.slices["exclusive_us"].start] < CONVERGED_CALLS
         is_old = self._ages[touched] >= HELD_PERIODS
         is_moved = has_moved(self.schema, model, self._gathered[touched])
-        due = touched[is_young | is_old | is_moved | is_due[touched]]
+        due = touched[is_young | is_old | is_moved]
         self._ages[due] = 0
         return due
 
@@ -259,7 +255,7 @@ class AgentStatistics:
             paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.views.paces)),
             counters=counters,
             figures=figures,
-            paths=self._paths([part for part in parts if has_paths or part.is_last]),
+            paths=self._paths(parts) if has_paths else [],
         )
 
     def _paths(self, parts: Sequence[Part]) -> list[ProgramPaths]:

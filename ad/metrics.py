@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from chimbuko.ad.additions import NO_METRICS, CallMetrics, Int32Array, table
@@ -34,9 +36,16 @@ class Metrics:
         self._slots = np.empty(0, np.int32)
         self._gap_steps = 0
         self._numbers = np.empty(0, np.int32)
-        self._series = kernels.Series(np.zeros(1, np.int64), *(np.empty(0, np.uint64) for _ in range(2)))
+        self._series = _no_series()
         self._threads = _no_totals()
         self._open = _no_totals()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_numbers": None, "_series": _no_series()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._numbers = np.full(MAX_THREAD_ID if len(self._counters) else 0, NONE, np.int32)
 
     def add(self, counter: int) -> None:
         """Take a counter for a metric from now on, unless there are too many."""
@@ -118,6 +127,10 @@ class Metrics:
             self._open,
             moments,
         )
+
+
+def _no_series() -> kernels.Series:
+    return kernels.Series(np.zeros(1, np.int64), *(np.empty(0, np.uint64) for _ in range(2)))
 
 
 def _no_totals() -> kernels.Totals:

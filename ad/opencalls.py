@@ -90,7 +90,8 @@ class OpenCallsFile:
         self._reports = np.frombuffer(memory, REPORT, _MOST_REPORTS, at)
         at += self._reports.nbytes
         self._calls: Table = np.frombuffer(memory, OPEN, MOST_OPEN_CALLS, at).view(np.recarray)
-        self._reports_seen = int(self._cells[_Cell.REPORTS])
+        self.reports_seen = int(self._cells[_Cell.REPORTS])
+        """Of the agent's reports, those that the stream's process knows."""
 
     def forget(self) -> None:
         """For a new process of the stream: what an earlier one left open is unknown now."""
@@ -98,6 +99,13 @@ class OpenCallsFile:
         self._cells[_Cell.SEQUENCE] |= 1
         self._cells[_Cell.COUNT] = 0
         self._cells[_Cell.SEQUENCE] += 1
+
+    def go_on(self, stacks: CallStacks, reports_seen: int) -> None:
+        """For a new process of the stream that knows what is open; an earlier one knew of so many reports."""
+        self._cells[_Cell.SEQUENCE] |= 1
+        self._cells[_Cell.COUNT] = gather_open(stacks.calls, stacks.threads, stacks.thread_count, self._calls)
+        self._cells[_Cell.SEQUENCE] += 1
+        self.reports_seen = reports_seen
 
     def tell(self, stacks: CallStacks, step: StepCount) -> None:
         """For the stream's process: the calls that are open after a step."""
@@ -148,6 +156,6 @@ class OpenCallsFile:
 
     def new_reports(self) -> Reports:
         """For the stream's process: what was reported since the last time, REPORT[n]."""
-        first, self._reports_seen = self._reports_seen, int(self._cells[_Cell.REPORTS])
-        numbers = np.arange(max(first, self._reports_seen - _MOST_REPORTS), self._reports_seen)
+        first, self.reports_seen = self.reports_seen, int(self._cells[_Cell.REPORTS])
+        numbers = np.arange(max(first, self.reports_seen - _MOST_REPORTS), self.reports_seen)
         return self._reports[numbers % _MOST_REPORTS]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.follow.guard import Options as GuardOptions
+from chimbuko.trace.discovery import Transport
 
 
 class RecordedStream(msgspec.Struct, frozen=True):
@@ -28,7 +30,13 @@ class AgentSpec(msgspec.Struct, frozen=True):
     """Folder on node-local storage for spools and exchange."""
     config: AnalysisConfig
     live_folder: str = ""
-    """Where SST contact files appear; empty for recorded streams."""
+    """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
+    kept_trace: str = ""
+    """Folder that gets a copy of followed files; empty for none."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
+    guard: GuardOptions | None = None
+    """Of the guard of the streams; None where all are recorded."""
     recorded: list[RecordedStream] = []
 
 
@@ -38,7 +46,7 @@ class ChildSpec(msgspec.Struct, frozen=True):
     key: str
     """``program:rank``."""
     path: str
-    engine: str
+    transport: Transport
     program: int
     rank: int
     node: str
@@ -50,3 +58,9 @@ class ChildSpec(msgspec.Struct, frozen=True):
     config: AnalysisConfig
     first_rank: int = 0
     """Rank in the run of what the stream's rows call rank 0."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
+    guarded: str = ""
+    """Folder in which its process leaves word of itself for the guard; empty for none."""
+    kept_trace: str = ""
+    """Folder that gets a copy of followed files; empty for none."""

@@ -64,8 +64,16 @@ class PathOutbox:
 
     def put(self, rows: Rows) -> None:
         """Add calls of the paths that are there already, and of new ones behind them."""
+        # A process that died while it filled this copy may have left rows behind those in use.
+        self._rows[self._count[0] : len(rows)] = np.zeros(1, PATH)
         merge_same(rows.view(np.recarray), self._rows)
         self._count[0] = len(rows)
+
+    def copy_from(self, other: PathOutbox) -> None:
+        """Become a copy of the other one."""
+        count = int(other._count[0])
+        self._rows[:count] = other._rows[:count]
+        self._count[0] = count
 
     def look(self) -> Rows:
         """A copy of what is there."""

@@ -15,7 +15,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -34,6 +34,20 @@ _UNKNOWN_US = 0.0
 
 _encoder = msgspec.msgpack.Encoder()
 _batches = msgspec.msgpack.Decoder(RecordBatch)
+
+
+@dataclass(frozen=True)
+class SpoolFrame:
+    """What steps of a stream gave."""
+
+    records: PackedRecords
+    steps: list[StepCount]
+    metadata: list[Metadata]
+    health: StreamHealth
+    counter_statistics: list[CounterStatistics] = field(default_factory=list)
+    """Of all counters, where they are due."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Function to number of its abnormal calls that are not recorded."""
 
 
 @dataclass
@@ -75,53 +89,55 @@ class SpoolWriter:
         """Abnormal calls of each function that are not recorded, since the stream began; all frames tell."""
         self.health: StreamHealth | None = None
         """The stream's totals as of the last frame; None before there is one."""
-        self.last_step: int | None = None
-        """The last step of which there is a count."""
-        self.counter_statistics: list[CounterStatistics] = []
-        """The latest that were appended."""
         if self._segments:
             self._continue_after(self._segments[-1])
 
-    def append(
-        self,
-        records: PackedRecords,
-        steps: list[StepCount],
-        metadata: list[Metadata],
-        health: StreamHealth,
-        counter_statistics: list[CounterStatistics] | None = None,
-    ) -> None:
+    @property
+    def next_sequence(self) -> int:
+        """Sequence number of the next frame."""
+        return self._sequence + 1
+
+    def append(self, frame: SpoolFrame) -> None:
         """Add one frame, without the records for which there is no room.
 
-        A full disk drops the records too: they are counted, and the analysis goes on. Statistics of
-        counters are those of all counters; None where they are not due.
+        A full disk drops the records too: they are counted, and the analysis goes on.
         """
+        self._catch_up()
         self._make_room()
-        kept, lost = self._severe(records)
+        kept, lost = self._severe(frame.records)
+        self.dropped.update(frame.left_out)
         self.dropped += lost
-        self._owed_steps += steps
-        self._owed_metadata += metadata
-        if counter_statistics is not None:
-            self.counter_statistics = counter_statistics
-        is_new = self._has_to_begin_segment()
+        self._owed_steps += frame.steps
+        self._owed_metadata += frame.metadata
         batch = RecordBatch(
             stream=self._stream,
-            sequence=self._sequence + 1,
+            sequence=self.next_sequence,
             records=kept,
             steps=self._owed_steps,
             metadata=self._owed_metadata,
-            health=health,
+            health=frame.health,
             dropped=dict(self.dropped),
-            # Each segment has them, so that a successor finds them in the last one.
-            counter_statistics=self.counter_statistics if is_new or counter_statistics else [],
+            counter_statistics=frame.counter_statistics,
         )
         try:
-            self._write(batch, is_new)
+            self._write(batch, self._has_to_begin_segment())
         except OSError:
             self.dropped += _abnormal_calls(kept)
         else:
             self._owed_steps = []
             self._owed_metadata = []
             self._sequence += 1
+
+    def _catch_up(self) -> None:
+        """Go on behind what another process has appended: an agent speaks for one that it has given up."""
+        paths = _segment_paths(self._folder)
+        if not paths:
+            return
+        known = {segment.path: segment.size_bytes for segment in self._segments}
+        if known.get(paths[-1]) != paths[-1].stat().st_size:
+            self._segments = [s for s in self._segments if s.path in paths and s.path != paths[-1]]
+            self._segments.append(_Segment(paths[-1], 0, []))
+            self._continue_after(self._segments[-1])
 
     def _continue_after(self, segment: _Segment) -> None:
         """Go on where an earlier process was killed, which may have been in mid-frame."""
@@ -134,8 +150,6 @@ class SpoolWriter:
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
             severities_us += _severities_us(batch.records)
             self.health = batch.health
-            self.counter_statistics = batch.counter_statistics or self.counter_statistics
-            self.last_step = max((step.step for step in batch.steps), default=self.last_step)
         os.truncate(segment.path, end)
         segment.size_bytes, segment.severities_us = end, severities_us
         self._current = segment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ LOSS_NAMES = {
     stack.MESSAGE_OUTSIDE_CALLS: "messages outside of calls",
     stack.COUNTER_OUTSIDE_CALLS: "counters outside of calls",
 }
+NAMED_IN_LOST_STEP = "rows of a timer whose name was in a lost step"
 LOST_ROW_KINDS = (
     stack.BAD_ORIGIN,
     stack.BAD_THREAD,
@@ -40,6 +41,18 @@ LOST_ROW_KINDS = (
 
 MAIN_THREAD = 0
 """TAU's id of it."""
+NO_STEP = -1
+
+_OF_THE_STEP = (
+    "calls",
+    "_item",
+    "_thread_numbers",
+    "_points",
+    "_attached",
+    "message_calls",
+    "counter_calls",
+)
+"""Attributes that say nothing any more once the next step has been read, or that others tell."""
 
 
 class Call(NamedTuple):
@@ -80,11 +93,9 @@ class CallStacks:
     ----------
     rank
         Rows of any other rank are lost rows.
-    last_step
-        The last step that was read, and counted, before.
     """
 
-    def __init__(self, rank: int, last_step: int | None = None) -> None:
+    def __init__(self, rank: int) -> None:
         self.rank = rank
         self.calls = _table(CALL, 0)
         self._item = self.calls.item
@@ -104,7 +115,26 @@ class CallStacks:
         self._named = 0
         self._seen = np.zeros((4, 0), np.uint8)
         self._progress = np.zeros(stack.PROGRESS_CELLS, np.int64)
-        self._last_step = last_step
+        self.last_step = NO_STEP
+        """The last step that was read."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Only what outlives a step: the open calls, and not the thousands that have ended."""
+        self.carried = stack.carry_open(self.calls, self.threads, self._progress, self.losses, 0)
+        self.count = self.carried
+        kept = {name: value for name, value in self.__dict__.items() if name not in _OF_THE_STEP}
+        return kept | {"open": self.calls[: self.carried].copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        opened = state.pop("open")
+        self.__init__(state["rank"])  # type: ignore[misc]
+        self.__dict__.update(state)
+        self.carried = 0
+        self._reserve_calls(len(opened))
+        self.calls[: len(opened)] = opened
+        self.carried = len(opened)
+        self._item = self.calls.item
+        self._thread_numbers[self.threads["id"][: self.thread_count]] = np.arange(self.thread_count)
 
     @property
     def timers(self) -> int:
@@ -176,7 +206,11 @@ class CallStacks:
 
     def lost(self) -> dict[str, int]:
         """Running totals of what was lost, by kind; only kinds that occurred."""
-        return {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(self.losses) if n}
+        lost = {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(self.losses) if n}
+        if self.gap_steps and LOSS_NAMES[stack.UNNAMED_TIMER] in lost:
+            # Names come once, in the step of the timer's first row.
+            lost[NAMED_IN_LOST_STEP] = lost.pop(LOSS_NAMES[stack.UNNAMED_TIMER])
+        return lost
 
     def _note_names(self, names: StreamNames) -> None:
         if len(names.timers) == self._named:
@@ -189,12 +223,17 @@ class CallStacks:
             self._is_mpi[timer] = name.startswith(MPI_PREFIX)
 
     def _note_gap(self, step: int) -> bool:
-        expected = 0 if self._last_step is None else self._last_step + 1
-        self._last_step = step
+        expected = self.last_step + 1
+        self.last_step = step
         if step == expected:
             return False
         self.gap_steps += max(step - expected, 0)
         return True
+
+    def end(self, steps: int) -> None:
+        """The stream had so many steps: those that were never read are a gap."""
+        self.gap_steps += max(steps - 1 - self.last_step, 0)
+        self.last_step = max(self.last_step, steps - 1)
 
     def _chain_points(self, step: TraceStep) -> None:
         count = len(step.comms) + len(step.counters)

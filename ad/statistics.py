@@ -8,6 +8,7 @@ dropped when the model contains it, so nothing is counted twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,19 @@ class StreamStatistics:
         self.flagged_steps = FlaggedSteps()
         self.extremes = np.empty((0, 2))
         """f8[timers, 2]: shortest and longest judged runtime of the calls that ended in the step."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the global model, which a successor finds where this one found it."""
+        rows = np.flatnonzero(self._is_touched)
+        own = len(self._own), rows, self._own[rows]
+        return self.__dict__ | {"_model": self._model[:0], "_own": own, "extremes": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        count, rows, own = state["_own"]
+        self._own = self._schema.empty(count)
+        self._own[rows] = own
+        self.extremes = np.empty((count, 2))
 
     def learn(self, stacks: CallStacks) -> tuple[int, Timers]:
         """Add the calls that ended in a step; returns how many ended, and the timers that were learned of."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from typing import Any, cast
 
 import msgspec
@@ -84,10 +83,13 @@ class StatisticsLink:
         self._period_s = period_s
         self._is_lockstep = is_lockstep
         inherited = journal.read()
-        self._inherited = {} if inherited is None else inherited.taken
+        self._inherited = inherited
         self._unsaved = UnsavedDeltas(inherited.delta if inherited else None)
         if inherited is not None:
             statistics.follow(inherited.delta)
+        self._incarnations = {statistics.incarnation}
+        if inherited is not None:
+            self._incarnations.add(inherited.delta.incarnation)
         self._must_send_all = inherited is not None
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
@@ -101,9 +103,13 @@ class StatisticsLink:
         self.is_settled = False
         """After all streams have ended: all statistics are in the model."""
 
-    def inherited(self, key: str) -> Taken | None:
-        """What the last delta of an agent that died had taken from a stream."""
-        return self._inherited.get(key)
+    def let_inherit(self, stream: AgentStream) -> None:
+        """Let a stream go on where it was when an agent died, if there was one."""
+        inherited = self._inherited
+        if inherited is None:
+            stream.inherit(0, None)
+        else:
+            stream.inherit(inherited.delta.sequence, inherited.taken.get(stream.key))
 
     def note_health(self, health: StreamHealth) -> None:
         """Running totals of one stream, for the next delta."""
@@ -160,13 +166,13 @@ class StatisticsLink:
         self._take_over([_updates.decode(fields[PAYLOAD]) for _, fields in entries])
         if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
             for stream in streams:
-                with stream.lock:
-                    self._give_model(stream)
+                self._give_model(stream)
 
     @property
     def _merged(self) -> int:
+        """Last delta that is merged; those of a predecessor are counted on from."""
         incarnation, sequence = self._unsaved.merged
-        return sequence if incarnation == self._statistics.incarnation else 0
+        return sequence if incarnation in self._incarnations else 0
 
     def _take_over(self, updates: list[ModelUpdate]) -> None:
         """Fetch the rows that changed and are used here."""
@@ -212,30 +218,25 @@ class StatisticsLink:
         closed = self._newly_closed(streams)
         if self._is_lockstep and not closed and not is_flushing:
             return False
-        with ExitStack() as locks:
-            looked = []
-            for stream in streams:
-                locks.enter_context(stream.lock)
-                looked.append(self._look(stream))
-            now, before = time.monotonic(), self._gathered_at
-            self._gathered_at = now
-            outgoing = self._statistics.next_delta(
-                [part for parts, _ in looked for part in parts],
-                closed,
-                self._is_lockstep or is_flushing,
-                (now - before) / self._period_s,
-            )
-            if outgoing is not None:
-                self._remove(outgoing, streams, [(len(parts), outbox) for parts, outbox in looked])
-            for stream, (_, outbox) in zip(streams, looked, strict=True):
-                if outbox is not None:
-                    stream.box.release()
+        looked = [(stream, outbox) for stream in streams if (outbox := self._look(stream)) is not None]
+        now, before = time.monotonic(), self._gathered_at
+        self._gathered_at = now
+        outgoing = self._statistics.next_delta(
+            [_part(stream, outbox) for stream, outbox in looked],
+            closed,
+            self._is_lockstep or is_flushing,
+            (now - before) / self._period_s,
+        )
+        if outgoing is not None:
+            self._remove(outgoing, looked)
+        for stream, _ in looked:
+            stream.box.release()
         if outgoing is None:
             return False
         self._send([self._unsaved.add(outgoing.delta)])
         return True
 
-    def _look(self, stream: AgentStream) -> tuple[list[Part], Outbox | None]:
+    def _look(self, stream: AgentStream) -> Outbox | None:
         """What a stream has; nothing where its process holds the outbox."""
         outbox = stream.box.look()
         while outbox is None and self._is_lockstep:
@@ -243,24 +244,14 @@ class StatisticsLink:
             time.sleep(LOCK_POLL_S)
             outbox = stream.box.look()
         self._name_functions(stream)
-        found = [*((left, True) for left in stream.leftovers), *([(outbox, False)] if outbox else [])]
-        rank, timers = stream.name.rank, stream.names.timers
-        parts = [
-            Part(stream.program, rank, timers, one.learned, one.steps, one.views, one.paths, is_last)
-            for one, is_last in found
-        ]
-        return parts, outbox
+        return outbox
 
-    def _remove(
-        self, outgoing: Outgoing, streams: list[AgentStream], looked: list[tuple[int, Outbox | None]]
-    ) -> None:
+    def _remove(self, outgoing: Outgoing, looked: list[tuple[AgentStream, Outbox]]) -> None:
         """Keep the delta for a successor, then take what is in it out of the outboxes."""
-        taken = iter(outgoing.taken)
-        removals = []
-        for stream, (parts, outbox) in zip(streams, looked, strict=True):
-            of_stream = [next(taken) for _ in range(parts)]
-            if outbox is not None:
-                removals.append((stream, outbox, of_stream[-1]))
+        removals = [
+            (stream, outbox, is_taken)
+            for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
+        ]
         of_streams = {
             stream.key: Taken(
                 outbox.generation,
@@ -273,8 +264,6 @@ class StatisticsLink:
         for stream, outbox, is_taken in removals:
             stream.box.remove(outbox, is_taken, outgoing.has_paths)
             stream.generations.append((outgoing.delta.sequence, outbox.generation))
-        for stream in streams:
-            stream.leftovers.clear()
 
     def _name_functions(self, stream: AgentStream) -> None:
         stream.learn_names()
@@ -300,6 +289,18 @@ class StatisticsLink:
                 pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
+
+
+def _part(stream: AgentStream, outbox: Outbox) -> Part:
+    return Part(
+        program=stream.program,
+        rank=stream.name.rank,
+        timers=stream.names.timers,
+        learned=outbox.learned,
+        steps=outbox.steps,
+        views=outbox.views,
+        paths=outbox.paths,
+    )
 
 
 def look_s(pause_s: float, agents: int) -> float:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from chimbuko.ad.child import NAMES, read_names, totals_of
+from chimbuko.ad.child import NAMES, read_names
 from chimbuko.ad.delivery import SpoolDelivery
-from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.journal import Taken
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.silence import Rhythm
-from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS
 from chimbuko.packed import PackedRecords
 from chimbuko.records import Silence, StreamHealth
 from chimbuko.tables import TableSchema
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames
 
 _BOX = "exchange"
+LOOK_PAUSE_S = 0.001
 TAU_MARK = "TAU Version"
 """Metadata that only TAU writes."""
 
@@ -35,27 +36,38 @@ class AgentStream:
     """Files and state of one stream."""
 
     name: StreamName
-    engine: str
+    transport: Transport
     program: int
     node: str
     folder: Path
     config: AnalysisConfig
     schema: TableSchema
+    kept_trace: str = ""
+    """Folder that gets a copy of it; empty for none."""
+    is_ours: bool = True
+    """Whether what was read of followed files is given back."""
+    guarded: str = ""
+    """Folder in which its process leaves word of itself; empty for none."""
     attempts: int = 0
     pid: int = 0
     is_over: bool = False
     """No process will read it again."""
-    heartbeat: int = 0
+    looks: int = 0
     quiet_ticks: int = 0
+    drained_before: int = 0
+    """Its heartbeat when its process was started."""
+    failures: int = 0
+    """Processes that have died, one after the other, without having read anything."""
+    is_abandoned: bool = False
+    """Nobody shall read it any more."""
+    is_waiting: bool = False
+    """For another process, after ``pause_ticks``."""
+    pause_ticks: int = 0
     generations: list[tuple[int, int]] = field(default_factory=list)
     """(delta sequence, generation of the outbox that it carried), oldest first."""
     merged_generation: int = -1
     model_version: int = 0
     sent_epoch: int = -1
-    leftovers: list[Outbox] = field(default_factory=list)
-    """What ended processes learned and nobody took."""
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while the box is used or replaced: the supervisor and the link are two threads."""
     names: StreamNames = field(default_factory=StreamNames)
     health: StreamHealth | None = None
     """Totals as last told by its process."""
@@ -70,7 +82,7 @@ class AgentStream:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.delivery = SpoolDelivery(self.key, self.folder / "spool")
-        self.box = self._new_box()
+        self.box = ExchangeBox(self._box_path, self.schema, self.program, self.name.rank)
         self.open_calls = OpenCallsFile(self._open_calls_path)
         self.rhythm = Rhythm(self.config.period_us / 1e6)
 
@@ -90,24 +102,13 @@ class AgentStream:
         return Phase(self.box[Cell.PHASE])
 
     def next_attempt(self) -> ChildSpec:
-        """Order for a new process; it gets a new box, since nobody knows what a dead one did to the old."""
-        with self.lock:
-            if self.attempts:
-                self._empty_box()
-            learned_steps = self.box.learned_steps
-            self.attempts += 1
-            self.box = self._new_box()
-            self.box[Cell.TAKEN_STEPS] = learned_steps
-            self.generations.clear()
-            self.merged_generation = -1
-            self.model_version = 0
-            self.heartbeat = 0
-            self.quiet_ticks = 0
-            self._names_version = 0
+        """Order for a process that goes on where the last one was."""
+        self.attempts += 1
+        self.quiet_ticks = 0
         return ChildSpec(
             key=self.key,
             path=str(self.name.path),
-            engine=self.engine,
+            transport=self.transport,
             program=self.program,
             rank=self.name.rank,
             node=self.node,
@@ -118,62 +119,61 @@ class AgentStream:
             recorder=str(self.recorder_path),
             config=self.config,
             first_rank=self.name.first_rank,
+            kept_trace=self.kept_trace,
+            is_ours=self.is_ours,
+            guarded=self.guarded,
         )
 
     def give_up(self) -> None:
         """Nobody reads it any further: say so where its findings queue, on behalf of a process that died."""
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
         nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
-        with self.lock:
-            totals = totals_of(spool, self.box.learned_steps) or nothing
+        totals = spool.health or nothing
         if totals.state not in ("ended", "broken"):
-            spool.append(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost"))
+            spool.append(SpoolFrame(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost")))
         self.is_over = True
+
+    def inherit(self, last_delta: int, taken: Taken | None) -> None:
+        """Take over from an agent that died.
+
+        Parameters
+        ----------
+        last_delta
+            Sequence number of its last delta, which may not be merged yet; all before it are.
+        taken
+            What that delta took from the stream.
+        """
+        outbox = self.box.look()
+        while outbox is None:
+            time.sleep(LOOK_PAUSE_S)
+            outbox = self.box.look()
+        generation = outbox.generation
+        if taken is not None:
+            self.generations.append((last_delta, taken.generation))
+            generation = taken.generation
+            if outbox.generation == taken.generation:
+                timers = np.frombuffer(taken.timers, np.int64)
+                self.box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
+        self.box.release()
+        self.merged_generation = generation - 1
+        self.is_over = self.phase in (Phase.ENDED, Phase.BROKEN)
 
     def learn_names(self) -> None:
         """Learn the names that the stream's process has saved since the last time."""
-        with self.lock:
-            version = self.box[Cell.NAMES_VERSION]
-            if version != self._names_version:
-                self.names = read_names(self._names_path)
-                self._names_version = version
-                self.model_version = 0
+        version = self.box[Cell.NAMES_VERSION]
+        if version != self._names_version:
+            self.names = read_names(self._names_path)
+            self._names_version = version
+            self.model_version = 0
 
     @property
     def is_prompt(self) -> bool:
         """Whether its steps tell of every event within a period, and not only when its main thread allows."""
         return not any(key == TAU_MARK for _, _, key in self.names.metadata)
 
-    def _empty_box(self) -> None:
-        """The process that used it has ended: nobody holds its lock."""
-        outbox = self.box.take()
-        if outbox is not None:
-            self.leftovers.append(outbox)
-        self.box.close()
-
-    def inherit(self, taken: Taken | None) -> None:
-        """Take over what was learned for an agent that died; ``taken`` was in its last delta already."""
-        for path in sorted(self.folder.glob(f"{_BOX}.*")):
-            if path == self._box_path:
-                continue
-            box = ExchangeBox(path, self.schema, self.program, self.name.rank)
-            self.box[Cell.TAKEN_STEPS] = max(self.box[Cell.TAKEN_STEPS], box.learned_steps)
-            outbox = box.look()
-            if outbox is not None and taken is not None and outbox.generation == taken.generation:
-                timers = np.frombuffer(taken.timers, np.int64)
-                box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
-                box.release()
-                outbox = box.look()
-            if outbox is not None:
-                self.leftovers.append(outbox)
-            box.close()
-            path.unlink()
-        if self.leftovers and self._names_path.exists():
-            self.names = read_names(self._names_path)
-
     @property
     def _box_path(self) -> Path:
-        return self.folder / f"{_BOX}.{self.attempts}"
+        return self.folder / _BOX
 
     @property
     def recorder_path(self) -> Path:
@@ -187,7 +187,3 @@ class AgentStream:
     @property
     def _names_path(self) -> Path:
         return self.folder / NAMES
-
-    def _new_box(self) -> ExchangeBox:
-        self._box_path.unlink(missing_ok=True)
-        return ExchangeBox(self._box_path, self.schema, self.program, self.name.rank)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from chimbuko.ad.kernels.traffic import OTHERS_ROW, count_sends
@@ -27,6 +29,19 @@ class Traffic:
         self._count = 1
         self._told = self._totals[:0].copy()
         self._generation = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        in_use = {"_destinations": self._destinations[: self._count], "_totals": self._totals[: self._count]}
+        return self.__dict__ | in_use | {"_places": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        count = self._count
+        self._places = np.zeros(MOST_RANKS, np.int32)
+        self._destinations = np.zeros(MOST_DESTINATIONS, np.int32)
+        self._totals = np.zeros((MOST_DESTINATIONS, 2), np.int64)
+        self._destinations[:count], self._totals[:count] = state["_destinations"], state["_totals"]
+        self._places[self._destinations[1:count]] = np.arange(1, count)
 
     def read(self, step: TraceStep, names: StreamNames) -> None:
         """Count what was sent in a step."""

@@ -69,6 +69,14 @@ class ViewOutbox:
             self._paces[: len(paces)] = paces
             self._counts[1] = len(paces)
 
+    def copy_from(self, other: ViewOutbox) -> None:
+        """Become a copy of the other one."""
+        traffic, paces, flagged = other._counts.tolist()
+        self._traffic[:traffic] = other._traffic[:traffic]
+        self._paces[:paces] = other._paces[:paces]
+        self._flagged_steps[:flagged] = other._flagged_steps[:flagged]
+        self._counts[:] = other._counts
+
     def look(self) -> StreamViews:
         """A copy of what is there."""
         traffic, paces, flagged = self._counts.tolist()

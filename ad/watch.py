@@ -18,7 +18,7 @@ from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.opencalls import OpenCalls
 from chimbuko.ad.overdue import LEAST_US, History, elapsed_us, find_overdue
 from chimbuko.ad.report import pack_report, report_of
-from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.stream import AgentStream
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
@@ -130,7 +130,7 @@ class Watch:
                     return
                 version = self._statistics.version
                 record = pack_report(opened, call, report, elapsed, version, stream.names)
-                self._spool.append(record, [], [], _origin(stream))
+                self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:

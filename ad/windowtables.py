@@ -34,6 +34,7 @@ class WindowTables:
     """All tables, with the room that was last asked for."""
 
     def __init__(self, config: AnalysisConfig) -> None:
+        self._config = config
         k = config.window_calls
         self._reach = 2 * k + 1
         self._most = config.max_messages, config.max_counters
@@ -68,6 +69,21 @@ class WindowTables:
             heads=table(HEAD, 0),
             **{part: table(dtype, 0) for part, dtype in PARTS.items()},
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows in use: all others are made anew in each step."""
+        return {
+            "config": self._config,
+            "given": self.room[1],
+            "places": _in_use(self.places),
+            "pool": _in_use(self.pool),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["config"])  # type: ignore[misc]
+        self.room[1][:] = state["given"]
+        self.places, self.pool = state["places"], state["pool"]
+        self.enlarge()
 
     def parts(self) -> dict[str, bytes]:
         """What was put out, as the parts of ``PackedRecords``."""
@@ -178,6 +194,17 @@ _USED = {
 """Which cell tells how many rows of each table are in use between steps."""
 
 Arrays = TypeVar("Arrays", Places, Pool, Links, Out)
+Kept = TypeVar("Kept", Places, Pool)
+
+
+def _in_use(arrays: Kept) -> Kept:
+    """Without the room for more rows."""
+    used = {
+        name: getattr(arrays, name)[: arrays.sizes[cell]].copy()
+        for name, cell in _USED.items()
+        if name in arrays._fields
+    }
+    return arrays._replace(**used)
 
 
 def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:

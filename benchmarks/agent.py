@@ -1,12 +1,13 @@
 """Rows per CPU-second of the analysis of one stream: read, stack, statistics, detect, select, spool.
 
-Run: python benchmarks/agent.py [--rows N] [--rows-per-step N ...] [--engine BP5 SST] [--rounds N]
+Run: python benchmarks/agent.py [--rows N] [--rows-per-step N ...] [--source files sst recorded] [--rounds N]
      [--hard] [--stages] [--json]
 
-The real process of a stream, forked as the fork server does, reads a BP5 file, or over SST what another
-process writes. CPU time is that of this one process, with the threads that receive. The figures drift
-with what else the machine does, so a plain copy of the same arrays, the loop in C, and the same analysis
-in straightforward Python are measured in the same rounds: rely on the ratios.
+The real process of a stream, forked as the fork server does, reads a recorded BP5 file, or follows a copy
+of it and gives it back, or reads over SST what another process writes. CPU time is that of this one process,
+with the threads that receive. The figures drift with what else the machine does, so a plain copy of the same
+arrays, the loop in C, and the same analysis in straightforward Python are measured in the same rounds: rely
+on the ratios.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from kernel import Workload, compiled_twin
 from measuring import median_ratio, table
 from streams import STAGES, Analysed, analyse, be_fork_server, flagged_calls, live_writer, spec_of
 
+from chimbuko.trace.discovery import Transport
+
 ROWS_PER_STEP = (10_000, 100_000, 200_000, 500_000)
 
 
@@ -33,7 +36,7 @@ ROWS_PER_STEP = (10_000, 100_000, 200_000, 500_000)
 class Case:
     """What is analysed."""
 
-    engine: str
+    transport: Transport
     rows_per_step: int
     shape: Shape
 
@@ -94,19 +97,23 @@ class Bench:
         self._runs += 1
         folder = self._folder / str(self._runs)
         folder.mkdir()
-        is_live = case.engine == "SST"
-        source = folder / "live.bp" if is_live else path
+        is_joined = case.transport is Transport.SST
+        source = path if case.transport is Transport.RECORDED else folder / "live.bp"
+        if case.transport is Transport.FILES:
+            # Its space is given back behind the reader.
+            shutil.copytree(path, source)
         writer = live_writer(source, case.rows_per_step, steps, case.shape, self._outliers)
-        with writer if is_live else nullcontext():
-            spec = spec_of(source, "SST" if is_live else "BPFile", folder)
-            analysed = analyse(spec, with_stages=with_stages)
-        return analysed, flagged_calls(folder)
+        with writer if is_joined else nullcontext():
+            analysed = analyse(spec_of(source, case.transport, folder), with_stages=with_stages)
+        flagged = flagged_calls(folder)
+        shutil.rmtree(folder)
+        return analysed, flagged
 
 
 def as_table(results: list[Result]) -> str:
     """Medians of the rates and of the ratios."""
     heads = (
-        "engine",
+        "source",
         "rows/step",
         "agent",
         "best",
@@ -119,7 +126,7 @@ def as_table(results: list[Result]) -> str:
     )
     rows = [
         (
-            r.case.engine,
+            r.case.transport.value,
             f"{r.case.rows_per_step:,}" + (", hard" if r.case.shape == HARD else ""),
             f"{statistics.median(r.agent):.1f}",
             f"{max(r.agent):.1f}",
@@ -139,13 +146,13 @@ def stages_table(results: list[Result]) -> str:
     names = (*STAGES, "other")
     rows = [
         (
-            r.case.engine,
+            r.case.transport.value,
             f"{r.case.rows_per_step:,}" + (", hard" if r.case.shape == HARD else ""),
             *(f"{r.stages_us_per_step.get(name, 0.0):,.0f}" for name in names),
         )
         for r in results
     ]
-    return table(("engine", "rows/step", *names), rows)
+    return table(("source", "rows/step", *names), rows)
 
 
 def main() -> None:
@@ -153,7 +160,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rows-per-step", type=int, nargs="+", default=ROWS_PER_STEP)
-    parser.add_argument("--engine", nargs="+", default=["BP5", "SST"], choices=("BP5", "SST"))
+    parser.add_argument(
+        "--source", nargs="+", type=Transport, default=list(Transport), choices=list(Transport)
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--outliers", type=float, default=OUTLIER_SHARE, help="share of abnormal calls")
     parser.add_argument(
@@ -164,7 +173,7 @@ def main() -> None:
     options = parser.parse_args()
     be_fork_server()
     shape = HARD if options.hard else SIMPLE
-    cases = [Case(engine, rows, shape) for engine in options.engine for rows in options.rows_per_step]
+    cases = [Case(source, rows, shape) for source in options.source for rows in options.rows_per_step]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.rows, options.outliers)
         results = [bench.measure(case, options.rounds, options.stages) for case in cases]

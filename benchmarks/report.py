@@ -1,11 +1,12 @@
-"""Measures everything anew and writes the tables of docs/performance.md, or of docs/dashboard-performance.md.
+"""Measures everything anew and writes the tables of a document: docs/performance.md, or another one.
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
+     python benchmarks/report.py --document transports                 (make benchmark-transports)
 
-Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters; each
-section is one benchmark, run in a process of its own. With --quick the figures are printed and the document
-stays as it is.
+Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters, of the
+transports half an hour; each section is one benchmark, run in a process of its own. With --quick the figures
+are printed and the document stays as it is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ DOCUMENTS = {
         name: f"-m benchmarks.dashboard --only {name}"
         for name in ("paint", "stream", "memory", "delay", "timeline", "crowd")
     },
+    "transports": {
+        name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")
+    },
 }
 """Name of a document to its sections: where in it, and the benchmark with its arguments."""
 
@@ -46,6 +50,7 @@ QUICKLY = {
     "benchmarks/memory.py": "--steps 5",
     "benchmarks/startup.py": "--rounds 2",
     "benchmarks.dashboard": "--part 0.01 --rounds 1 --minutes 2",
+    "benchmarks.transports": "--rounds 2",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
 }

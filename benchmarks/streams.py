@@ -21,16 +21,16 @@ from measuring import cpu_seconds, in_child
 from chimbuko.ad.analysis import StreamAnalysis
 from chimbuko.ad.child import StreamChild
 from chimbuko.ad.detection import Detection
-from chimbuko.ad.exchange import ExchangeBox
 from chimbuko.ad.flightrecorder import FlightRecorder
 from chimbuko.ad.orders import ChildSpec
-from chimbuko.ad.spool import SpoolReader, SpoolWriter
+from chimbuko.ad.spool import SpoolReader
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.ad.warmup import warm_kernels
 from chimbuko.ad.windows import Windows
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
 from chimbuko.records import call_id
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.reader import StreamReader
 
 STAGES: dict[str, tuple[Any, str]] = {
@@ -39,10 +39,9 @@ STAGES: dict[str, tuple[Any, str]] = {
     "stacks": (CallStacks, "build"),
     "detect": (Detection, "step"),
     "records": (Windows, "step"),
-    "spool": (SpoolWriter, "append"),
-    "exchange": (ExchangeBox, "exchange"),
+    "commit": (StreamChild, "_try_commit"),
 }
-"""Learning is part of ``detect``."""
+"""Learning is part of ``detect``, and the spool of the commit."""
 
 
 @dataclass
@@ -63,12 +62,14 @@ def be_fork_server() -> None:
     gc.freeze()
 
 
-def spec_of(trace: Path, engine: str, folder: Path, config: AnalysisConfig | None = None) -> ChildSpec:
+def spec_of(
+    trace: Path, transport: Transport, folder: Path, config: AnalysisConfig | None = None
+) -> ChildSpec:
     """Order for the process of a stream of rank 0, with all its files in ``folder``."""
     return ChildSpec(
         key="0:0",
         path=str(trace),
-        engine=engine,
+        transport=transport,
         program=0,
         rank=0,
         node="node",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -59,6 +61,17 @@ class PathTable:
         self.count: Int64Array = np.ones(1, np.int64)
         """i8[1]: rows in use. All as the kernels take them."""
         self.all[OTHERS].parent = self.all[OTHERS].function = NONE
+
+    def __getstate__(self) -> dict[str, Any]:
+        slots = np.flatnonzero(self.slots)
+        return {"most": len(self.all), "rows": self.rows.copy(), "slots": (slots, self.slots[slots])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["most"])  # type: ignore[misc]
+        self.count[0] = len(state["rows"])
+        self.all[: self.count[0]] = state["rows"]
+        slots, values = state["slots"]
+        self.slots[slots] = values
 
     @property
     def rows(self) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
@@ -21,7 +22,12 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
         # them takes minutes for five stars and a name of 2,000 characters.
         first += "".join(f"(?>.*?{part})" for part in middle) + ".*" + last
     expression = re.compile(first, re.DOTALL)
-    return lambda name: name == pattern or expression.fullmatch(name) is not None
+    # Not a lambda: what a stream's process knows is pickled for its successor.
+    return partial(_is_match, pattern, expression)
+
+
+def _is_match(pattern: str, expression: re.Pattern[str], name: str) -> bool:
+    return name == pattern or expression.fullmatch(name) is not None
 
 
 def _expression(part: str) -> str:

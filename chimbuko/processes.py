@@ -159,9 +159,10 @@ class Service:
         return self.process.poll() is None
 
     def ask_to_stop(self) -> None:
-        """Ask it to finish what it has to do and end."""
+        """Ask it to finish what it has to do and end; one that was stopped goes on for that."""
         if self.is_running:
             self.process.terminate()
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> bool:
         """Ask it to end and wait; after ``timeout_s`` seconds kill it. True if it ended by itself."""

@@ -7,7 +7,6 @@ as its window fills; the store keeps the highest revision of an id.
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 
 import msgspec
@@ -184,20 +183,6 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     silence: Silence | None = None
     """While the state is ``silent``."""
     largest_step_bytes: int = 0
-
-    def after(self, before: StreamHealth) -> StreamHealth:
-        """Totals of a stream of which another process had read a part before."""
-        return msgspec.structs.replace(
-            self,
-            steps=before.steps + self.steps,
-            rows=before.rows + self.rows,
-            size_bytes=before.size_bytes + self.size_bytes,
-            calls=before.calls + self.calls,
-            anomalies=before.anomalies + self.anomalies,
-            gap_steps=before.gap_steps + self.gap_steps,
-            losses=dict(Counter(before.losses) + Counter(self.losses)),
-            largest_step_bytes=max(before.largest_step_bytes, self.largest_step_bytes),
-        )
 
 
 class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):

@@ -44,6 +44,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     version: str
     trace_bytes: int = 0
     stored_bytes: int = 0
+    transport: str = ""
+    """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
     environment: dict[str, str] = {}
     """Variables and versions that tell how it was run; no secrets."""
 

@@ -12,7 +12,9 @@ _UNITS_US = {"us": 1.0, "µs": 1.0, "\u03bcs": 1.0, "ms": 1e3, "s": 1e6}
 
 _AGES_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
+_SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+_NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 def format_duration_us(duration_us: float) -> str:
@@ -46,7 +48,7 @@ def parse_duration_us(text: str, default_unit: str) -> float:
     ConfigError
         It is no duration.
     """
-    match = _DURATION.fullmatch(text.strip())
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     unit = match and (match[2] or default_unit)
     if not match or unit not in _UNITS_US:
         raise ConfigError(f"{text!r}: not a duration; give one like 200us, 5ms or 1.5s")
@@ -61,7 +63,7 @@ def parse_age_us(text: str) -> int:
     ConfigError
         It is none.
     """
-    match = _DURATION.fullmatch(text.strip())
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if not match or match[2] not in _AGES_S:
         raise ConfigError(f"{text!r}: not an age; give one like 30min, 12h, 7d or 2w")
     return round(float(match[1]) * _AGES_S[match[2]] * 1e6)
@@ -72,3 +74,17 @@ def _digits(value: float) -> str:
     rounded = float(f"{value:.3g}")
     before_point = math.floor(math.log10(rounded)) + 1
     return f"{value:.{max(0, 3 - before_point)}f}"
+
+
+def parse_size(text: str) -> int:
+    """A size such as ``64MB`` or ``1.5 GB``, in bytes.
+
+    Raises
+    ------
+    ConfigError
+        It is no size.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    if not match or match[2] not in _SIZES or float(match[1]) == 0:
+        raise ConfigError(f"{text!r}: not a size; give one like 500kB, 64MB or 1GB")
+    return round(float(match[1]) * _SIZES[match[2]])

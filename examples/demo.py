@@ -1,4 +1,5 @@
-"""The main job, twice: a recorded MPI program replayed live, then a Python program traced live.
+"""The main job, over both transports: a recorded MPI program replayed live over SST, then a Python program
+traced live through files in this node's memory, as is the default.
 
 Both have delays of known place and size. The demo says which of them were found.
 
@@ -47,22 +48,23 @@ def main() -> int:
 
 def recorded_part(folder: Path, pace: str, scratch: Path) -> int:
     """A 2-D heat equation in C on 4 MPI ranks, recorded with TAU, with 41 delays of 8 to 250 ms."""
-    say("1 of 2: a recorded TAU trace of an MPI program, replayed over SST")
+    say("1 of 2, over SST: a recorded TAU trace of an MPI program, replayed live")
     with tarfile.open(RECORDED) as archive:
         archive.extractall(scratch, filter="data")
     recorded = scratch / "heat4"
-    code = chimbuko("run", "--replay", str(recorded / "*.bp"), "--pace", pace, "--output", str(folder))
+    replay = ["--replay", str(recorded / "*.bp"), "--pace", pace, "--transport", "sst"]
+    code = chimbuko("run", *replay, "--output", str(folder))
     report(folder, sorted(recorded.glob("truth*.txt")))
     return code
 
 
 def live_part(folder: Path, seed: int, scratch: Path) -> int:
     """The heat equation on NumPy in 4 processes, traced by our own tracer."""
-    say(f"2 of 2: a Python program on 4 processes, traced live; delays by seed {seed}")
+    say(f"2 of 2, through files: a Python program on 4 processes, traced live; delays by seed {seed}")
     truth = scratch / "truth.txt"
     program = [sys.executable, str(HERE / "heat.py"), "--traced", "--seed", str(seed)]
     program += ["--delays", str(LIVE_DELAYS), "--iterations", str(LIVE_ITERATIONS), "--truth", str(truth)]
-    code = chimbuko("run", "--output", str(folder), "--", *program)
+    code = chimbuko("run", "--transport", "files", "--output", str(folder), "--", *program)
     report(folder, [truth])
     return code
 

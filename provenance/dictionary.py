@@ -115,6 +115,7 @@ _HERE = {
         "config": "Settings of the analysis, a JSON object",
         "version": "Chimbuko's",
         "environment": "Of the run, a JSON object",
+        "transport": "How its trace came: files, sst or recorded; empty where nobody knows",
         "trace_bytes": "Size of the trace that was read",
         "stored_bytes": "Size of what was kept of it",
     },

@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
@@ -97,6 +97,7 @@ RUNS = Table(
     _text("version"),
     _integer("trace_bytes"),
     _integer("stored_bytes"),
+    _text("transport"),
     Column("environment", JSON, nullable=False),
     UniqueConstraint("id"),
 )

@@ -17,9 +17,11 @@ from chimbuko.broker import connect
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
+from chimbuko.cli.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.rundir import RunDirectory
-from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE
+from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.trace.discovery import Transport
+from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE, leave_mark
 
 TICK_S = 0.5
 LONGEST_ALONE_S = 300.0
@@ -86,23 +88,36 @@ class Attendance:
             self._say(presence, is_done=True)
             return 0
         info = self._run.read_info()
-        folder = self._streams or Path(self._run.streams_path.read_text()) / self._node
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark = folder / AGENT_MARK
-        options = AgentOptions(info.config, self._node, (name,), folder.absolute())
+        place = self._place(info)
+        self._problems += place.refusals
+        options = AgentOptions(info.config, self._node, (name,), place)
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
-            mark.touch()
-            say(f"{name} reads the streams in {folder}")
+            if not self._streams:
+                leave_mark(place.folder, place.transport, shield_of(place, self._problems))
+            say(f"{name} reads the streams in {place.folder}")
             self._work(agents, presence)
+            if not self._streams:
+                (place.folder / AGENT_MARK).unlink(missing_ok=True)
             is_delivered = agents.finish()
-        mark.unlink(missing_ok=True)
         if not self._streams:
-            self._tidy_up(folder)
+            self._tidy_up(place.folder)
         self._say(presence, is_done=True)
         for problem in self._problems:
             say(problem)
         return 0 if is_delivered else ServiceError.exit_code
+
+    def _place(self, info: RunInfo) -> StreamPlace:
+        if self._streams:
+            return place_of_others(self._streams.absolute(), info.id, self._node)
+        folder = Path(self._run.streams_path.read_text()) / self._node
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: cannot be made ({error.strerror}); choose another --streams"
+            ) from error
+        return place_on_node(folder, info.id, self._node, Transport(info.transport))
 
     def _tidy_up(self, folder: Path) -> None:
         """Remove what was made for streams on this node, where no stream is left in it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
@@ -14,12 +13,17 @@ from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.cli.collisions import Collisions
 from chimbuko.cli.scratch import scratch_folder
 from chimbuko.cli.servicegroup import ServiceGroup
+from chimbuko.cli.transport import StreamPlace
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.follow.presence import Role, announce
+from chimbuko.follow.starter import GuardStarter
 from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
 from chimbuko.trace.discovery import StreamName
 
+GUARD_STOP_S = 5.0
+"""It ends when the application has: what that started in the background may go on."""
 LONGEST_DELIVERY_S = 600.0
 """An agent gives up by itself when nothing gets through any more."""
 
@@ -32,8 +36,8 @@ class AgentOptions:
     node: str
     names: tuple[str, ...]
     """One agent each: the ranks are dealt out among them."""
-    live_folder: Path | None = None
-    """Where streams appear; None where the streams are recorded."""
+    place: StreamPlace | None = None
+    """Where streams appear; None where they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
 
@@ -59,10 +63,15 @@ class Agents:
         self._group = ServiceGroup(problems)
         self._is_delivered = True
         self._scratch = scratch_folder(run_id, f"agents-{options.node}")
-        self._collisions = None if options.live_folder is None else Collisions(options.live_folder)
+        place = options.place
+        self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
+        self._collisions = None if options.place is None else Collisions(options.place.folder)
 
     def __enter__(self) -> Agents:
-        is_live = self._options.live_folder is not None
+        is_live = self._options.place is not None
+        if self._guard is not None:
+            self._guard.ensure()
+            announce(self._guard.folder, "launcher", Role.LAUNCHER)
         try:
             for index in range(len(self._options.names)):
                 self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)
@@ -83,6 +92,8 @@ class Agents:
             One did not start.
         """
         self._group.wait_ready()
+        if self._guard is not None:
+            self._guard.wait()
 
     @property
     def is_analysing(self) -> bool:
@@ -100,6 +111,11 @@ class Agents:
         self._problems += collisions
         return [*self._group.look_after(), *collisions]
 
+    @property
+    def streams_seen(self) -> int:
+        """How many streams over SST have appeared."""
+        return self._collisions.streams_seen if self._collisions else 0
+
     def ask_to_stop(self) -> None:
         """Ask them to come to an end."""
         self._group.ask_to_stop()
@@ -115,10 +131,12 @@ class Agents:
             )
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._guard is not None:
+            self._guard.stop(GUARD_STOP_S)
         return self._is_delivered
 
     def _start(self, index: int) -> Service:
-        options = self._options
+        options, place = self._options, self._options.place
         name = options.names[index]
         spec = AgentSpec(
             agent=name,
@@ -127,7 +145,10 @@ class Agents:
             node=options.node,
             scratch=str(self._scratch / name),
             config=options.config,
-            live_folder=str(options.live_folder or ""),
+            live_folder=str(place.folder) if place else "",
+            kept_trace=str(place.kept_trace) if place and place.kept_trace else "",
+            is_ours=place is None or place.is_ours,
+            guard=place.guard if place else None,
             recorded=[
                 RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
                 for s in options.recorded

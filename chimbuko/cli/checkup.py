@@ -14,12 +14,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
 import numpy as np
 
 from chimbuko.broker import LOOPBACK, PrivateBroker, address_of, connect
+from chimbuko.cli.finding import Finding
+from chimbuko.cli.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.filesystems import is_on_network
+from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.provenance.store import ping
 from chimbuko.trace.apart import apart
 from chimbuko.trace.reader import StreamReader
@@ -36,26 +38,17 @@ SLOW_ANSWER_S = 0.005
 PLUGIN = "libTAU-adios2-trace-plugin.so"
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What one check has found."""
-
-    about: str
-    state: str
-    """``ok``, ``warning`` (it works, but) or ``problem``."""
-    text: str
-    advice: str = ""
-    """What to do; empty where nothing is."""
-
-
 def check_up(
     run_folder: Path, scratch: Path, bind: str, broker: str | None, store: str | None
 ) -> list[Finding]:
     """All that can be known of this machine before a run, in a few seconds."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("ADIOS2", check_streaming),
+        ("sst shield", check_shield),
         ("TAU", check_tau),
         ("run folder", lambda: check_folder("run folder", run_folder, is_scratch=False)),
         ("scratch", lambda: check_folder("scratch", scratch, is_scratch=True)),
+        ("node-local memory", lambda: check_followed(scratch)),
         ("machine", check_machine),
         ("kernels", check_kernels),
         ("network", lambda: check_network(bind)),
@@ -124,14 +117,43 @@ def check_tau() -> Finding:
     """TAU as its command is found; that it was built with ADIOS2 shows in its plugin for traces."""
     found = shutil.which("tau_exec")
     if found is None:
-        advice = "load its module, or put its bin folder into PATH; 'chimbuko trace' needs no TAU"
+        advice = (
+            "load its module, or put its bin folder into PATH; a Python program needs 'chimbuko trace' only"
+        )
         return Finding("TAU", "warning", "no tau_exec: only Python programs can be watched", advice)
-    folder = Path(found).resolve().parent.parent
-    plugins = sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
+    plugins = tau_bindings(Path(found))
     if b"adios2_trace" not in Path(found).read_bytes() or not plugins:
         advice = "configure TAU with -adios=FOLDER of ADIOS2, or take another TAU"
         return Finding("TAU", "warning", f"{found} was built without ADIOS2: it cannot stream", advice)
-    return Finding("TAU", "ok", f"{found} with -adios2_trace, in {', '.join(plugins)}")
+    return Finding(
+        "TAU", "ok", f"{found} with -adios2_trace, in {', '.join(plugins)}", _bindings_advice(plugins)
+    )
+
+
+def tau_bindings(tau_exec: Path) -> list[str]:
+    """Names of a TAU's bindings that can stream, such as shared-mpi-pthread-adios2."""
+    folder = tau_exec.resolve().parent.parent
+    return sorted(path.parent.name for path in folder.glob(f"lib/*/{PLUGIN}"))
+
+
+def is_for_mpi(binding: str) -> bool:
+    """Whether ``-T mpi`` may choose it."""
+    return "mpi" in binding.split("-")
+
+
+def _bindings_advice(bindings: list[str]) -> str:
+    """For which programs a TAU can be used."""
+    with_mpi = [binding for binding in bindings if is_for_mpi(binding)]
+    if not with_mpi:
+        return "for programs without MPI (-T serial,pthread); one with MPI needs a TAU configured with -mpi"
+    if len(with_mpi) == len(bindings):
+        return (
+            "for programs with MPI (-T mpi,pthread); one without MPI leaves no stream under it, and needs "
+            "a TAU configured without -mpi, or 'chimbuko trace' if it is in Python"
+        )
+    return (
+        "use -T mpi,pthread for programs with MPI, and -T serial,pthread for others: else no stream appears"
+    )
 
 
 def check_folder(about: str, folder: Path, is_scratch: bool) -> Finding:
@@ -170,6 +192,18 @@ def _has_log(place: Path) -> bool:
                 return bool(mode == "wal" and reader.execute("SELECT * FROM tried").fetchone() == (7,))
         except sqlite3.Error:
             return False
+
+
+def check_followed(scratch: Path) -> Finding:
+    """Where followed files would go, and how much of the application's memory that could take."""
+    choice = choose_folder([MEMORY, scratch])
+    because = "; ".join(choice.refusals)
+    if choice.folder is None:
+        advice = "take --trace-dir with a folder on a local disk, or --transport sst"
+        return Finding("node-local memory", "warning", f"no place for followed files ({because})", advice)
+    what = "memory" if choice.is_memory else "disk"
+    text = f"followed files go to {choice.folder}, {choice.left_bytes / 1e9:.1f} GB of {what} are left"
+    return Finding("node-local memory", "ok", f"{text} ({because})" if because else text)
 
 
 def check_machine() -> Finding:

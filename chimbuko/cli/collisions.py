@@ -3,36 +3,73 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_live
+from chimbuko.follow.steps import INDEX, is_closed
+from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
+
+
+@dataclass
+class _Followed:
+    """A stream in files, as it was when it was last looked at."""
+
+    size: int = 0
+    changed_ns: int = 0
+    is_closed: bool = False
+
+    def is_written_anew(self, index: Path) -> bool:
+        """Whether another program has begun to write it since the last look."""
+        if index.stat().st_mtime_ns == self.changed_ns:
+            return False
+        before = replace(self)
+        # In this order: what is closed does not change any more.
+        self.is_closed = is_closed(index)
+        state = index.stat()
+        self.size, self.changed_ns = state.st_size, state.st_mtime_ns
+        return before.is_closed or self.size < before.size
 
 
 class Collisions:
     """Watches the folder in which the streams of a run appear.
 
     A stream's contact file stays as it is until its program ends, so a newer one, or one that stands
-    for the same rank, is another program's.
+    for the same rank, is another program's. The index of a stream in files only grows, and is as it is
+    once its program has closed it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._owners: dict[tuple[str, int], tuple[Path, int]] = {}
+        self._followed: dict[Path, _Followed] = {}
         self._known: set[tuple[str, int]] = set()
+
+    @property
+    def streams_seen(self) -> int:
+        """How many streams over SST have appeared."""
+        return len(self._owners) - len(self._followed)
 
     def news(self) -> list[str]:
         """One line for each rank that turned out to be written by several programs since the last call."""
         lines = []
-        for stream in find_live(self._folder):
+        for stream, transport in find_live(self._folder):
             key = stream.program, stream.rank
             # It may be gone by now.
             with suppress(OSError):
-                contact = stream.path.with_name(stream.path.name + CONTACT_SUFFIX)
-                owner = stream.path, contact.stat().st_mtime_ns
-                if self._owners.setdefault(key, owner) != owner and key not in self._known:
+                if self._is_shared(stream, transport) and key not in self._known:
                     self._known.add(key)
                     lines.append(_advice(stream))
         return lines
+
+    def _is_shared(self, stream: StreamName, transport: Transport) -> bool:
+        is_file = transport is Transport.FILES
+        contact = stream.path.with_name(stream.path.name + CONTACT_SUFFIX)
+        owner = stream.path, 0 if is_file else contact.stat().st_mtime_ns
+        has_another = self._owners.setdefault((stream.program, stream.rank), owner) != owner
+        if is_file:
+            followed = self._followed.setdefault(stream.path, _Followed())
+            return followed.is_written_anew(stream.path / INDEX) or has_another
+        return has_another
 
 
 def _advice(stream: StreamName) -> str:

@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
+from chimbuko.cli.transport import shield_news
 from chimbuko.errors import ServiceError
+from chimbuko.follow.presence import Role, announce
 from chimbuko.rundir import RunDirectory
 
 INTERRUPTED = 130
@@ -90,6 +93,12 @@ class Conductor:
         except OSError as error:
             say(f"{self._command_line[0]}: cannot be run ({error.strerror})")
             return NOT_EXECUTABLE
+        if self._agents.place is not None:
+            # Without a word of it the guard looks at its streams alone.
+            with suppress(OSError):
+                announce(
+                    self._agents.place.guard.folder, "application", Role.APPLICATION, self._application.pid
+                )
         return 0
 
     def _watch(self, services: Services, agents: Agents) -> int:
@@ -99,6 +108,8 @@ class Conductor:
                 progress.show_next()
                 for line in (*services.look_after(), *agents.look_after()):
                     progress.say(line)
+            if self._agents.place is not None:
+                self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
             agents.ask_to_stop()
             latest_s = time.monotonic() + LONGEST_DELIVERY_S
             # What they still have to deliver, they cannot without the services.

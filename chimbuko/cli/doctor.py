@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK
-from chimbuko.cli.checkup import Finding, check_up
+from chimbuko.cli.checkup import check_up
+from chimbuko.cli.finding import Finding
 from chimbuko.errors import ChimbukoError
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.rundir import RUNS_FOLDER

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,12 +17,19 @@ from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions
+from chimbuko.cli.transport import (
+    StreamPlace,
+    TransportOptions,
+    place_streams,
+    shielded,
+    transport_options,
+)
 from chimbuko.errors import ConfigError
-from chimbuko.rundir import RUNS_FOLDER, RunDirectory
+from chimbuko.rundir import RUNS_FOLDER
 from chimbuko.trace.apart import readable
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.trace.discovery import Transport, find_recorded
 from chimbuko.trace.recorded import note_recorded
-from chimbuko.trace.tau import application_settings
+from chimbuko.trace.tau import application_settings, transport_settings
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -41,6 +49,7 @@ from chimbuko.trace.tau import application_settings
 @click.option("--lockstep", is_flag=True, help="Streams of a replay wait for each other, as with --trace.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (new).")
 @click.option("--agents", default=1, show_default=True, help="Agents that share the ranks of this node.")
+@transport_options
 @service_options
 @analysis_options
 @click.option("--keep", is_flag=True, help="Keep the dashboard after the end, until Ctrl-C.")
@@ -51,6 +60,7 @@ def command(
     pace: str,
     lockstep: bool,
     output: Path | None,
+    transport: TransportOptions,
     store: str | None,
     broker: str | None,
     agents: int,
@@ -103,23 +113,36 @@ def command(
         load_model=analysis.load_model,
         save_model=analysis.save_model,
     )
+    problems = list(unreadable)
+    place = None
+    if not trace:
+        # Over SST a replay waits for its readers, whatever its pace.
+        wanted = replace(transport, transport=transport.transport or Transport.SST) if replay else transport
+        place = place_streams(run, run.read_info().id, platform.node(), wanted)
+        problems += place.refusals
+    came = place.transport if place else Transport.RECORDED
+    run.write_info(msgspec.structs.replace(run.read_info(), transport=came.value))
     readers = AgentOptions(
         config=config,
         node=platform.node(),
         names=tuple(f"agent-{index}" for index in range(agents)),
-        live_folder=None if trace else run.trace,
+        place=place,
         recorded=recorded if trace else [],
     )
-    if replay:
-        application, environment = _replay(replay, pace, run), dict(os.environ)
-    else:
-        application = list(command_line)
-        settings = application_settings(run.settings, run.trace, config.period_us, os.environ)
-        environment = {**os.environ, **settings}
-    conductor = Conductor(run, services, readers, application, environment, unreadable)
+    application, environment = list(command_line), dict(os.environ)
+    if replay and place is not None:
+        application = _replay(replay, pace, place)
+    elif place is not None:
+        environment |= application_settings(
+            run.settings, place.folder, config.period_us, os.environ, place.transport
+        )
+        environment = shielded(place, transport, environment, problems)
+    conductor = Conductor(run, services, readers, application, environment, problems)
     sys.exit(conductor.conduct(analysis.relabel, keep, as_json))
 
 
-def _replay(patterns: tuple[str, ...], pace: str, run: RunDirectory) -> list[str]:
+def _replay(patterns: tuple[str, ...], pace: str, place: StreamPlace) -> list[str]:
     """The command that replays recorded streams into a run."""
-    return [sys.executable, "-m", "chimbuko", "replay", *patterns, "--to", str(run.trace), "--pace", pace]
+    engine, _ = transport_settings(place.transport)
+    words = [*patterns, "--to", str(place.folder), "--pace", pace, "--engine", engine]
+    return [sys.executable, "-m", "chimbuko", "replay", *words]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
+import msgspec
 import redis
 
 from chimbuko.broker import LOOPBACK, address_of
@@ -21,7 +22,9 @@ from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.follow.space import MEMORY
 from chimbuko.rundir import RunDirectory, write_secret
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import node_command
 from chimbuko.trace.tau import application_settings
 
@@ -41,7 +44,15 @@ LOOK_PERIOD_S = 0.5
 @click.option(
     "--streams",
     type=click.Path(path_type=Path),
-    help="Folder, on each node's own storage, where streams meet their agent; default trace/ of the run.",
+    help=f"Folder, on each node's own storage, where streams meet their agent; default {MEMORY}, and over "
+    "SST trace/ of the run.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice([Transport.FILES.value, Transport.SST.value]),
+    default=Transport.FILES.value,
+    show_default=True,
+    help="How traces come to the agent of their node: through files in its memory, or over SST.",
 )
 @service_options
 @analysis_options
@@ -49,6 +60,7 @@ def command(
     run_dir: Path,
     bind: str,
     streams: Path | None,
+    transport: str,
     store: str | None,
     broker: str | None,
     port: int,
@@ -74,9 +86,15 @@ def command(
     """
     address = _address(bind)
     run = run_with_store(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
-    settings = application_settings(run.settings, run.trace, analysis.config.period_us, os.environ)
+    info = run.read_info()
+    run.write_info(msgspec.structs.replace(info, transport=transport))
+    settings = {
+        one: application_settings(run.settings, run.trace, analysis.config.period_us, os.environ, one)
+        for one in (Transport.FILES, Transport.SST)
+    }
     # A folder of the node may hold what is left of other runs.
-    folder = (streams / run.read_info().id if streams else run.trace).absolute()
+    in_memory = MEMORY / f"chimbuko-{info.id}" if transport == Transport.FILES else run.trace
+    folder = (streams / info.id if streams else in_memory).absolute()
     run.streams_path.write_text(str(folder))
     run.node_command.write_text(node_command(settings, folder))
     run.node_command.chmod(0o700)

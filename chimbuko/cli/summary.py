@@ -7,17 +7,35 @@ from collections import Counter
 
 import msgspec
 
+from chimbuko.cli.losses import (
+    DROPPED_STEPS,
+    MISSED_STEPS,
+    NO_STREAM,
+    Loss,
+    counted,
+    everything,
+    loss_lines,
+    unrecorded,
+    without_end,
+)
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
 from chimbuko.trace.advice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import UNRESOLVED
 from chimbuko.units import format_duration_us
 from chimbuko.views import SlowRank
 
 MOST_SHOWN = 5
+CAME = {
+    Transport.FILES.value: " through files",
+    Transport.SST.value: " over SST",
+    Transport.RECORDED.value: "",
+    "": "",
+}
 DRIFT = 1.2
 """Functions whose calls take so many times as long, or as short, as at first are named."""
 
@@ -26,6 +44,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What a run found, and how far it can be trusted."""
 
     run: str
+    transport: str
+    """How its trace came, as in ``RunInfo``."""
     ranks: int
     steps: int
     rows: int
@@ -76,6 +96,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     ranks = [r for r in provenance.rank_statistics() if r.total]
     return Summary(
         run=str(run.path),
+        transport=provenance.run().transport,
         ranks=len(health),
         steps=sum(stream.steps for stream in health),
         rows=sum(stream.rows for stream in health),
@@ -106,9 +127,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"({summary.steps:,} steps, {summary.rows:,} events)"
     ]
     if not summary.ranks:
-        lines.append(
-            "No trace stream appeared: run the program under 'tau_exec -adios2_trace' or 'chimbuko trace'"
-        )
+        lines.append(NO_STREAM)
     if summary.functions:
         lines.append("Worst functions, by time lost:")
         lines += [
@@ -131,10 +150,12 @@ def summary_lines(summary: Summary) -> list[str]:
             for call in summary.unended
         ]
     lines.append(
-        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace, {summary.stored_bytes / 1e6:.2f} MB stored "
+        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
+        f"{summary.stored_bytes / 1e6:.2f} MB stored "
         f"({summary.reduction:.0f}× less)"
     )
-    lines.append(f"Lost: {_loss_text(summary)}")
+    if summary.ranks:
+        lines += loss_lines(losses_of(summary))
     lines += [
         f"Unresolved: {number:,} functions of {program} are known by their address only; link it with -no-pie"
         for program, number in summary.unresolved.items()
@@ -202,6 +223,9 @@ def _unresolved(provenance: Provenance) -> dict[str, int]:
 
 
 def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep | None:
+    if provenance.run().transport == Transport.FILES:
+        # Their writer waits for nobody.
+        return None
     largest = max(health, key=lambda stream: stream.largest_step_bytes, default=None)
     if largest is None or largest.largest_step_bytes <= LARGEST_STEP_BYTES:
         return None
@@ -221,17 +245,19 @@ def _large_step_text(step: LargeStep, run: str) -> str:
     )
 
 
-def _loss_text(summary: Summary) -> str:
-    parts = [f"{number:,} {kind}" for kind, number in summary.losses.items()]
+def losses_of(summary: Summary) -> list[Loss]:
+    """All that was lost; never nothing where no call was seen."""
+    losses = [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
-        parts.append(f"{summary.gap_steps:,} steps never seen")
+        is_followed = summary.transport == Transport.FILES
+        losses.append(counted(DROPPED_STEPS if is_followed else MISSED_STEPS, summary.gap_steps))
     if summary.dropped:
-        parts.append(f"records of {summary.dropped:,} anomalies, too many of their functions")
+        losses.append(unrecorded(summary.dropped))
     if summary.broken_streams:
-        parts.append(
-            f"the end of {len(summary.broken_streams)} streams ({', '.join(summary.broken_streams)})"
-        )
-    return "; ".join(parts) or "nothing"
+        losses.append(without_end(summary.broken_streams))
+    if not summary.calls:
+        losses.append(everything(summary.steps))
+    return losses
 
 
 def _total_losses(health: list[StreamHealth]) -> dict[str, int]:

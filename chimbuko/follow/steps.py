@@ -10,17 +10,43 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from pathlib import Path
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # The guard does without pathlib, which would be a sixth of its memory.
+    from pathlib import Path
 
 INDEX = "md.idx"
 DATA = "data.0"
+METADATA = "md.0"
 
 _HEADER_BYTES = 64
 _ACTIVE_AT = 39
+_CHUNK_BYTES = 1 << 20
 _RECORD = struct.Struct("<cQ")
 _NUMBER = struct.Struct("<Q")
+_POSITION = struct.Struct("<QQ")
+_METADATA_HEAD = struct.Struct("<QQQ")
 _FLUSHES_AT, _FLUSH_AT = 16, 24
 _STEP = b"s"
+
+
+def is_closed(index: Path | str) -> bool:
+    """Whether the writer of a stream has closed it; ``index`` is its ``md.idx``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    file = os.open(index, os.O_RDONLY)
+    try:
+        header = os.pread(file, _HEADER_BYTES, 0)
+    finally:
+        os.close(file)
+    return len(header) == _HEADER_BYTES and header[_ACTIVE_AT] == 0
 
 
 class StepIndex:
@@ -32,11 +58,17 @@ class StepIndex:
         Folder of the stream, ending in ``.bp``; its files need not exist yet.
     """
 
-    def __init__(self, stream: Path) -> None:
-        self._path = stream / INDEX
+    def __init__(self, stream: Path | str) -> None:
+        self._path = os.path.join(stream, INDEX)
+        self._metadata_path = os.path.join(stream, METADATA)
         self._read_to = 0
         self._begins = array("Q")
+        self._metadata_ends = array("Q")
         self._forgotten = 0
+        self.first_metadata_end = 0
+        """Where the metadata of step 0 ends, which has most names."""
+        self.restarts = 0
+        """How often another writer has opened a stream of the same name: steps count from 0 again."""
         self.has_ended = False
         """Whether the writer has closed the stream."""
 
@@ -49,10 +81,37 @@ class StepIndex:
         """Where the data of a complete step begins, in bytes; steps that were forgotten begin at 0."""
         return self._begins[step - self._forgotten] if step >= self._forgotten else 0
 
+    def begins(self, step: int) -> Sequence[int]:
+        """Where the data of all complete steps from ``step`` on begins; it was not forgotten."""
+        return self._begins[max(step - self._forgotten, 0) :]
+
+    def metadata_end(self, step: int) -> int:
+        """Where the metadata of a complete step ends, in bytes; 0 for steps that were forgotten."""
+        return self._metadata_ends[step - self._forgotten] if step >= self._forgotten else 0
+
+    def defines_names(self, step: int) -> bool:
+        """Whether attributes came with a step: the third number of its metadata is their size."""
+        begin = self.metadata_end(step - 1) if step else 0
+        try:
+            file = os.open(self._metadata_path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            head = os.pread(file, _METADATA_HEAD.size, begin)
+        finally:
+            os.close(file)
+        return len(head) == _METADATA_HEAD.size and _METADATA_HEAD.unpack(head)[2] > 0
+
+    def step_at(self, position: int) -> int:
+        """The complete step whose data, or the gap behind it, lies at a position; 0 where there is none."""
+        return self._forgotten + max(bisect_right(self._begins, position) - 1, 0)
+
     def forget_before(self, step: int) -> None:
         """Nobody will ask for earlier steps any more: a day of steps takes no memory."""
+        step = min(step, self.count)
         if step - self._forgotten > 1024:
             del self._begins[: step - self._forgotten]
+            del self._metadata_ends[: step - self._forgotten]
             self._forgotten = step
 
     def read(self) -> int:
@@ -60,19 +119,31 @@ class StepIndex:
         try:
             file = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError:
-            return 0
+            return self.count
         try:
             # First the flag: what is written after it was cleared, nobody writes.
             header = os.pread(file, _HEADER_BYTES, 0)
+            if os.fstat(file).st_size < self._read_to:
+                self._begin_again()
             if len(header) < _HEADER_BYTES:
                 return self.count
             self.has_ended = header[_ACTIVE_AT] == 0
-            at = max(self._read_to, _HEADER_BYTES)
-            content = os.pread(file, os.fstat(file).st_size - at, at)
+            self._read_to = max(self._read_to, _HEADER_BYTES)
+            content = os.pread(file, _CHUNK_BYTES, self._read_to)
+            while taken := self._take(content):
+                self._read_to += taken
+                # Of a whole chunk the end is missing; of less than that there is no more.
+                content = os.pread(file, _CHUNK_BYTES, self._read_to) if len(content) == _CHUNK_BYTES else b""
         finally:
             os.close(file)
-        self._read_to = at + self._take(content)
         return self.count
+
+    def _begin_again(self) -> None:
+        self._begins = array("Q")
+        self._metadata_ends = array("Q")
+        self._read_to = self._forgotten = 0
+        self.has_ended = False
+        self.restarts += 1
 
     def _take(self, content: bytes) -> int:
         """Take in whole records; returns how many bytes these are."""
@@ -87,5 +158,9 @@ class StepIndex:
                 # Flushed data stands before the rest; without a flush the last number is all there is.
                 (begin,) = _NUMBER.unpack_from(content, body + _FLUSH_AT if flushes else body + length - 8)
                 self._begins.append(begin)
+                position, size = _POSITION.unpack_from(content, body)
+                self._metadata_ends.append(position + size)
+                if not self._forgotten and len(self._metadata_ends) == 1:
+                    self.first_metadata_end = position + size
             at = body + length
         return at

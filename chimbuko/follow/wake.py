@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import time
 from pathlib import Path
 
 from chimbuko.follow.steps import INDEX
@@ -30,6 +31,10 @@ class Alarm:
     def __init__(self, stream: Path, poll_s: float) -> None:
         self._poll_s = poll_s
         self._file = _libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        # Not select(), which knows no more than 1,024 files.
+        self._poll = select.poll()
+        if self._file >= 0:
+            self._poll.register(self._file, select.POLLIN)
         self._is_told = self._file >= 0 and (
             _libc.inotify_add_watch(self._file, os.fsencode(stream / INDEX), _MODIFIED) >= 0
             or _libc.inotify_add_watch(self._file, os.fsencode(stream), _CREATED | _MOVED_TO | _MODIFIED) >= 0
@@ -38,10 +43,9 @@ class Alarm:
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last call, at most ``timeout_s`` seconds."""
         if not self._is_told:
-            select.select([], [], [], min(timeout_s, self._poll_s))
+            time.sleep(min(timeout_s, self._poll_s))
             return
-        readable, _, _ = select.select([self._file], [], [], timeout_s)
-        if readable:
+        if self._poll.poll(1000 * timeout_s):
             # Whatever it says, the index tells what there is.
             os.read(self._file, 1 << 16)
 

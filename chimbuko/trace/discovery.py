@@ -13,17 +13,31 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from chimbuko.errors import TraceFormatError
 
 CONTACT_SUFFIX = ".sst"
+READ_SUFFIX = ".read"
+"""Of the empty file that a reader over SST puts beside the contact file once it has read its first step."""
 STREAM_PREFIX = "tau-metrics"
 
 _RANK = r"0|[1-9]\d{0,8}"
 _EXECUTABLE_AND_RANK = rf"-(?P<program>.+)-(?P<rank>{_RANK})\.bp"
 _INSTANCE = rf"(?:\.(?P<name>[A-Za-z_]\w*))?(?:\.(?P<first>{_RANK}))?"
 _OTHER_STREAM = re.compile(".+?" + _EXECUTABLE_AND_RANK)
+
+
+class Transport(StrEnum):
+    """How a stream comes to its reader."""
+
+    FILES = "files"
+    """Into files on the application's node, which are followed."""
+    SST = "sst"
+    """From the application's memory, over the network."""
+    RECORDED = "recorded"
+    """From files that were recorded earlier."""
 
 
 @dataclass(frozen=True, order=True)
@@ -58,6 +72,11 @@ def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | N
     if match := _OTHER_STREAM.fullmatch(name):
         return StreamName(match["program"], int(match["rank"]), path)
     return None
+
+
+def read_mark_of(stream: Path) -> Path:
+    """Where a reader over SST says that it has read the first step: the writer may be waiting for that."""
+    return stream.with_name(stream.name + READ_SUFFIX)
 
 
 def find_recorded(patterns: Sequence[str]) -> list[StreamName]:
@@ -106,13 +125,19 @@ def _told_apart(streams: list[StreamName]) -> list[StreamName]:
     return apart
 
 
-def find_live(folder: Path, prefix: str = STREAM_PREFIX, known: Container[Path] = ()) -> list[StreamName]:
-    """Streams whose SST contact file stands in ``folder`` now, sorted by program and rank.
+def find_live(
+    folder: Path, prefix: str = STREAM_PREFIX, known: Container[Path] = ()
+) -> list[tuple[StreamName, Transport]]:
+    """Streams that are being written into ``folder``, or whose SST contact file stands there, sorted by
+    program and rank.
 
     Those whose path is ``known`` are left out: an agent looks twenty times a second.
     """
-    contacts = (name for name in os.listdir(folder) if name.endswith(f".bp{CONTACT_SUFFIX}"))
-    ours = (name for name in contacts if name.startswith((f"{prefix}-", f"{prefix}.")))
-    paths = (folder / name.removesuffix(CONTACT_SUFFIX) for name in ours)
-    found = (parse_stream_path(path, prefix) for path in paths if path not in known)
-    return sorted(stream for stream in found if stream is not None)
+    found = []
+    for name in os.listdir(folder):
+        transport = Transport.SST if name.endswith(CONTACT_SUFFIX) else Transport.FILES
+        path = folder / name.removesuffix(CONTACT_SUFFIX)
+        is_ours = name.startswith((f"{prefix}-", f"{prefix}.")) and path.suffix == ".bp"
+        if is_ours and path not in known and (stream := parse_stream_path(path, prefix)) is not None:
+            found.append((stream, transport))
+    return sorted(found)

@@ -4,40 +4,42 @@ ranks that begin at the same time need no Python for it."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.shield.use import PRELOAD_VARIABLE, REPORT_VARIABLE
+from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 
 NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
 AGENT_MARK = "agent"
-"""File in the folder of a node's streams: their agent has come."""
+"""File in the folder of a node's streams: their agent has come, and how the streams are to come."""
 LONGEST_WAIT_S = 30
 """For the agent; without one the program starts all the same."""
 
 _TRIES_PER_S = 5
 
 
-def node_command(settings: Mapping[str, str], streams: Path) -> str:
+def node_command(settings: Mapping[Transport, Mapping[str, str]], streams: Path) -> str:
     """Text of the script.
 
     Parameters
     ----------
     settings
-        Environment of the program, from ``application_settings``; where streams go is chosen here.
+        Environment of the program over each transport, from ``application_settings``; where streams go is
+        chosen here.
     streams
         Folder in which each node has one, of its name, for its streams.
     """
-    values = {name: value for name, value in settings.items() if name != "TAU_ADIOS2_FILENAME"}
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
     return f"""#!/bin/sh
 # Starts a program on a node of this run: {Path("settings/node")} COMMAND...
-# It waits for the agent of the node, so that nothing of the program is missed.
+# It waits for the agent of the node, so that nothing of the program is missed. The agent says how the trace
+# is to come; where there is none, it is over SST, by which nothing piles up that nobody reads.
 node=${{{NODE_VARIABLE}:-$(uname -n)}}
 streams={shlex.quote(str(streams.absolute()))}/$node
 mkdir -p -m 700 "$streams" || exit 1
 tries={LONGEST_WAIT_S * _TRIES_PER_S}
+transport={Transport.SST} shield='' reports=''
 until [ -e "$streams/{AGENT_MARK}" ]; do
     tries=$((tries - 1))
     if [ "$tries" -lt 0 ]; then
@@ -46,7 +48,47 @@ until [ -e "$streams/{AGENT_MARK}" ]; do
     fi
     sleep {1 / _TRIES_PER_S}
 done
-{exports}
+if [ -e "$streams/{AGENT_MARK}" ]; then
+    read -r transport shield reports <"$streams/{AGENT_MARK}"
+fi
+case $transport in
+{Transport.FILES})
+{_exports(settings[Transport.FILES])}
+    ;;
+*)
+{_exports(settings[Transport.SST])}
+    ;;
+esac
+if [ -n "$shield" ]; then
+    export {PRELOAD_VARIABLE}="$shield${{{PRELOAD_VARIABLE}:+ ${PRELOAD_VARIABLE}}}"
+    export {REPORT_VARIABLE}="$reports"
+fi
 export TAU_ADIOS2_FILENAME="$streams/{STREAM_PREFIX}"
 exec "$@"
 """
+
+
+def leave_mark(streams: Path, transport: Transport, shield: Sequence[Path] = ()) -> None:
+    """Tell programs on the node that their agent has come.
+
+    Parameters
+    ----------
+    streams
+        The node's folder.
+    shield
+        Library to preload over SST, and the folder for its reports; nothing for none.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    mark = streams / AGENT_MARK
+    temporary = mark.with_name(f".{AGENT_MARK}")
+    temporary.write_text(" ".join([transport.value, *map(str, shield)]) + "\n")
+    temporary.replace(mark)
+
+
+def _exports(settings: Mapping[str, str]) -> str:
+    values = {name: value for name, value in settings.items() if name != "TAU_ADIOS2_FILENAME"}
+    return "\n".join(f"    export {name}={shlex.quote(value)}" for name, value in values.items())

@@ -18,6 +18,7 @@ from chimbuko.trace.schema import (
     COMMS,
     COUNTERS,
     EVENTS,
+    LOST_STEPS,
     UNRESOLVED,
     CommColumn,
     CounterColumn,
@@ -67,6 +68,13 @@ class StreamReader:
     rank
         The stream's rank in the run, if it has one there. Functions without a name, whose addresses
         mean something else in every process, are then told apart by it.
+    first_step
+        Steps before this one are passed over: names are taken from them, and no data is read.
+    begin
+        Of the steps before this one only step 0 is looked at, and that for its names: in a followed file the
+        metadata of the others may have been given back.
+    names
+        What is known of the stream already; it is added to.
     first_rank
         Added to all ranks in the stream: where an instance of a program takes itself for rank 0, its
         rank in the run.
@@ -84,14 +92,18 @@ class StreamReader:
         open_timeout_s: float = 10.0,
         rank: int | None = None,
         first_rank: int = 0,
+        first_step: int = 0,
+        begin: int = 0,
+        names: StreamNames | None = None,
     ) -> None:
         # Loaded here because most verbs of the command line need no stream.
         import adios2.bindings as adios2
 
         self.path = path
-        self.names = StreamNames()
+        self.names = StreamNames() if names is None else names
         self._process = "" if rank is None else f" (rank {rank})"
         self._first_rank = first_rank
+        self.first_step = first_step
         self._adios2 = adios2
         self._buffers: dict[str, UInt64Array] = {}
         self._counts: tuple[int, ...] = ()
@@ -106,8 +118,12 @@ class StreamReader:
             self._io.SetParameter("Profile", "Off")
             # The default transport waits for ever, in C++, for data that a truncated file does not hold.
             self._io.AddTransport("File", {"Library": "stdio"})
+        self._passed_over = max(begin - 1, 0)
+        if self._passed_over:
+            self._io.SetParameter("SelectSteps", f"0:0:1 {begin}:n:1")
         if engine != "SST" and not path.exists():
             raise TraceFormatError(f"{path}: no such trace stream")
+        self._lost_steps = _lost_steps(path)
         try:
             self._engine = self._io.Open(str(path), adios2.Mode.Read)
         except Exception as error:
@@ -135,6 +151,12 @@ class StreamReader:
         Over SST wait without limit: where a time-out runs out just as a step arrives, ADIOS2 2.12
         crashes the reader (seen in 4 of 6 runs with 4 streams, 8 steps/s and time-outs of 0.2 s).
         """
+        step = self._next_step(timeout_s)
+        while isinstance(step, TraceStep) and not self._is_wanted(step.step):
+            step = self._next_step(timeout_s)
+        return step
+
+    def _next_step(self, timeout_s: float) -> TraceStep | Waiting:
         adios2 = self._adios2
         try:
             status = self._engine.BeginStep(adios2.StepMode.Read, timeout_s)
@@ -144,17 +166,20 @@ class StreamReader:
             return Waiting.NOT_READY
         if status == adios2.StepStatus.EndOfStream:
             # Metadata of the last step comes without a count that would tell of it.
-            self._read_new_attributes()
+            self.read_new_attributes()
             return Waiting.END
         if status != adios2.StepStatus.OK:
             return Waiting.BROKEN
         try:
             self._read_names()
+            number = self._engine.CurrentStep()
+            number += self._passed_over if number else 0
+            is_wanted = self._is_wanted(number)
             step = TraceStep(
-                step=self._engine.CurrentStep(),
-                events=self._array(EVENTS),
-                comms=self._array(COMMS),
-                counters=self._array(COUNTERS),
+                step=number,
+                events=self._array(EVENTS, is_wanted),
+                comms=self._array(COMMS, is_wanted),
+                counters=self._array(COUNTERS, is_wanted),
             )
             self._engine.EndStep()
         except TraceFormatError:
@@ -165,6 +190,9 @@ class StreamReader:
             self._renumber(step)
         return step
 
+    def _is_wanted(self, step: int) -> bool:
+        return step >= self.first_step and step not in self._lost_steps
+
     def _renumber(self, step: TraceStep) -> None:
         first_rank = np.uint64(self._first_rank)
         step.events[:, EventColumn.RANK] += first_rank
@@ -172,9 +200,9 @@ class StreamReader:
         step.comms[:, CommColumn.PARTNER] += first_rank
         step.counters[:, CounterColumn.RANK] += first_rank
 
-    def _array(self, name: str) -> UInt64Array:
+    def _array(self, name: str, is_wanted: bool) -> UInt64Array:
         columns = ARRAY_COLUMNS[name]
-        rows = self._scalar(ARRAY_COUNTS[name])
+        rows = self._scalar(ARRAY_COUNTS[name]) if is_wanted else 0
         variable = self._io.InquireVariable(name) if rows else None
         # An array whose count is 0 is absent, and a count without its array is a damaged step.
         # What ADIOS2 does not know is a variable that is false, and not None.
@@ -224,9 +252,10 @@ class StreamReader:
         if counts == self._counts and complete:
             return
         self._counts = counts
-        self._read_new_attributes()
+        self.read_new_attributes()
 
-    def _read_new_attributes(self) -> None:
+    def read_new_attributes(self) -> None:
+        """Take in all names and metadata that have come: listing them costs 10 µs each."""
         try:
             attributes = self._io.AvailableAttributes()
         except UnicodeDecodeError:
@@ -262,6 +291,16 @@ class StreamReader:
         names = self.names
         known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
         known.setdefault(number, name + self._process if name.startswith(UNRESOLVED) else name)
+
+
+def _lost_steps(path: Path) -> frozenset[int]:
+    """Steps of which a kept stream holds no data, but zeros."""
+    try:
+        return frozenset(map(int, (path / LOST_STEPS).read_text().split()))
+    except OSError:
+        return frozenset()
+    except ValueError as error:
+        raise TraceFormatError(f"{path / LOST_STEPS}: not a list of steps") from error
 
 
 def _is_number(text: str) -> bool:

@@ -40,6 +40,9 @@ MPI_PREFIX: Final = "MPI_"
 MAX_TIME_US: Final = 1 << 53
 """In the year 2255: a time from here on, like a time of 0, is damage."""
 
+LOST_STEPS: Final = "lost-steps"
+"""File in the folder of a kept stream: numbers of steps whose data is missing, a line each."""
+
 TAU_IO_NAME: Final = "TAU trace data"
 """The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
 

@@ -11,12 +11,26 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from chimbuko.errors import ConfigError
-from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 from chimbuko.trace.schema import TAU_IO_NAME
 from chimbuko.trace.writer import StreamWriter
 
-SAFE_SST_PARAMETERS = {"RendezvousReaderCount": "0", "QueueFullPolicy": "Discard", "QueueLimit": "4"}
-"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer."""
+SAFE_SST_PARAMETERS = {
+    "RendezvousReaderCount": "0",
+    "QueueFullPolicy": "Discard",
+    "QueueLimit": "4",
+    "FirstTimestepPrecious": "true",
+}
+"""SST settings under which a reader that is absent, slow, stopped or killed never delays the writer.
+
+Every reader begins with step 0, whenever it comes: TAU names nearly all timers there, once. Without it
+a reader never gets step 0, not even one that has waited for it (measured: 63 to 96 % of rows unnamed).
+"""
+
+FILE_PARAMETERS = {"StatsLevel": "0", "MinDeferredSize": "4096", "BufferChunkSize": "1048576"}
+"""BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array, and an
+array is written from where it lies, and not copied into fresh memory first (at 100,000 rows a step 1.2 ms
+instead of 5.6)."""
 
 SST_TIMERS = "#adios2/toolkit/sst#"
 """Timers of SST's own network thread. Under TAU they have to be excluded: the plugin holds its mutex
@@ -145,8 +159,17 @@ def adios2_settings(engine: str, parameters: Mapping[str, str]) -> str:
 """
 
 
+def transport_settings(transport: Transport) -> tuple[str, dict[str, str]]:
+    """ADIOS2's engine of an application's streams, and its parameters."""
+    return ("SST", SAFE_SST_PARAMETERS) if transport is Transport.SST else ("BP5", FILE_PARAMETERS)
+
+
 def application_settings(
-    run_settings_folder: Path, trace_folder: Path, period_us: int, user_environment: Mapping[str, str]
+    run_settings_folder: Path,
+    trace_folder: Path,
+    period_us: int,
+    user_environment: Mapping[str, str],
+    transport: Transport,
 ) -> dict[str, str]:
     """Environment for an application whose TAU (or our tracer) shall stream to us without ever being held up.
 
@@ -155,7 +178,7 @@ def application_settings(
     run_settings_folder
         Exists; the ADIOS2 settings and the select file are written there.
     trace_folder
-        Exists; the streams' contact files appear there.
+        Exists; the streams, or their contact files, appear there.
     period_us
         Shortest time between two steps of a stream, in µs.
     user_environment
@@ -172,17 +195,17 @@ def application_settings(
         users = TimerFilter.from_file(Path(user_select))
         select = TimerFilter(select.timers | users.timers, select.counters | users.counters)
     select_path = run_settings_folder.absolute() / SELECT_FILE_NAME
-    config_path = run_settings_folder.absolute() / "adios2.xml"
+    config_path = run_settings_folder.absolute() / f"adios2-{transport}.xml"
     try:
         select_path.write_text(select.text())
-        config_path.write_text(adios2_settings("SST", SAFE_SST_PARAMETERS))
+        config_path.write_text(adios2_settings(*transport_settings(transport)))
     except OSError as error:
         raise ConfigError(f"{error.filename}: settings cannot be written ({error.strerror})") from error
     harmless = {"TAU_TRACK_MESSAGE": "1", "TAU_THROTTLE": "0", "TAU_PROFILE": "0"}
     return {
         "TAU_ADIOS2_PERIODIC": "1",
         "TAU_ADIOS2_PERIOD": str(period_us),
-        "TAU_ADIOS2_ENGINE": "SST",
+        "TAU_ADIOS2_ENGINE": transport_settings(transport)[0],
         "TAU_ADIOS2_FILENAME": str(trace_folder.absolute() / STREAM_PREFIX),
         "TAU_ADIOS2_ONE_FILE": "false",
         "TAU_ADIOS2_CONFIG_FILE": str(config_path),

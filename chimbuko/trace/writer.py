@@ -63,7 +63,6 @@ class StreamWriter:
             raise TraceFormatError(
                 f"{path}: trace stream cannot be written ({adios2_reason(error)})"
             ) from error
-        self._is_sst = self._io.EngineType() == "SST"
         self._written: dict[str, str] = {}
         self._threads = 1
         self._variables: dict[str, Any] = {}
@@ -102,8 +101,6 @@ class StreamWriter:
         scalars["timer_count"] = len(names.timers)
         scalars["counter_count"] = len(names.counters)
         self._engine.BeginStep()
-        if self._is_sst:
-            self._send_names_again()
         self._write_names(names)
         # Puts are deferred: what they refer to has to live until EndStep.
         held: list[np.ndarray[Any, Any]] = []
@@ -136,13 +133,8 @@ class StreamWriter:
         self._engine.Put(variable, contiguous, self._adios2.Mode.Deferred)
         return contiguous
 
-    def _send_names_again(self) -> None:
-        """Over SST attributes travel only with a step that defines one, then all. Late readers need it."""
-        for attribute, value in list(self._written.items())[:1]:
-            self._io.RemoveAttribute(attribute)
-            self._io.DefineAttribute(attribute, value)
-
     def _write_names(self, names: StreamNames) -> None:
+        """Each once, as TAU does: over SST it travels with this step only."""
         attributes = {f"timer {number}": name for number, name in names.timers.items()}
         attributes |= {f"counter {number}": name for number, name in names.counters.items()}
         attributes |= {f"event_type {number}": name for number, name in names.event_types.items()}

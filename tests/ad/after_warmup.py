@@ -15,7 +15,7 @@ from chimbuko.ad.child import StreamChild
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.warmup import warm_kernels
 from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import parse_stream_path
+from chimbuko.trace.discovery import Transport, parse_stream_path
 
 
 def signatures() -> set[tuple[str, str]]:
@@ -35,7 +35,7 @@ def analyse(stream: Path, config: AnalysisConfig, folder: Path) -> None:
     spec = ChildSpec(
         key=f"0:{name.rank}",
         path=str(stream),
-        engine="BPFile",
+        transport=Transport.RECORDED,
         program=0,
         rank=name.rank,
         node="node",

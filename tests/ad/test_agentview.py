@@ -14,7 +14,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Moments
 from chimbuko.records import CounterStatistics, StepCount, StreamHealth
 from chimbuko.tables import PROFILE
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.views import ViewDelta
 
 
@@ -24,7 +24,9 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.statistics = AgentStatistics("agent-0", 1, PROFILE)
         name = StreamName("heat", 3, folder / "stream.bp")
-        self.stream = AgentStream(name, "BPFile", 0, "node1", folder / "0-3", AnalysisConfig(), PROFILE)
+        self.stream = AgentStream(
+            name, Transport.RECORDED, 0, "node1", folder / "0-3", AnalysisConfig(), PROFILE
+        )
         self.view = AgentView("node1", os.getppid(), self.statistics, [self.stream])
         self.told = ViewDelta()
 

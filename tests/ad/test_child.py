@@ -11,14 +11,14 @@ import pytest
 from chimbuko.ad.child import NamesFile, StreamChild, read_names
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
-from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, RecordBatch
 from chimbuko.packed import unpack
-from chimbuko.records import StreamHealth
 from chimbuko.tables import BUCKETED_PROFILE
+from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import StreamNames
+from tests.ad.followed import spec_of
 
 
 def some_names() -> StreamNames:
@@ -55,27 +55,11 @@ def test_without_a_file_there_is_nothing_to_load(tmp_path: Path) -> None:
     assert names == StreamNames()
 
 
-def spec_of(tmp_path: Path, stream: Path, rank: int) -> ChildSpec:
-    return ChildSpec(
-        key=f"0:{rank}",
-        path=str(stream),
-        engine="BPFile",
-        program=0,
-        rank=rank,
-        node="node1",
-        box=str(tmp_path / "box"),
-        spool=str(tmp_path / "spool"),
-        names=str(tmp_path / "names"),
-        open_calls=str(tmp_path / "open-calls"),
-        recorder=str(tmp_path / "recorder"),
-        config=AnalysisConfig(),
-    )
-
-
 def test_a_recorded_stream_ends_with_everything_handed_over(
     tmp_path: Path, real_traces: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
+    stream = real_traces / "heat4" / "tau-metrics-heat2d-2.bp"
+    spec = spec_of(tmp_path, stream, AnalysisConfig(), Transport.RECORDED, rank=2)
     agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema, spec.program, spec.rank)
     StreamChild(spec).run()
     frames = SpoolReader(tmp_path / "spool").read(1 << 62)
@@ -108,26 +92,10 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
 def test_a_stream_that_is_missing_is_broken_and_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    spec = spec_of(tmp_path, tmp_path / "none.bp", AnalysisConfig(), Transport.RECORDED)
     box = ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
-    StreamChild(spec_of(tmp_path, tmp_path / "none.bp", 0)).run()
+    StreamChild(spec).run()
     assert box[Cell.PHASE] == Phase.BROKEN
     assert "no such trace stream" in capfd.readouterr().err
     (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)
     assert msgspec.msgpack.decode(frame[1], type=RecordBatch).health.state == "broken"
-
-
-def test_a_successor_goes_on_with_the_totals(tmp_path: Path, real_traces: Path) -> None:
-    ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
-    spec = spec_of(tmp_path, real_traces / "heat4" / "tau-metrics-heat2d-2.bp", 2)
-    StreamChild(spec).run()
-    first = last_health(tmp_path)
-    StreamChild(spec).run()
-    second = last_health(tmp_path)
-    assert (second.steps, second.rows, second.calls) == (2 * first.steps, 2 * first.rows, 2 * first.calls)
-    # The same steps again, as after a writer that began anew, are no gap.
-    assert second.gap_steps == 0
-
-
-def last_health(tmp_path: Path) -> StreamHealth:
-    _, frame = SpoolReader(tmp_path / "spool").read(1 << 62)[-1]
-    return msgspec.msgpack.decode(frame, type=RecordBatch).health

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,9 +74,10 @@ def test_statistics_are_those_of_all_possible_values(steps: list[list[Row]]) -> 
 
 
 def test_statistics_go_on_where_another_process_ended() -> None:
-    before = [CounterStatistics("heap", *Moments.of([1, 2, 3]).row().tolist())]
-    counters = Counters(RANK, (), before)
-    read(counters, step_of(0, [row(5, 4)]), StreamNames(counters=NAMES))
+    counters = Counters(RANK, ())
+    read(counters, step_of(0, [row(5, value) for value in (1, 2, 3)]), StreamNames(counters=NAMES))
+    counters = pickle.loads(pickle.dumps(counters))
+    read(counters, step_of(1, [row(5, 4)]), StreamNames(counters=NAMES))
     assert counters.statistics() == [CounterStatistics("heap", *Moments.of([1, 2, 3, 4]).row().tolist())]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.delivery import SpoolDelivery
-from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.packed import pack
 from chimbuko.records import StreamHealth
 from tests.sample_records import make_record
@@ -40,7 +40,7 @@ def test_every_frame_arrives_in_order_whatever_is_lost(
 
     for step in steps:
         if step == "write":
-            writer.append(pack([make_record(written)]), [], [], HEALTH)
+            writer.append(SpoolFrame(pack([make_record(written)]), [], [], HEALTH))
             written += 1
         elif step == "send":
             send()

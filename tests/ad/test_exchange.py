@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from chimbuko.trace.schema import StreamNames, TraceStep
 NAMES = StreamNames(timers={0: "main", 1: "solve"})
 NO_COMMS = np.empty((0, 8), np.uint64)
 EXCLUSIVE = PROFILE.slices["exclusive_us"]
+STEPS = [StepCount(3, 7, number, 10 * number, 10 * number + 9, 5, 1, 2.5) for number in range(5)]
 
 
 def make_analysis() -> StreamAnalysis:
@@ -229,18 +231,94 @@ def test_a_killed_stream_leaves_a_box_that_can_be_emptied_and_used(path: Path) -
     assert agent.put_model(9, 0, 0, PROFILE.empty(2))
 
 
-def test_what_was_half_written_is_thrown_away(path: Path) -> None:
+class Death(Exception):
+    """Stands for a kill: nothing of the process goes on, and the kernel frees its lock."""
+
+
+def die(*_: object) -> None:
+    raise Death
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["ExchangeBox._try_lock", "_Slot.copy_from", "_Slot.add", "ViewOutbox.put", "PathOutbox.put", "save"],
+)
+@pytest.mark.parametrize("is_taken_before", [False, True])
+def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, is_taken_before: bool
+) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    sent = np.array([[0, 0, 0, 2, 7, 1, 80, 1_000_010]], np.uint64)
+    analyse(analysis, 0, 11, comms=sent)
+    assert stream.exchange(analysis, STEPS[:1])
+    taken = agent.take() if is_taken_before else None
+    kept = pickle.dumps(analysis)
+    analyse(analysis, 10, 3, comms=sent)
+    if moment != "save":
+        monkeypatch.setattr(f"chimbuko.ad.exchange.{moment}", die)
+    with pytest.raises(Death):
+        stream.exchange(analysis, STEPS[1:2], die if moment == "save" else lambda slot: None)
+    monkeypatch.undo()
+    stream.close()
+    before = agent.look()
+    assert before is not None
+    assert len(before.steps) == (not is_taken_before)
+    assert before.learned.table[:, 0].tolist() == ([] if is_taken_before else [10])
+    agent.release()
+    # A successor on the same box goes on from the last commit.
+    successor, analysis = ExchangeBox(path, PROFILE), pickle.loads(kept)
+    successor.take_model(analysis)
+    analyse(analysis, 10, 3, comms=sent)
+    assert successor.exchange(analysis, STEPS[1:2])
+    analysis.finish()
+    assert successor.exchange(analysis, [])
+    parts = [one for one in (taken, agent.take()) if one is not None]
+    assert [step.step for part in parts for step in part.steps] == [0, 1]
+    assert sum(float(part.learned.table[0, 0]) for part in parts) == 13
+    assert sum(int(part.paths["calls"].sum()) for part in parts) == 13
+    sends = [row for part in parts for row in part.views.traffic.tolist()]
+    assert [sum(row[column] for row in sends) for column in (3, 4)] == [2, 160]
+    assert [row[2:] for part in parts for row in part.views.paces.tolist()] == [
+        (0, 1, 10, 100.0),
+        (1, 1, 3, 30.0),
+    ]
+
+
+def test_the_copy_in_use_is_the_one_that_was_saved_with_its_state(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    saved: list[tuple[int, int, float]] = []
+
+    def save(slot: int) -> None:
+        # Not before: what is in use meanwhile must stay usable.
+        assert slot != stream[Cell.ACTIVE]
+        state: StreamAnalysis = pickle.loads(pickle.dumps(analysis))
+        saved.append((slot, stream[Cell.GENERATION], calls_known(state)))
+
+    for number in range(6):
+        analyse(analysis, number, 11 if number == 0 else 10)
+        assert stream.exchange(analysis, STEPS[:1], save)
+        assert stream[Cell.ACTIVE] == saved[-1][0]
+        if number % 2:
+            agent.take()
+    assert [slot for slot, _, _ in saved] == [1, 0] * 3
+    assert [generation for _, generation, _ in saved] == [0, 0, 1, 1, 2, 2]
+    assert [calls for _, _, calls in saved] == [10, 20, 30, 40, 50, 60]
+
+
+def test_a_model_that_was_half_put_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
     analyse(analysis, 0, 11)
     stream.exchange(analysis, [])
-    stream[Cell.IS_WRITING] = 1
-    taken = agent.take()
-    assert taken is not None and len(taken.learned.timers) == 0
-    # A successor on the same box begins anew.
-    analyse(analysis, 1, 3)
+    model = PROFILE.empty(2)
+    model[1, EXCLUSIVE] = Moments.of([10] * 1000).row()
+    assert agent.put_model(3, 4, NO_EPOCH, model)
+    # A dead agent leaves the first half of the next one.
+    agent[Cell.MODEL_VERSION] = 0
     stream.exchange(analysis, [])
-    taken = agent.take()
-    assert taken is not None and taken.learned.table[0, 0] == 3
+    assert calls_known(analysis) == 10
+    assert agent.put_model(4, 4, NO_EPOCH, model)
+    stream.exchange(analysis, [])
+    assert calls_known(analysis) == 10 + 1000
 
 
 def test_only_pages_in_use_take_disk_and_memory(path: Path) -> None:
@@ -250,9 +328,6 @@ def test_only_pages_in_use_take_disk_and_memory(path: Path) -> None:
     box.exchange(analysis, [])
     assert path.stat().st_size > 30 << 20
     assert path.stat().st_blocks * 512 <= 16 * mmap.PAGESIZE
-
-
-STEPS = [StepCount(3, 7, number, 10 * number, 10 * number + 9, 5, 1, 2.5) for number in range(5)]
 
 
 def test_steps_come_with_what_was_learned_in_them(path: Path) -> None:

@@ -15,7 +15,7 @@ from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES, BrokerLink
 from chimbuko.ad.merging import AgentStatistics
-from chimbuko.ad.spool import SpoolWriter
+from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
 from chimbuko.messages import RECORD_ACKS, RECORDS, RecordBatch
@@ -37,9 +37,8 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
     monkeypatch.setattr(link, "ROUND_S", 0.0)
     spool = SpoolWriter(tmp_path / "spool", "agent", 1 << 30)
     for frame in range(FRAMES):
-        spool.append(
-            pack([make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]), [], [], HEALTH
-        )
+        records = [make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]
+        spool.append(SpoolFrame(pack(records), [], [], HEALTH))
     waiting_bytes = sum(path.stat().st_size for path in (tmp_path / "spool").glob("*.spool"))
     assert waiting_bytes > 2 * MOST_IN_FLIGHT_BYTES
     with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as broker:

@@ -11,11 +11,10 @@ import pytest
 
 from benchmarks.generate import SyntheticTrace
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.exchange import Cell
 from chimbuko.ad.forks import ForkServer, Request
 from chimbuko.ad.stream import AgentStream
 from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 
@@ -27,10 +26,13 @@ WARM_STEPS = 2000
 STEPS = 4000
 TICK_STEPS = 20
 """After so many steps the agent takes what was learned and delivers what was found."""
-MOST_GROWTH_KB = 1024
-"""0.5 kB per step; a record, or a page, that is kept of each step would be many times as much. Tables may
-still grow, by 256 kB, to what the largest step so far needs."""
-MOST_SPOOL_BYTES = 8 << 20
+MOST_GROWTH_KB = 2048
+"""1 kB per step; a record, or a page, that is kept of each step would be many times as much. Tables may still
+grow, by 256 kB, to what the largest step so far needs, and so may, by 1 MB, what a checkpoint is made in."""
+MOST_SPOOL_BYTES = 12 << 20
+"""4 MB of them are the flight recorder, and up to 2 MB two checkpoints; 10 MB were measured."""
+MOST_CHECKPOINT_BYTES = 2 << 20
+MOST_UNREAD_BYTES = 16 << 20
 
 
 @pytest.fixture
@@ -79,12 +81,13 @@ class Agent:
 
 
 @pytest.mark.thorough
-def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", [Transport.SST, Transport.FILES])
+def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path, transport: Transport) -> None:
     path = tmp_path / "tau-metrics-long-0.bp"
     config = AnalysisConfig()
     stream = AgentStream(
         StreamName("long", 0, path),
-        "SST",
+        transport,
         0,
         "node",
         tmp_path / "files",
@@ -95,16 +98,21 @@ def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path) -> Non
     agent = Agent(stream)
     sizes_kb: list[int] = []
     spooled: list[int] = []
+    checkpoints: list[int] = []
+    unread: list[int] = []
+    engine, parameters = ("SST", LOSSLESS_SST_PARAMETERS) if transport is Transport.SST else ("BP5", {})
 
     def wait_for(steps: int) -> None:
         deadline = time.monotonic() + 60
-        while stream.box[Cell.HEARTBEAT] < steps:
+        while stream.open_calls.steps < steps:
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
     forks.ask(Request(start=stream.next_attempt()))
-    with StreamWriter(path, "SST", LOSSLESS_SST_PARAMETERS) as writer:
-        (started,) = forks.events()
+    with StreamWriter(path, engine, parameters) as writer:
+        while not (events := forks.events()):
+            time.sleep(0.001)
+        (started,) = events
         for number in range(1, STEPS + 1):
             step = trace.next_step()
             writer.write_step(step.events, step.comms, step.counters, trace.names)
@@ -115,6 +123,11 @@ def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path) -> Non
                 wait_for(number)
                 sizes_kb.append(private_kb(started.pid))
                 spooled.append(file_bytes(stream.folder))
+                checkpoints.append(max(file.stat().st_size for file in stream.folder.glob("checkpoint.*")))
+                unread.append(file_bytes(path))
     assert stream.attempts == 1
     assert max(sizes_kb) - sizes_kb[0] < MOST_GROWTH_KB, sizes_kb
     assert max(spooled) < MOST_SPOOL_BYTES, spooled
+    assert max(checkpoints) < MOST_CHECKPOINT_BYTES, checkpoints
+    # Of what is not committed yet, out of 100 MB.
+    assert max(unread) < MOST_UNREAD_BYTES, unread

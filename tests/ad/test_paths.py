@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,8 +106,8 @@ def rows_of(calls: dict[tuple[int, ...], int]) -> Rows:
     return rows
 
 
-def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int], is_last: bool) -> Part:
-    return Part(program, 0, timers, NOTHING, paths=rows_of(calls), is_last=is_last)
+def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int]) -> Part:
+    return Part(program, 0, timers, NOTHING, paths=rows_of(calls))
 
 
 def calls_in(delta: Delta) -> dict[int, dict[tuple[int, ...], float]]:
@@ -122,9 +121,9 @@ def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None
     statistics = AgentStatistics("agent", 1, PROFILE)
     outgoing = statistics.next_delta(
         [
-            part(0, {0: "main", 1: "solve"}, {(0,): 0, (0, 1): 5}, False),
-            part(0, {0: "solve", 7: "main"}, {(7,): 1, (7, 0): 2, (7, 0, 9): 4}, False),
-            part(1, {3: "solve"}, {(3,): 1}, False),
+            part(0, {0: "main", 1: "solve"}, {(0,): 0, (0, 1): 5}),
+            part(0, {0: "solve", 7: "main"}, {(7,): 1, (7, 0): 2, (7, 0, 9): 4}),
+            part(1, {3: "solve"}, {(3,): 1}),
         ],
         {},
     )
@@ -139,15 +138,14 @@ def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None
     }
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-def test_paths_are_told_seldom_but_for_those_of_a_process_that_has_ended(is_last: bool) -> None:
+def test_paths_are_told_seldom_and_all_at_the_end() -> None:
     statistics = AgentStatistics("agent", 1, PROFILE)
     told = 0
     for _ in range(400):
-        parts = [part(0, {0: "main"}, {(0,): 1}, is_last)]
+        parts = [part(0, {0: "main"}, {(0,): 1})]
         outgoing = statistics.next_delta(parts, {}, has_all=False)
         told += outgoing is not None and bool(outgoing.delta.views.paths)
     # Of 400 periods the first, then each tenth more, then each twentieth.
-    assert told == 400 if is_last else 20 < told < 60
-    outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1}, is_last)], {}, has_all=True)
+    assert 20 < told < 60
+    outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
     assert outgoing is not None and calls_in(outgoing.delta) == {0: {(0,): 1}}

@@ -20,7 +20,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 NAMES = StreamNames(timers={4: "relax"})
@@ -37,7 +37,9 @@ def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 
     """Two steps with a call of 5 µs every 10 µs; all but the newest are given up where there is no room."""
     config = AnalysisConfig()
     name = StreamName("app", rank, folder / f"app-{rank}.bp")
-    stream = AgentStream(name, "SST", 0, "node1", folder / f"0-{rank}", config, make_detector(config).schema)
+    stream = AgentStream(
+        name, Transport.SST, 0, "node1", folder / f"0-{rank}", config, make_detector(config).schema
+    )
     NamesFile(stream.folder / "names").save(NAMES)
     stream.box[Cell.NAMES_VERSION] += 1
     recorder = FlightRecorder(stream.recorder_path, size_bytes, rank)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad import spool
-from chimbuko.ad.spool import SpoolReader, SpoolWriter, remove_acknowledged
+from chimbuko.ad.spool import SpoolFrame, SpoolReader, SpoolWriter, remove_acknowledged
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import pack
 from chimbuko.records import CallRecord, CounterStatistics, Label, StepCount, StreamHealth
@@ -45,7 +45,7 @@ def abnormal(row: int, severity_us: float, function: str = "solve") -> CallRecor
 
 def append(writer: SpoolWriter, step: int, *severities_us: float) -> None:
     records = [abnormal(100 * step + row, us) for row, us in enumerate(severities_us)]
-    writer.append(pack(records), [step_count(step)], [], HEALTH)
+    writer.append(SpoolFrame(pack(records), [step_count(step)], [], HEALTH))
 
 
 def batches(frames: list[tuple[int, bytes]]) -> list[RecordBatch]:
@@ -234,7 +234,7 @@ def test_only_anomalies_are_counted_and_each_once(tmp_path: Path, small_segments
         one = abnormal(step, 5.0)
         normal = make_record(1000 + step, severity_us=0.0, revision=1, label=Label.NORMAL)
         again = msgspec.structs.replace(one, revision=2)
-        writer.append(pack([one, normal, again]), [step_count(step)], [], HEALTH)
+        writer.append(SpoolFrame(pack([one, normal, again]), [step_count(step)], [], HEALTH))
     heads = np.concatenate([batch.records.head_rows() for batch in everything(tmp_path)])
     first = int(((heads["revision"] == 1) & (heads["severity_us"] > 0)).sum())
     assert writer.dropped == {"solve": 200 - first}
@@ -252,17 +252,52 @@ def test_a_reader_is_not_confused_by_compaction(tmp_path: Path, small_segments: 
     assert steps == list(range(300))
 
 
-def test_statistics_of_counters_are_known_to_a_successor(tmp_path: Path, small_segments: int) -> None:
-    """Each segment begins with the latest ones, since those before it may be acknowledged and gone."""
+def test_statistics_of_counters_go_with_the_frame_in_which_they_are_due(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
     statistics = [CounterStatistics("heap", 3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 3.0)]
-    writer.append(pack([]), [step_count(0)], [], HEALTH, statistics)
-    for step in range(1, 30):
+    append(writer, 0, 5.0)
+    writer.append(SpoolFrame(pack([]), [step_count(1)], [], HEALTH, statistics))
+    append(writer, 2, 5.0)
+    assert [batch.counter_statistics for batch in everything(tmp_path)] == [[], statistics, []]
+
+
+def test_what_a_stream_left_out_is_counted_with_what_the_spool_dropped(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    for step in range(3):
+        left_out = {"solve": step + 1, "norm": 2}
+        writer.append(SpoolFrame(pack([]), [step_count(step)], [], HEALTH, left_out=left_out))
+    assert everything(tmp_path)[-1].dropped == {"solve": 6, "norm": 6}
+    successor = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    successor.append(SpoolFrame(pack([]), [], [], HEALTH, left_out={"solve": 1}))
+    assert everything(tmp_path)[-1].dropped == {"solve": 7, "norm": 6}
+
+
+def test_the_number_of_the_next_frame_tells_whether_one_was_written(
+    tmp_path: Path, small_segments: int
+) -> None:
+    """A checkpoint goes by it; so it must be right whatever was acknowledged, removed or torn."""
+    writer = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    for step in range(40):
+        assert writer.next_sequence == step + 1
         append(writer, step, 5.0)
-    sent = [batch.counter_statistics for batch in everything(tmp_path)]
-    assert sent.count(statistics) == len(list(tmp_path.glob("*.spool")))
-    remove_acknowledged(tmp_path, 30)
-    assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).counter_statistics == statistics
+        assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).next_sequence == step + 2
+        if step % 7 == 0:
+            remove_acknowledged(tmp_path, step + 1)
+            assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).next_sequence == step + 2
+    last = max(tmp_path.glob("*.spool"))
+    os.truncate(last, last.stat().st_size - 1)
+    assert SpoolWriter(tmp_path, "0:1", LIMIT_BYTES).next_sequence == 40
+
+
+def test_two_writers_of_one_spool_lose_nothing(tmp_path: Path) -> None:
+    """One is the agent, that gives the stream up; its process is only asked to end, and ends in order."""
+    process = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    append(process, 0, 5.0)
+    agent = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
+    agent.append(SpoolFrame(pack([]), [], [], msgspec.structs.replace(HEALTH, state="lost")))
+    append(process, 1, 5.0)
+    reader = SpoolReader(tmp_path)
+    assert [step.step for batch in batches(reader.read(EVERYTHING)) for step in batch.steps] == [0, 1]
 
 
 def test_leftovers_of_a_killed_compaction_are_removed(tmp_path: Path) -> None:

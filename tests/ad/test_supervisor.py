@@ -20,7 +20,7 @@ from chimbuko.ad.supervisor import Supervisor
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
 from chimbuko.records import StreamHealth
-from chimbuko.trace.discovery import parse_stream_path
+from chimbuko.trace.discovery import Transport, parse_stream_path
 from tests.trace.whole_streams import random_stream, write_stream
 
 
@@ -36,14 +36,14 @@ def recorded(path: Path, folder: Path, lockstep: bool = False) -> AgentStream:
     config = AnalysisConfig(lockstep=lockstep)
     name = parse_stream_path(path)
     assert name is not None
-    return AgentStream(name, "BPFile", 0, "node1", folder, config, make_detector(config).schema)
+    return AgentStream(name, Transport.RECORDED, 0, "node1", folder, config, make_detector(config).schema)
 
 
 def supervise(forks: ForkServer, stream: AgentStream, look: Callable[[], object] = lambda: None) -> None:
     """Until the stream is over."""
     found = [stream]
     watched: list[AgentStream] = []
-    watcher = Supervisor(forks, watched, lambda: [found.pop()] if found else [], is_live=False)
+    watcher = Supervisor(forks, watched, lambda: [found.pop()] if found else [])
     deadline = time.monotonic() + 60
     while not stream.is_over:
         assert time.monotonic() < deadline

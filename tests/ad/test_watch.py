@@ -21,7 +21,7 @@ from chimbuko.messages import RecordBatch
 from chimbuko.packed import unpack
 from chimbuko.pserver.state import ServerState
 from chimbuko.records import CallRecord, Label, Silence
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.pserver.agents import Agent, Broker
 
@@ -62,7 +62,13 @@ class Rank:
         schema = make_detector(config).schema
         self.names = names(metadata=metadata)
         self.stream = AgentStream(
-            StreamName("app", number, folder / "app.bp"), "SST", 0, "node1", folder / "stream", config, schema
+            StreamName("app", number, folder / "app.bp"),
+            Transport.SST,
+            0,
+            "node1",
+            folder / "stream",
+            config,
+            schema,
         )
         self.stream.pid = 1
         self.agent = Agent("agent-0", 1, schema)

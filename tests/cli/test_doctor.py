@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from chimbuko.cli import checkup
-from chimbuko.cli.checkup import check_broker, check_folder, check_network, check_tau, check_up
+from chimbuko.cli.checkup import (
+    check_broker,
+    check_folder,
+    check_followed,
+    check_network,
+    check_tau,
+    check_up,
+)
+from chimbuko.cli.finding import Finding
+from chimbuko.cli.shieldcheck import check_shield
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 
@@ -30,9 +39,8 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     checked = doctor("--json", "--output", str(tmp_path / "not" / "there" / "yet"))
     findings = {finding["about"]: finding for finding in json.loads(checked.stdout)}
     assert checked.returncode == 0, checked.stdout
-    assert list(findings) == [
-        *("ADIOS2", "TAU", "run folder", "scratch", "machine", "kernels", "network", "own broker")
-    ]
+    of_streams = ["ADIOS2", "sst shield", "TAU", "run folder", "scratch", "node-local memory"]
+    assert list(findings) == [*of_streams, "machine", "kernels", "network", "own broker"]
     assert not [finding for finding in findings.values() if finding["state"] == "problem"]
     assert "streams over SST" in findings["ADIOS2"]["text"]
     assert list(tmp_path.iterdir()) == []
@@ -68,6 +76,16 @@ def test_tau_as_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     plugin.touch()
     found = check_tau()
     assert found.state == "ok" and "shared-mpi-pthread-adios2" in found.text
+    assert "without MPI leaves no stream" in found.advice
+    (plugin.parent.parent / "shared-pthread-adios2").symlink_to(plugin.parent)
+    assert "-T serial,pthread for others" in check_tau().advice
+    plugin.unlink()
+    plugin.parent.rmdir()
+    (plugin.parent.parent / "shared-pthread-adios2").unlink()
+    plugin = folder / "lib" / "shared-pthread-adios2" / checkup.PLUGIN
+    plugin.parent.mkdir()
+    plugin.touch()
+    assert "one with MPI needs" in check_tau().advice
 
 
 def test_folders_on_a_network_or_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +97,24 @@ def test_folders_on_a_network_or_without_room(tmp_path: Path, monkeypatch: pytes
     assert "make room" in check_folder("scratch", tmp_path, is_scratch=True).advice
 
 
+def test_where_followed_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "MEMORY", tmp_path / "none")
+    on_disk = check_followed(tmp_path)
+    assert on_disk.state == "ok" and on_disk.text.startswith(f"followed files go to {tmp_path}, ")
+    assert f"{tmp_path / 'none'}: there is no such folder" in on_disk.text
+    nowhere = check_followed(tmp_path / "neither")
+    assert nowhere.state == "warning" and "--transport sst" in nowhere.advice
+    assert nowhere.text.count("there is no such folder") == 2
+
+
+def test_the_shield_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert check_shield().state == "ok"
+    monkeypatch.setenv("CC", "no-such-compiler")
+    without = check_shield()
+    assert without.state == "warning" and "no-such-compiler not found" in without.text
+
+
 def test_addresses() -> None:
     assert check_network("lo").state == "warning"
     assert check_network("127.0.0.1").state == "ok"
@@ -88,15 +124,15 @@ def test_addresses() -> None:
 def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails() -> checkup.Finding:
+    def fails() -> Finding:
         raise OSError("it does not work")
 
-    for name in ("check_streaming", "check_kernels", "check_own_broker"):
+    for name in ("check_streaming", "check_shield", "check_kernels", "check_own_broker"):
         monkeypatch.setattr(checkup, name, fails)
     findings = check_up(tmp_path, tmp_path, "127.0.0.1", None, None)
     failed = [finding.about for finding in findings if finding.text == "it does not work"]
-    assert failed == ["ADIOS2", "kernels", "own broker"]
-    assert len(findings) == 8
+    assert failed == ["ADIOS2", "sst shield", "kernels", "own broker"]
+    assert len(findings) == 10
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from chimbuko.ad.stacks import LOSS_NAMES
+from chimbuko.cli.losses import ADVICE, Loss, loss_lines
 from chimbuko.cli.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FunctionStatistics
@@ -35,7 +37,7 @@ def summary_of(tmp_path: Path) -> Summarize:
         steps = [StepCount(0, 3, n, n * 1_000_000, (n + 1) * 1_000_000, 1, 0, 0.0) for n in range(10)]
         usual = {"state": "ended", "steps": 10, "rows": 50_000, "size_bytes": 2_400_000}
         stream = StreamHealth(
-            **{"program": 0, "rank": 3, "node": "n", "calls": 0, "anomalies": 0, "gap_steps": 0, "losses": {}}
+            **{"program": 0, "rank": 3, "node": "n", "calls": 1, "anomalies": 0, "gap_steps": 0, "losses": {}}
             | usual
             | health
         )
@@ -102,3 +104,51 @@ def test_slow_ranks_of_a_node_are_told_together_and_each_once() -> None:
     ranks = "0:40, 0:41, 0:42, 0:43, 0:44 and 5 more on node7"
     assert first == f"20.0 s {ranks}: 1.10 times as long in all they compute"
     assert second == "6.00 s 0:3 on node1: 1.50 times as long in write"
+
+
+def lost_lines(summary: Summary) -> list[str]:
+    lines = summary_lines(summary)
+    first = next(number for number, line in enumerate(lines) if line.startswith("Lost: "))
+    return [line for number, line in enumerate(lines) if number == first or line.startswith("  ")]
+
+
+def test_nothing_lost_is_one_line(summary_of: Summarize) -> None:
+    assert lost_lines(summary_of([])) == ["Lost: nothing"]
+
+
+def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
+    losses = {"EXIT without ENTRY": 4, "calls whose EXIT was lost": 5, "things of a new kind": 6}
+    first, exits, steps = lost_lines(summary_of([], losses=losses, gap_steps=2))
+    assert first == (
+        "Lost: 4 EXIT without ENTRY; 5 calls whose EXIT was lost; 6 things of a new kind; 2 steps never seen"
+    )
+    assert exits.startswith("  4 EXIT without ENTRY and 5 calls whose EXIT was lost: ")
+    assert steps.startswith("  2 steps never seen: ") and "leave a core free" in steps
+
+
+@pytest.mark.parametrize(("steps", "lost"), [(0, "every step"), (3, "every call")])
+def test_no_call_seen_is_never_nothing_lost(steps: int, lost: str, summary_of: Summarize) -> None:
+    first, advice = lost_lines(summary_of([], calls=0, steps=steps))
+    assert first == f"Lost: {lost}"
+    assert "long enough" in advice
+
+
+def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+    engine = open_for_writing(run.store_url)
+    Writer(engine, run.read_info().id).write_run(run.read_info())
+    close(engine)
+    lines = summary_lines(summarize(run, []))
+    assert not any(line.startswith("Lost: ") for line in lines)
+    (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
+    for words in ("linked with MPI?", "tau_exec -T serial,pthread", "'chimbuko trace'"):
+        assert words in line
+
+
+@pytest.mark.parametrize("kind", LOSS_NAMES.values())
+def test_every_kind_of_loss_has_an_advice(kind: str) -> None:
+    assert ADVICE[kind]
+
+
+def test_losses_without_advice_are_named_only() -> None:
+    assert loss_lines([Loss("7 of these", "")]) == ["Lost: 7 of these"]

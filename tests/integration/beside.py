@@ -1,4 +1,4 @@
-"""Applications beside which the analysis is killed, stopped and slowed down.
+"""Applications beside which the analysis is killed, stopped and slowed down, over either transport.
 
 TAU cannot be installed here: a stand-in for `tau_exec` obeys the settings that `chimbuko run` makes, and
 writes as TAU does, from the thread that computes.
@@ -11,17 +11,23 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import AGENT, STAND_IN, Run, Start, command_line, descendants
+from chimbuko.follow.presence import STOPPED, looked_up
+from chimbuko.follow.watchdog import PATIENCE_S
+from tests.integration.conftest import AGENT, BROKER, STAND_IN, Run, Start, command_line, descendants
 
+TRANSPORTS = ("files", "sst")
 EXIT_CODE = 5
 LONGEST_STEP_S = 4.0
 """A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
+GUARD = "chimbuko.follow.guard"
+LONGEST_HOLD_S = 2 * PATIENCE_S + 6.0
+"""So long can processes of ours that are stopped hold the end of an application over SST."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +35,35 @@ class Application:
     """Some processes under the stand-in, with a run around them; each writes one stream."""
 
     run: Run
+    transport: str
     reports: list[Path]
     """Where each says, at its end, what it measured."""
+    hold: Path
+    """As long as this is there, it goes on."""
+
+    def release(self) -> None:
+        """Let it come to its end."""
+        self.hold.unlink(missing_ok=True)
 
     def measured(self) -> list[dict[str, Any]]:
         """What its processes measured; waits for the end of all."""
         assert self.run.end() == EXIT_CODE, self.run.output
+        return self.told
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What its processes, which have ended, measured."""
         return [json.loads(report.read_text()) for report in self.reports]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all its processes have closed their streams."""
+        return all(report.exists() for report in self.reports)
 
     @property
     def readers(self) -> list[int]:
         """Processes of the streams: what the fork server has forked."""
-        return self.run.processes("chimbuko.ad.forkserver")[1:]
+        return self.run.readers
 
     @property
     def agent_processes(self) -> list[int]:
@@ -77,51 +100,90 @@ def begin(
     period_s: float = 0.2,
     delay_s: float = 0.0,
     environment: dict[str, str] | None = None,
+    transport: str = "files",
+    options: Sequence[str] = (),
+    is_held: bool = False,
 ) -> Application:
-    """Start an application of ``streams`` processes, ``delay_s`` after the analysis."""
+    """Start an application of ``streams`` processes, ``delay_s`` after the analysis.
+
+    Parameters
+    ----------
+    is_held
+        It goes on until it is released, so that a busy machine has the time for what is done to it.
+    """
+    hold = folder / "hold"
+    if is_held:
+        hold.touch()
     reports = [folder / f"report-{rank}.json" for rank in range(streams)]
     command = shlex.join([*map(str, STAND_IN), "-T", "mpi,pthread", "-adios2_trace", "sh", "-c"])
-    program = shlex.quote(f"sleep {seconds}; exit {EXIT_CODE}")
+    program = shlex.quote(f"sleep {seconds}; while [ -e {hold} ]; do sleep 0.1; done; exit {EXIT_CODE}")
     script = f"sleep {delay_s};"
     for rank, report in enumerate(reports):
         script += (
             f" PMI_RANK={rank} STAND_IN_REPORT={shlex.quote(str(report))} {command} {program} & p{rank}=$!;"
         )
-    script += "".join(f" wait $p{rank} || code=$?;" for rank in range(streams)) + " exit $code"
-    arguments = ["--period", str(period_s), "--no-dashboard", "--", "sh", "-c", script]
-    return Application(start(*arguments, environment=environment), reports)
+    script += "".join(f" wait $p{rank} || code=$?;" for rank in range(streams))
+    script += f" echo $code > {shlex.quote(str(folder / 'code'))}; exit $code"
+    arguments = ["--transport", transport, "--period", str(period_s), "--no-dashboard", *options]
+    return Application(
+        start(*arguments, "--", "sh", "-c", script, environment=environment), transport, reports, hold
+    )
 
 
 def check(application: Application) -> None:
-    """All processes ended in their time with all steps written, and what was not seen of them is counted."""
+    """All processes ended in their time with all steps written; over files all of them were analysed, and
+    over SST what was not seen of them is counted."""
     measured = application.measured()
     for process in measured:
         assert max(process["step_s"]) < LONGEST_STEP_S
     health = {stream.rank: stream for stream in application.run.health}
     for rank, process in enumerate(measured):
         stream = health.get(rank)
-        if stream is not None and stream.state == "ended":
+        if application.transport == "files":
+            assert stream is not None, application.run.output
+            assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {}), application.run.output
+            assert (stream.steps, stream.rows) == (process["steps"], process["rows"])
+        elif stream is not None and stream.state == "ended":
             assert stream.steps + stream.gap_steps == process["steps"], application.run.output
         else:
             assert stream is None or stream.steps + stream.gap_steps <= process["steps"]
             assert stream is None or f"0:{rank}" in application.run.output
+    if application.transport == "files":
+        assert "Lost: nothing" in application.run.output
+    assert application.run.info.transport == application.transport
     assert application.run.processes("chimbuko") == []
 
 
 def kill_readers(application: Application) -> None:
-    """One after the other, but none while it joins its stream: that no application survives."""
+    """One after the other, but none while it joins its stream."""
     for turn in range(3):
         application.wait_for_steps()
         victims = application.readers
         os.kill(victims[turn % len(victims)], signal.SIGKILL)
 
 
+def kill_joining_readers(application: Application) -> None:
+    """All, before they have read anything, and then those that come after them: what the shield is for."""
+    application.wait_for_joining_readers()
+    for _ in range(2):
+        victims = application.readers
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        application.run.wait_until(
+            lambda victims=victims: (
+                len(application.readers) == len(application.reports)
+                and not set(victims) & set(application.readers)
+            )
+        )
+
+
 def stop_reader(application: Application) -> None:
-    """The analysis itself has to notice, and to replace it."""
+    """Somebody of us has to notice, and to replace it or to make it go on."""
     application.wait_for_steps()
     victim = application.readers[0]
     os.kill(victim, signal.SIGSTOP)
-    application.run.wait_until(lambda: bool(application.readers) and victim not in application.readers)
+    application.run.wait_until(lambda: looked_up(victim)[0] != STOPPED)
+    application.wait_for_steps()
 
 
 def slow_readers(application: Application, seconds: float = 2.0) -> None:
@@ -137,6 +199,32 @@ def stop_agent(application: Application, seconds: float = 3.0) -> None:
     """All of it: nobody replaces its readers."""
     application.wait_for_steps()
     _stop_for(application.agent_processes, seconds)
+
+
+def stop_agent_for_good(application: Application) -> None:
+    """All of it, and nobody of the user's makes it go on."""
+    application.wait_for_steps()
+    _send(application.agent_processes, signal.SIGSTOP)
+
+
+def keep_agent_stopped(application: Application) -> None:
+    """All of it, and again whenever somebody of ours has made it go on, until the application has ended."""
+    application.wait_for_steps()
+    while not application.has_ended:
+        _send(application.agent_processes, signal.SIGSTOP)
+        time.sleep(0.05)
+        assert application.run.process.poll() is None, application.run.output
+
+
+def kill_everything(application: Application) -> None:
+    """All of ours at once, with the launcher, but for the guard of the streams."""
+    application.wait_for_steps()
+    root = application.run.process.pid
+    # The launcher before those that it would start again.
+    for pid in (root, *descendants(root)):
+        words = command_line(pid)
+        if BROKER in words or ("-m chimbuko" in words and GUARD not in words):
+            _send([pid], signal.SIGKILL)
 
 
 def stop_agent_while_readers_join(application: Application, seconds: float = 3.0) -> None:
@@ -183,7 +271,7 @@ def stop_joining_readers(application: Application) -> None:
 def kill_agent_after(application: Application) -> None:
     """When the application has ended, and the analysis has not."""
     application.wait_for_steps()
-    application.run.wait_until(lambda: all(report.exists() for report in application.reports))
+    application.run.wait_until(lambda: application.has_ended)
     for pid in application.run.processes(AGENT)[:1]:
         # It may be through by now.
         with suppress(ProcessLookupError):
@@ -191,8 +279,12 @@ def kill_agent_after(application: Application) -> None:
 
 
 def _stop_for(processes: list[int], seconds: float) -> None:
-    for sign, pause_s in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
-        for pid in processes:
-            with suppress(ProcessLookupError):
-                os.kill(pid, sign)
+    for number, pause_s in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
+        _send(processes, number)
         time.sleep(pause_s)
+
+
+def _send(processes: list[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

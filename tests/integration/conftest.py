@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,12 @@ class Command:
         self.wait_until(lambda: bool(self.processes(module)))
         return self.processes(module)[0]
 
+    @property
+    def readers(self) -> list[int]:
+        """Processes of the streams: what the fork servers have forked."""
+        servers = self.processes("chimbuko.ad.forkserver")
+        return [pid for pid in servers if any(pid in children(server) for server in servers)]
+
     def processes(self, module: str) -> list[int]:
         """Ids of the run's processes of one module, oldest first, found among its descendants."""
         return sorted(pid for pid in descendants(self.process.pid) if module in command_line(pid))
@@ -151,17 +158,18 @@ class Run(Command, Outcome):
         Outcome.__init__(self, folder)
 
 
+def children(pid: int) -> list[int]:
+    """Ids of the processes that one has started."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
 def descendants(pid: int) -> list[int]:
     """Ids of all processes below one."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(word) for word in task.read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
-    return found
+    return [one for child in children(pid) for one in (child, *descendants(child))]
 
 
 def command_line(pid: int) -> str:

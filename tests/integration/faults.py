@@ -33,6 +33,14 @@ def kill(module: str) -> Fault:
     return strike
 
 
+def kill_readers(run: Run, after_s: float) -> None:
+    """kill -9 of the processes of all streams."""
+    time.sleep(after_s)
+    for pid in run.readers:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def kill_at_end(module: str) -> Fault:
     """kill -9 of a service when the program has ended, and the agents still have findings to deliver."""
 

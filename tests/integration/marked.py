@@ -113,24 +113,15 @@ class Learned:
 
 
 def learned_offline(folder: Path, steps: Steps, config: AnalysisConfig) -> Learned:
-    """What one process learns of these steps and of no others.
-
-    Each row of consecutive steps is read by a new reader: a replay leaves out no step, so a gap means that
-    its reader had died.
-    """
+    """What one process learns of these steps and of no others: the others are gaps."""
     schema = make_detector(config).schema
     gathered: dict[str, Float64Array] = {}
     for rank, wanted in steps.items():
         analysis = StreamAnalysis(StreamIdentity(0, rank, ""), config)
         with StreamReader(folder / f"tau-metrics-{PROGRAM}-{rank}.bp", "BPFile") as reader:
-            previous: int | None = None
             while isinstance(step := reader.next_step(1.0), TraceStep):
                 if step.step not in wanted:
                     continue
-                if previous is not None and step.step != previous + 1:
-                    _merge(gathered, analysis, reader.names, config)
-                    analysis = StreamAnalysis(StreamIdentity(0, rank, ""), config, last_step=previous)
-                previous = step.step
                 analysis.analyse(step, reader.names)
             _merge(gathered, analysis, reader.names, config)
     rows = list(gathered.values())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import EXAMPLES, Command, Run, Start
+from tests.integration.conftest import EXAMPLES, STAND_IN, Command, Run, Start
 from tests.thorough import first
 
 
@@ -145,6 +145,14 @@ def test_exit_code_is_the_applications(start: Start) -> None:
     assert run.end() == 7
     assert run.info.exit_code == 7
     assert "No trace stream appeared" in run.output
+
+
+def test_program_without_mpi_under_t_mpi_has_no_stream_and_is_told_why(start: Start) -> None:
+    words = ["env", "STAND_IN_WITHOUT_MPI=1", *STAND_IN, "-T", "mpi,pthread", "-adios2_trace", "true"]
+    run = start("--no-dashboard", "--", *words)
+    assert run.end() == 0
+    assert "is the program linked with MPI?" in run.output
+    assert "Lost: nothing" not in run.output
 
 
 def test_stream_that_never_opens_is_counted(start: Start) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.ad.child import LOST_STATISTICS
 from chimbuko.model import load_model
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
@@ -28,6 +27,7 @@ from tests.integration.faults import (
     kill,
     kill_agents_at_end,
     kill_at_end,
+    kill_readers,
     kill_server_at_the_very_end,
     stop,
     take_memory,
@@ -39,8 +39,8 @@ from tests.thorough import first
 AGENTS = 2
 WHOLE = f"replayed {RANKS} streams, {RANKS * STEPS} steps"
 """The program has written all that it had to write."""
-PACE = 2
-"""Of the program, which then takes 5 s."""
+PACE = 1.25
+"""Of the program, which then takes 8 s."""
 CUT_S = (1.0, 3.0) if ROUNDS == 1 else (1.0, 8.0)
 """A connection gives up after 5 s."""
 QUIET_S = 3.0
@@ -68,11 +68,18 @@ def undisturbed(marked: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def live_run(start: Start, marked: Path, moments: random.Random, faults: list[Fault], *options: str) -> Run:
+def live_run(
+    start: Start,
+    marked: Path,
+    moments: random.Random,
+    faults: list[Fault],
+    *options: str,
+    transport: str = "files",
+) -> Run:
     """A live run of the program with these faults, at any moments; ended."""
     run = start(
         *("--replay", marked / "*.bp", "--pace", str(PACE), "--agents", str(AGENTS), "--period", "0.2"),
-        "--no-dashboard",
+        *("--no-dashboard", "--transport", transport),
         *options,
     )
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
@@ -115,17 +122,16 @@ def assert_nothing_lost(run: Outcome, marked: Path) -> None:
     assert [(s.steps, s.gap_steps, s.state) for s in run.health] == [(STEPS, 0, "ended")] * RANKS
 
 
-def assert_learned_is_stored(run: Outcome, marked: Path) -> None:
-    """Of those steps that were acknowledged, all was learned and all findings are in the store."""
+def assert_analysed_is_learned_and_stored(run: Outcome, marked: Path) -> None:
+    """What steps have brought stands or falls together: calls, statistics and findings."""
     learned = learned_of(run)
     learned.assert_same(learned_offline(marked, learned.steps, run.info.config))
     assert_all_stored_once(run)
+    assert_all_counted_once(run)
     with open_run(RunDirectory(run.folder)) as provenance:
         stored = {(step.rank, step.step) for step in provenance.step_counts()}
-    assert stored >= {(rank, step) for rank, steps in learned.steps.items() for step in steps}
-    # The others are told to be lost.
-    lost = {stream.rank: stream.losses.get(LOST_STATISTICS, 0) for stream in run.health}
-    assert lost == {stream.rank: stream.steps - len(learned.steps[stream.rank]) for stream in run.health}
+    assert stored == {(rank, step) for rank, steps in learned.steps.items() for step in steps}
+    assert {s.rank: s.steps for s in run.health} == {r: len(steps) for r, steps in learned.steps.items()}
 
 
 def test_undisturbed_lockstep_learns_what_is_expected(undisturbed: Run, marked: Path) -> None:
@@ -146,9 +152,12 @@ IN_SHORT = first(1, ["server killed, broker killed", "server stopped, broker ful
 """The others take part in ``make faults``."""
 
 
+@pytest.mark.parametrize("transport", ["files", "sst"])
 @pytest.mark.parametrize("faults", FAULTS if ROUNDS > 1 else IN_SHORT)
-def test_faults_of_server_and_broker(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
-    run = live_run(start, marked, moments, FAULTS[faults])
+def test_faults_of_server_and_broker(
+    start: Start, marked: Path, moments: random.Random, faults: str, transport: str
+) -> None:
+    run = live_run(start, marked, moments, FAULTS[faults], transport=transport)
     assert_nothing_lost(run, marked)
 
 
@@ -167,14 +176,33 @@ AGENT_FAULTS = {
     "agent killed, server killed": [kill(AGENT), kill(SERVER)],
     "agent killed, broker killed": [kill(AGENT), kill(BROKER)],
     "agents killed at the end": [kill_agents_at_end],
+    "readers killed": [kill_readers] * 3,
+    "readers and agents killed": [kill_readers, kill(AGENT), kill_readers],
 }
+
+
+@pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["readers and agents killed"])
+def test_files_lose_nothing_by_dying_readers_and_agents(
+    start: Start, marked: Path, moments: random.Random, faults: str
+) -> None:
+    run = live_run(start, marked, moments, AGENT_FAULTS[faults])
+    assert_nothing_lost(run, marked)
+
+
+@pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["readers and agents killed"])
+def test_lockstep_over_files_flags_the_same_whoever_dies(
+    start: Start, marked: Path, moments: random.Random, undisturbed: Run, faults: str
+) -> None:
+    run = live_run(start, marked, moments, AGENT_FAULTS[faults], "--lockstep")
+    assert run.ids == undisturbed.ids
+    assert_nothing_lost(run, marked)
 
 
 @pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["agent killed"])
 @pytest.mark.thorough
 def test_faults_of_agents(start: Start, marked: Path, moments: random.Random, faults: str) -> None:
-    run = live_run(start, marked, moments, AGENT_FAULTS[faults])
-    assert_learned_is_stored(run, marked)
+    run = live_run(start, marked, moments, AGENT_FAULTS[faults], transport="sst")
+    assert_analysed_is_learned_and_stored(run, marked)
     for stream in run.health:
         # A successor that begins when the program is about to end comes too late.
         assert stream.steps + stream.gap_steps == STEPS or f"0:{stream.rank}" in run.output
@@ -194,7 +222,7 @@ def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start,
     run.wait_for_line("ended early")
     os.kill(store, signal.SIGCONT)
     assert run.end() == 3, run.output
-    assert_learned_is_stored(run, marked)
+    assert_analysed_is_learned_and_stored(run, marked)
     # One that was in the middle of a step when its writer was told to end is broken.
     assert {stream.state for stream in run.health} <= {"lost", "broken"}
 

@@ -109,16 +109,6 @@ def test_sst_replay_in_lockstep_gives_the_same_flags(
     assert sum(stream.rows for stream in run.health) == ROWS
 
 
-@pytest.mark.thorough
-def test_live_flags_agree_with_lockstep(heat4: Path, heat4_run: Run, start: Start) -> None:
-    run = start("--replay", heat4 / "*.bp", "--pace", "2", "--no-dashboard")
-    assert run.end() == 0, run.output
-    agreement = f1(run.ids, heat4_run.ids)
-    print(f"F1 of live and lockstep flags: {agreement:.3f}")
-    assert agreement >= 0.9
-    assert sum(stream.rows for stream in run.health) == ROWS
-
-
 def test_query_and_show_answer_from_the_store(heat4_run: Run) -> None:
     words = ["query", str(heat4_run.folder), "--function", "pack_row*", "--rank", "1", "--json"]
     answer = subprocess.run([sys.executable, "-m", "chimbuko", *words], capture_output=True, check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.discovery import StreamName, find_live, find_recorded, parse_stream_path
+from chimbuko.trace.discovery import StreamName, Transport, find_live, find_recorded, parse_stream_path
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,30 @@ def test_match_that_is_no_stream_is_an_error(tmp_path: Path) -> None:
         find_recorded([str(tmp_path / "*")])
 
 
-def test_live_streams_are_those_with_a_contact_file(tmp_path: Path) -> None:
+def test_live_streams_are_those_with_a_contact_file_and_those_in_files(tmp_path: Path) -> None:
     for name in (
         "tau-metrics-app-1.bp.sst",
         "tau-metrics-app-0.bp.sst",
         "tau-metrics.3-app-0.bp.sst",
-        "tau-metrics-app-2.bp",
+        "tau-metrics-app-2.bp.first",
+        "tau-metrics-app-1.bp.read",
         "x-app-3.bp.sst",
         "tau-metricsx-app-3.bp.sst",
     ):
         (tmp_path / name).touch()
+    for name in ("tau-metrics-app-2.bp", "x-app-4.bp", "tau-metricsx-app-5.bp", "tau-metrics-app-6"):
+        (tmp_path / name).mkdir()
     assert find_live(tmp_path) == [
-        StreamName("app", 0, tmp_path / "tau-metrics-app-0.bp"),
-        StreamName("app", 1, tmp_path / "tau-metrics-app-1.bp"),
-        StreamName("app", 3, tmp_path / "tau-metrics.3-app-0.bp", 3),
+        (StreamName("app", 0, tmp_path / "tau-metrics-app-0.bp"), Transport.SST),
+        (StreamName("app", 1, tmp_path / "tau-metrics-app-1.bp"), Transport.SST),
+        (StreamName("app", 2, tmp_path / "tau-metrics-app-2.bp"), Transport.FILES),
+        (StreamName("app", 3, tmp_path / "tau-metrics.3-app-0.bp", 3), Transport.SST),
     ]
     known = {tmp_path / "tau-metrics-app-0.bp", tmp_path / "tau-metrics.3-app-0.bp"}
-    assert [stream.rank for stream in find_live(tmp_path, known=known)] == [1]
+    assert [stream.rank for stream, _ in find_live(tmp_path, known=known)] == [1, 2]
 
 
 def test_prefix_of_live_streams_is_taken_literally(tmp_path: Path) -> None:
     (tmp_path / "my[1]-app-0.bp.sst").touch()
-    assert [stream.program for stream in find_live(tmp_path, "my[1]")] == ["app"]
+    (tmp_path / "my1-app-1.bp").mkdir()
+    assert [stream.program for stream, _ in find_live(tmp_path, "my[1]")] == ["app"]

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.trace.nodecommand import AGENT_MARK, node_command
+from chimbuko.trace.discovery import Transport
+from chimbuko.trace.nodecommand import leave_mark, node_command
 
 SETTINGS = {"TAU_ADIOS2_ENGINE": "SST", "TAU_ADIOS2_FILENAME": "elsewhere", "ODD": 'it\'s $HOME "quoted"'}
+BOTH = {Transport.SST: SETTINGS, Transport.FILES: SETTINGS | {"TAU_ADIOS2_ENGINE": "BP5"}}
+PRINT = 'echo "$ODD|$TAU_ADIOS2_ENGINE|$TAU_ADIOS2_FILENAME|$1"; exit 9'
 
 
 @pytest.fixture
@@ -20,9 +23,9 @@ def script(tmp_path: Path) -> Path:
     streams = tmp_path / "it's a $(date) folder"
     for node in (platform.node(), "container"):
         (streams / node).mkdir(parents=True)
-        (streams / node / AGENT_MARK).touch()
+        leave_mark(streams / node, Transport.SST)
     path = tmp_path / "node"
-    path.write_text(node_command(SETTINGS, streams))
+    path.write_text(node_command(BOTH, streams))
     path.chmod(0o700)
     return path
 
@@ -35,18 +38,16 @@ def run(script: Path, *words: str, **variables: str) -> subprocess.CompletedProc
 
 
 def test_the_program_gets_settings_and_the_folder_of_its_node(script: Path, tmp_path: Path) -> None:
-    command = [
-        "sh",
-        "-c",
-        'echo "$ODD|$TAU_ADIOS2_ENGINE|$TAU_ADIOS2_FILENAME|$1"; exit 9',
-        "sh",
-        "two words",
-    ]
-    for node, variables in ((platform.node(), {}), ("container", {"CHIMBUKO_NODE": "container"})):
-        done = run(script, *command, **variables)
-        prefix = tmp_path / "it's a $(date) folder" / node / "tau-metrics"
-        assert done.stdout == f"{SETTINGS['ODD']}|SST|{prefix}|two words\n"
-        assert done.returncode == 9 and done.stderr == ""
+    command = ["sh", "-c", PRINT, "sh", "two words"]
+    streams = tmp_path / "it's a $(date) folder"
+    for transport, engine in ((Transport.SST, "SST"), (Transport.FILES, "BP5")):
+        for node, variables in ((platform.node(), {}), ("container", {"CHIMBUKO_NODE": "container"})):
+            leave_mark(streams / node, transport)
+            done = run(script, *command, **variables)
+            prefix = streams / node / "tau-metrics"
+            assert done.stdout == f"{SETTINGS['ODD']}|{engine}|{prefix}|two words\n"
+            assert done.returncode == 9 and done.stderr == ""
+            assert not (streams / node / ".agent").exists()
 
 
 def test_it_waits_for_the_agent_but_not_for_ever(script: Path, tmp_path: Path) -> None:
@@ -54,8 +55,9 @@ def test_it_waits_for_the_agent_but_not_for_ever(script: Path, tmp_path: Path) -
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sleep").symlink_to("/bin/true")
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done = run(script, "echo", "begun", CHIMBUKO_NODE="lonely", PATH=path)
-    assert done.stdout == "begun\n"
+    done = run(script, "sh", "-c", 'echo "begun over $TAU_ADIOS2_ENGINE"', CHIMBUKO_NODE="lonely", PATH=path)
+    # Nobody would read its files.
+    assert done.stdout == "begun over SST\n"
     assert "no agent has come to lonely" in done.stderr
     folder = tmp_path / "it's a $(date) folder" / "lonely"
     assert folder.stat().st_mode & 0o777 == 0o700

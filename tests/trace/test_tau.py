@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
+from chimbuko.trace.discovery import Transport, find_live
 from chimbuko.trace.tau import SST_TIMERS, Patterns, TimerFilter, WriterSettings, application_settings
 
 SST_TIMER = "SstWriter::EndStep [{/src/adios2/toolkit/sst/sst.cpp} {10,0}]"
@@ -20,8 +21,17 @@ def select_file(folder: Path, text: str) -> Path:
     return path
 
 
-def settings_for(folder: Path, environment: dict[str, str] | None = None) -> dict[str, str]:
-    return application_settings(folder, folder / "trace", 500_000, environment or {})
+LIVE_TRANSPORTS = [Transport.FILES, Transport.SST]
+STREAM_APPEARS_AS = {
+    Transport.FILES: "tau-metrics-app-0.bp/md.idx",
+    Transport.SST: "tau-metrics-app-0.bp.sst",
+}
+
+
+def settings_for(
+    folder: Path, environment: dict[str, str] | None = None, transport: Transport = Transport.SST
+) -> dict[str, str]:
+    return application_settings(folder, folder / "trace", 500_000, environment or {}, transport)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,17 @@ def test_missing_select_file_is_an_error(tmp_path: Path) -> None:
         TimerFilter.from_file(tmp_path / "none")
 
 
+def test_application_settings_over_files_are_those_of_a_bp5_stream(tmp_path: Path) -> None:
+    environment = settings_for(tmp_path, transport=Transport.FILES)
+    config = Path(environment["TAU_ADIOS2_CONFIG_FILE"]).read_text()
+    assert '<engine type="BP5">' in config
+    assert '<parameter key="StatsLevel" value="0"/>' in config
+    assert "Rendezvous" not in config
+    assert environment["TAU_ADIOS2_ENGINE"] == "BP5"
+    assert environment["TAU_ADIOS2_FILENAME"] == str(tmp_path / "trace" / "tau-metrics")
+    assert environment["TAU_ADIOS2_PERIOD"] == "500000"
+
+
 def test_application_settings_keep_sst_timers_out_and_never_wait(tmp_path: Path) -> None:
     environment = settings_for(tmp_path)
     chosen = TimerFilter.from_file(Path(environment["TAU_ADIOS2_SELECT_FILE"]))
@@ -92,6 +113,9 @@ def test_application_settings_keep_sst_timers_out_and_never_wait(tmp_path: Path)
     config = Path(environment["TAU_ADIOS2_CONFIG_FILE"]).read_text()
     assert '<io name="TAU trace data">' in config
     assert '<parameter key="RendezvousReaderCount" value="0"/>' in config
+    # Whoever joins late begins with the names, which TAU tells once.
+    assert '<parameter key="FirstTimestepPrecious" value="true"/>' in config
+    assert '<parameter key="FirstTimestepPrecious" value="true"/>' in config
     assert environment["TAU_ADIOS2_FILENAME"] == str(tmp_path / "trace" / "tau-metrics")
     assert environment["TAU_ADIOS2_PERIOD"] == "500000"
 
@@ -109,13 +133,18 @@ def test_users_select_file_is_merged(tmp_path: Path) -> None:
     assert not merged.allows_counter("PAPI_TOT_INS")
 
 
-def test_users_harmless_choices_win_and_others_do_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("transport", "engine"), [(Transport.FILES, "BP5"), (Transport.SST, "SST")])
+def test_users_harmless_choices_win_and_others_do_not(
+    tmp_path: Path, transport: Transport, engine: str
+) -> None:
     environment = settings_for(
-        tmp_path, {"TAU_THROTTLE": "1", "TAU_ADIOS2_ENGINE": "BPFile", "TAU_ADIOS2_CONFIG_FILE": "block.xml"}
+        tmp_path,
+        {"TAU_THROTTLE": "1", "TAU_ADIOS2_ENGINE": "BPFile", "TAU_ADIOS2_CONFIG_FILE": "block.xml"},
+        transport,
     )
     assert environment["TAU_THROTTLE"] == "1"
     assert environment["TAU_TRACK_MESSAGE"] == "1"
-    assert environment["TAU_ADIOS2_ENGINE"] == "SST"
+    assert environment["TAU_ADIOS2_ENGINE"] == engine
     assert environment["TAU_ADIOS2_CONFIG_FILE"] != "block.xml"
 
 
@@ -124,12 +153,13 @@ def test_settings_folder_that_is_not_there_is_a_one_line_error(tmp_path: Path) -
         settings_for(tmp_path / "missing")
 
 
-def test_writer_follows_application_settings(tmp_path: Path) -> None:
-    settings = WriterSettings.from_environment(settings_for(tmp_path))
-    assert settings.engine == "SST"
+@pytest.mark.parametrize(("transport", "engine"), [(Transport.FILES, "BP5"), (Transport.SST, "SST")])
+def test_writer_follows_application_settings(tmp_path: Path, transport: Transport, engine: str) -> None:
+    settings = WriterSettings.from_environment(settings_for(tmp_path, transport=transport))
+    assert settings.engine == engine
     assert settings.is_periodic
     assert settings.period_us == 500_000
-    assert settings.config_file == tmp_path / "adios2.xml"
+    assert settings.config_file == tmp_path / f"adios2-{transport}.xml"
     assert settings.stream_path("app", 3) == tmp_path / "trace" / "tau-metrics-app-3.bp"
     assert not settings.select.allows_timer(SST_TIMER)
 
@@ -147,8 +177,11 @@ def test_bad_period_is_an_error(period: str) -> None:
         WriterSettings.from_environment({"TAU_ADIOS2_PERIOD": period})
 
 
-def test_written_settings_are_taken_by_adios2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", LIVE_TRANSPORTS)
+def test_written_settings_are_taken_by_adios2(tmp_path: Path, transport: Transport) -> None:
     (tmp_path / "trace").mkdir()
-    settings = WriterSettings.from_environment(settings_for(tmp_path))
+    settings = WriterSettings.from_environment(settings_for(tmp_path, transport=transport))
     with settings.open("app", 0):
-        assert (tmp_path / "trace" / "tau-metrics-app-0.bp.sst").exists()
+        assert (tmp_path / "trace" / STREAM_APPEARS_AS[transport]).exists()
+        ((stream, found),) = find_live(tmp_path / "trace")
+        assert (stream.program, stream.rank, found) == ("app", 0, transport)

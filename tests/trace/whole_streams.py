@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.trace.discovery import CONTACT_SUFFIX
+from chimbuko.trace.discovery import CONTACT_SUFFIX, read_mark_of
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
 from chimbuko.trace.writer import StreamWriter
@@ -61,6 +61,8 @@ def read_stream(path: Path, engine: str, at_most: int = 1_000_000) -> list[Step]
         while len(steps) < at_most and isinstance(step := reader.next_step(20), TraceStep):
             arrays = (step.events.copy(), step.comms.copy(), step.counters.copy())
             steps.append(Step(step.step, *arrays, copy.deepcopy(reader.names)))
+            if engine == "SST":
+                read_mark_of(path).touch()
         assert len(steps) == at_most or step is Waiting.END
     return steps
 

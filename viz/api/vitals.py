@@ -57,6 +57,8 @@ class VitalsAnswer(Answer, frozen=True, kw_only=True):
     agents_total: int
     slow_ranks: list[SlowRank]
     storage: Storage
+    transport: str
+    """How the trace comes: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
     unrecorded: list[Unrecorded]
     """Most anomalies first."""
     unrecorded_total: int
@@ -127,6 +129,7 @@ def vitals(run: ServedRun) -> VitalsAnswer:
         agents_total=len(agents),
         slow_ranks=feed.slow_ranks()[:MOST_NAMED],
         storage=_storage(run, sums.size_bytes),
+        transport=run.provenance.run().transport,
         unrecorded=[Unrecorded(*one) for one in unrecorded.most_common(MOST_NAMED)],
         unrecorded_total=unrecorded.total(),
         pruned=pruned[:MOST_NAMED],

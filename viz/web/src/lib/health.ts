@@ -86,6 +86,8 @@ export interface Vitals {
   agents_total: number;
   slow_ranks: SlowRank[];
   storage: { trace_bytes: number; stored_bytes: number | null };
+  /** How the trace comes; empty where nobody knows any more. */
+  transport: string;
   unrecorded: { function: string; anomalies: number }[];
   unrecorded_total: number;
   pruned: Pruning[];
@@ -169,6 +171,8 @@ export interface Station {
   warns: boolean;
 }
 
+const CAME: Record<string, string> = { files: ', through files', sst: ', over SST', recorded: ', recorded' };
+
 export function pipeline(vitals: Vitals): Station[] {
   const { status, sums, storage, agent_sums, agents_total } = vitals;
   const hasEnded = status.state === 'ended';
@@ -179,7 +183,7 @@ export function pipeline(vitals: Vitals): Station[] {
     {
       name: 'application',
       figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no time yet',
-      detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}`,
+      detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}${CAME[vitals.transport] ?? ''}`,
       warns: false,
     },
     {

@@ -1,0 +1,76 @@
+"""A traced program over SST: nothing of it is lost, however short it is, and nobody waits for long."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from chimbuko.trace.discovery import read_mark_of
+from chimbuko.tracer.writer import READER_WAIT_S
+from tests.trace.whole_streams import Step, reading
+from tests.tracer.traced_program import TRACE, environment, write_program
+
+PROGRAM = """
+    import sys, time
+
+    def work(): time.sleep(0.01)
+
+    until = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < until: work()
+"""
+
+
+@contextmanager
+def started(folder: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    program = write_program(folder, PROGRAM)
+    variables = environment(TAU_ADIOS2_ENGINE="SST", TAU_ADIOS2_PERIOD="200000")
+    with subprocess.Popen([*TRACE, str(program), str(seconds)], cwd=folder, env=variables) as process:
+        yield process
+
+
+def stream(folder: Path) -> Path:
+    return folder / "tau-metrics-program-0.bp"
+
+
+def calls_of(name: str, steps: list[Step]) -> int:
+    timers = steps[-1].names.timers
+    number = next(number for number, known in timers.items() if known.startswith(name))
+    return sum(int((step.events[:, 3:5] == (1, number)).all(axis=1).sum()) for step in steps)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 2.0])
+def test_reader_gets_every_step(tmp_path: Path, seconds: float) -> None:
+    # Of an earlier stream here: it says nothing of this one.
+    read_mark_of(stream(tmp_path)).touch()
+    with reading([stream(tmp_path)]) as (answer,), started(tmp_path, seconds) as process:
+        steps = answer.recv()
+    assert process.returncode == 0
+    assert [step.number for step in steps] == list(range(len(steps)))
+    rows = [tuple(row) for step in steps for row in step.events[:, 3:5].tolist()]
+    assert rows[0] == (0, 0) and rows[-1] == (1, 0)
+    if seconds:
+        assert calls_of("work [", steps) >= 20 * seconds
+
+
+def test_program_that_nobody_reads_waits_a_little(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with started(tmp_path, 0.1) as process:
+        assert process.wait(READER_WAIT_S + 20) == 0
+    assert time.monotonic() - began > READER_WAIT_S
+
+
+def test_writer_of_a_killed_program_waits_for_nobody(tmp_path: Path) -> None:
+    contact = tmp_path / "tau-metrics-program-0.bp.sst"
+    with started(tmp_path, 60) as process:
+        while not contact.exists():
+            time.sleep(0.01)
+        process.kill()
+        killed = time.monotonic()
+    while contact.exists():
+        assert time.monotonic() - killed < READER_WAIT_S / 2
+        time.sleep(0.01)
