@@ -121,10 +121,11 @@ class Attendance:
 
     def _tidy_up(self, folder: Path) -> None:
         """Remove what was made for streams on this node, where no stream is left in it."""
-        with suppress(OSError):
-            folder.rmdir()
-            if folder.parent != self._run.trace:
-                folder.parent.rmdir()
+        # The guard may have removed the first one.
+        for one in (folder, folder.parent):
+            if one != self._run.trace:
+                with suppress(OSError):
+                    one.rmdir()
 
     def _services(self) -> str:
         """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""

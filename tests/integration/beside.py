@@ -25,6 +25,7 @@ TRANSPORTS = ("files", "sst")
 EXIT_CODE = 5
 LONGEST_STEP_S = 4.0
 """A step that waited for a reader would take until that comes again; a busy machine needs some time, too."""
+LONGEST_HELD_S = 120
 GUARD = "chimbuko.follow.guard"
 LONGEST_HOLD_S = 2 * PATIENCE_S + 6.0
 """So long can processes of ours that are stopped hold the end of an application over SST."""
@@ -116,7 +117,8 @@ def begin(
         hold.touch()
     reports = [folder / f"report-{rank}.json" for rank in range(streams)]
     command = shlex.join([*map(str, STAND_IN), "-T", "mpi,pthread", "-adios2_trace", "sh", "-c"])
-    program = shlex.quote(f"sleep {seconds}; while [ -e {hold} ]; do sleep 0.1; done; exit {EXIT_CODE}")
+    held = f"n=0; while [ -e {hold} ] && [ $n -lt {LONGEST_HELD_S} ]; do sleep 1; n=$((n+1)); done"
+    program = shlex.quote(f"sleep {seconds}; {held}; exit {EXIT_CODE}")
     script = f"sleep {delay_s};"
     for rank, report in enumerate(reports):
         script += (
