@@ -24,6 +24,7 @@ from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE, leave_mark
 
 TICK_S = 0.5
+TIDY_TRIES, TIDY_PAUSE_S = 20, 0.05
 LONGEST_ALONE_S = 300.0
 """The services are gone, and so is who would say that the run is to end."""
 
@@ -121,11 +122,16 @@ class Attendance:
 
     def _tidy_up(self, folder: Path) -> None:
         """Remove what was made for streams on this node, where no stream is left in it."""
-        # The guard may have removed the first one.
-        for one in (folder, folder.parent):
-            if one != self._run.trace:
-                with suppress(OSError):
-                    one.rmdir()
+        # Its guard may be about to do that.
+        for _ in range(TIDY_TRIES):
+            with suppress(OSError):
+                folder.rmdir()
+            if not folder.exists():
+                break
+            time.sleep(TIDY_PAUSE_S)
+        if folder.parent != self._run.trace:
+            with suppress(OSError):
+                folder.parent.rmdir()
 
     def _services(self) -> str:
         """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""
