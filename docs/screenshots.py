@@ -61,6 +61,9 @@ PICTURES = (
     Picture("function", "/fn?function={function}", ".panel svg:not(.mark)"),
     Picture("health", "/health", ".overtime svg"),
 )
+LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))
+"""Taken with --only live, where there is a TAU and an MPI."""
+LIVE_S = 40
 COMPARISON = Picture("comparison", "/compare/before", "[data-shift]", size=(1280, 720))
 
 
@@ -72,10 +75,13 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="chimbuko-pictures-") as scratch, sync_playwright() as driver:
         chromium = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"),
+            args=["--no-sandbox", "--disable-gpu"],
         )
         _of_the_recorded_run(chromium, Path(scratch), only)
         _of_a_comparison(chromium, Path(scratch), only)
+        if only == LIVE.name:
+            _of_a_live_run(chromium, Path(scratch))
         chromium.close()
 
 
@@ -135,6 +141,27 @@ def _of_a_comparison(chromium: Browser, scratch: Path, only: str | None) -> None
         page = _opened(chromium, url, "after", COMPARISON, None)
         page.screenshot(path=IMAGES / f"{COMPARISON.name}.png")
         page.context.close()
+
+
+def _of_a_live_run(chromium: Browser, scratch: Path) -> None:
+    program, run = scratch / "heat_mpi", scratch / "runs" / "heat_mpi"
+    source = ROOT / "examples" / "heat_mpi.c"
+    compiler = ["mpicc", "-O2", "-g", "-no-pie", "-finstrument-functions"]
+    subprocess.run([*compiler, str(source), "-o", str(program), "-lm"], check=True)
+    words = ["run", "--output", str(run), "--", "mpirun", "-n", "4"]
+    words += ["tau_exec", "-T", "mpi,pthread", "-adios2_trace", str(program)]
+    words += ["--seconds", str(LIVE_S), "--delays", "20", "--truth", str(scratch)]
+    command = [sys.executable, "-m", "chimbuko", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as live:
+        assert live.stderr is not None
+        url = next(word for line in live.stderr for word in line.split() if word.startswith("http"))
+        page = chromium.new_page(viewport={"width": LIVE.size[0], "height": LIVE.size[1]})
+        page.goto(url)
+        page.wait_for_selector(LIVE.wait_for)
+        page.wait_for_timeout(1000 * 0.7 * LIVE_S)
+        page.screenshot(path=IMAGES / f"{LIVE.name}.png")
+        page.context.close()
+        live.stderr.read()
 
 
 @contextmanager
