@@ -141,6 +141,8 @@ class StreamChild:
     def run(self) -> None:
         """Read to the end, or until asked to go."""
         signal.signal(signal.SIGTERM, self._ask_to_go)
+        # Before it asks to be let in: stopped from then on it holds up its writer.
+        self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
         try:
             self._source = open_source(self._spec, self._analysis.stacks.last_step + 1, self._names)
             phase = self._drain(self._source)
@@ -166,7 +168,6 @@ class StreamChild:
 
     def _drain(self, source: Source) -> Phase:
         last = None
-        self._announce(Role.JOINING if source.is_joining else Role.READING)
         while not self._is_asked_to_go:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
             # What could not be committed is tried again soon, and not only with the next step.
