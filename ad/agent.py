@@ -14,22 +14,23 @@ from chimbuko.ad.agentview import AgentView
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell
 from chimbuko.ad.forks import ForkServer
+from chimbuko.ad.intake import Intake
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import BrokerLink
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.orders import AgentSpec
+from chimbuko.ad.plight import Part
 from chimbuko.ad.recorderservice import RecorderService
+from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, Supervisor
 from chimbuko.ad.watch import Watch
-from chimbuko.broker import program_number
 from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
-from chimbuko.ownership import claim_rank
 from chimbuko.processes import StopSignal, log
-from chimbuko.trace.discovery import StreamName, Transport, find_live
+from chimbuko.trace.discovery import StreamName, Transport
 
 _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
@@ -48,26 +49,31 @@ class Agent:
         self._broker = broker
         self._schema = make_detector(spec.config).schema
         self._streams: list[AgentStream] = []
-        self._found: set[Path] = set()
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
         reports = Path(spec.scratch) / "reports"
         self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
-        journal = Journal(Path(spec.scratch) / "last-delta")
+        self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
         self._statistics = StatisticsLink(broker, statistics, self._streams, journal, period_s, lockstep)
         view = AgentView(spec.node, forks.pid, statistics, self._streams)
-        self._link = BrokerLink(broker, self._statistics, self._streams, self._watch.delivery, view, lockstep)
+        self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
+        self._link = BrokerLink(
+            broker, self._statistics, self._streams, self._watch.delivery, view, self._news, lockstep
+        )
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
-        self._supervisor = Supervisor(self._forks, self._streams, self._find)
+        intake = Intake(spec, broker, self._streams, self._statistics, self._news)
+        self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
         self._is_closing = threading.Event()
         self._guard = GuardStarter(spec.guard) if spec.guard else None
         self._guard_ticks = 0
         if spec.guard:
-            announce(spec.guard.folder, spec.agent, Role.AGENT)
-            # Stopped, it could neither tell that a reader has ended nor bring another one.
-            announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
+            # Without room for a word, the guard does not know of it.
+            with suppress(OSError):
+                announce(spec.guard.folder, spec.agent, Role.AGENT)
+                # Stopped, it could neither tell that a reader has ended nor bring another one.
+                announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
 
     def run(self, should_stop: StopSignal) -> None:
         """Read all streams to their end; live, look for new ones until asked to stop."""
@@ -98,6 +104,8 @@ class Agent:
             self._watch.look_back()
         self._forks.close()
         self._streams += self._orphans()
+        if lost := self._watch.lost_reports():
+            self._news.lost_reports(lost)
         self._is_closing.set()
         self._await_delivery(link)
 
@@ -133,59 +141,25 @@ class Agent:
             if not stream.is_over and stream.pid:
                 self._supervisor.give_up(stream)
 
-    def _find(self) -> list[AgentStream]:
-        spec = self._spec
-        if self._is_live:
-            seen = find_live(Path(spec.live_folder), known=self._found)
-        else:
-            seen = [
-                (StreamName(s.program, s.rank, Path(s.path), s.first_rank), Transport.RECORDED)
-                for s in spec.recorded
-                if Path(s.path) not in self._found
-            ]
-        found: list[AgentStream] = []
-        for name, transport in seen:
-            if name.rank % spec.count != spec.index:
-                continue
-            try:
-                program = program_number(self._broker, name.program)
-                is_ours = claim_rank(self._broker, name.program, name.rank, spec.agent)
-            except redis.RedisError:
-                break  # Without the broker a program has no number; the next tick tries again.
-            self._found.add(name.path)
-            known = ((stream.program, stream.name.rank) for stream in (*self._streams, *found))
-            if not is_ours or (program, name.rank) in known:
-                log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
-                continue
-            folder = Path(spec.scratch) / f"{program}-{name.rank}"
-            stream = AgentStream(
-                name,
-                transport,
-                program,
-                spec.node,
-                folder,
-                spec.config,
-                self._schema,
-                spec.kept_trace,
-                spec.is_ours,
-                spec.guard.folder if spec.guard else "",
-            )
-            self._statistics.let_inherit(stream)
-            found.append(stream)
-        return found
-
     def _orphans(self) -> list[AgentStream]:
         """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
         spec = self._spec
         known = {stream.folder for stream in self._streams}
         orphans: list[AgentStream] = []
-        for folder in sorted(Path(spec.scratch).iterdir()):
+        # Where there was no room for it, there is no such folder.
+        for folder in sorted(Path(spec.scratch).glob("*")):
             parts = _STREAM_FOLDER.fullmatch(folder.name)
             if parts is None or folder in known:
                 continue
             name = StreamName("", int(parts["rank"]), folder)
             program = int(parts["program"])
-            stream = AgentStream(name, Transport.SST, program, spec.node, folder, spec.config, self._schema)
+            try:
+                stream = AgentStream(
+                    name, Transport.SST, program, spec.node, folder, spec.config, self._schema
+                )
+            except (OSError, MemoryError) as error:
+                log(f"{folder}: what is left in it cannot be delivered ({error})")
+                continue
             self._statistics.let_inherit(stream)
             stream.give_up()
             orphans.append(stream)
@@ -202,6 +176,8 @@ class Agent:
                     is_away = False
                 if self._is_closing.is_set():
                     self._link.flush()
+                if self._journal.is_failing:
+                    self._news.without(Part.JOURNAL, self._spec.agent)
                 self._link.exchange_once()
                 self._recorders.serve()
                 if self._link.is_settled:

@@ -24,6 +24,7 @@ from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.moments import Float64Array
 from chimbuko.packed import PackedRecords, Rows
 from chimbuko.records import CounterStatistics, StepCount, StreamHealth
+from chimbuko.tables import Int64Array
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -35,6 +36,17 @@ class StepResult:
     count: StepCount
     left_out: dict[str, int]
     """Function to number of its abnormal calls that are not recorded, as they are too many."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Rows of what is handed out next, at most."""
+
+    timers: Int64Array
+    """Of which statistics are, ascending."""
+    traffic: int
+    flagged_steps: int
+    paths: int
 
 
 class StreamAnalysis:
@@ -150,6 +162,22 @@ class StreamAnalysis:
         """Final revisions of records whose window did not fill; for the end of the stream."""
         self._has_ended = True
         return self._launches.complete(self._windows.finish())
+
+    @property
+    def extent(self) -> Extent:
+        """How much room is needed for what is handed out next."""
+        statistics = self._detection.statistics
+        return Extent(
+            statistics.learned_timers, self._traffic.most, statistics.flagged_steps.most, self._paths.count
+        )
+
+    def lose(self, kind: str, number: int = 1) -> None:
+        """Count what cannot be kept of the stream."""
+        self._earlier_losses[kind] = self._earlier_losses.get(kind, 0) + number
+
+    def has_lost(self, kind: str) -> bool:
+        """Whether anything of a kind was counted by ``lose``."""
+        return kind in self._earlier_losses
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time; see ``StreamStatistics``."""

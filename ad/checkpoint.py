@@ -40,7 +40,9 @@ class CheckpointFiles:
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"checkpoint.{slot}" for slot in (0, 1)]
-        self._is_failing = False
+        self.is_failing = False
+        """Whether the last one could not be saved."""
+        self._is_told = False
 
     def save(self, slot: int, checkpoint: Checkpoint) -> None:
         """Write one of them. Where the disk is full, all goes on without."""
@@ -51,10 +53,11 @@ class CheckpointFiles:
         pickler.dump(checkpoint)
         try:
             path.write_bytes(content.getbuffer())
+            self.is_failing = False
         except OSError as error:
-            if not self._is_failing:
+            if not self._is_told:
                 log(f"{path}: what is known of a stream cannot be kept ({error.strerror})")
-            self._is_failing = True
+            self.is_failing = self._is_told = True
             # Half of it, or that of an earlier step, would be taken for this one.
             path.unlink(missing_ok=True)
 

@@ -28,7 +28,10 @@ from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.flightrecorder import FlightRecorder
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.opencalls import OpenCallsFile
-from chimbuko.ad.orders import ChildSpec
+from chimbuko.ad.orders import NO_MEMORY, ChildSpec
+from chimbuko.ad.plight import Part
+from chimbuko.ad.room import is_out_of_memory
+from chimbuko.ad.shortage import Shortage
 from chimbuko.ad.sources import Source, open_source
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.stacks import MAIN_THREAD
@@ -37,7 +40,13 @@ from chimbuko.follow.presence import Role, announce
 from chimbuko.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.packed import PackedRecords, joined
 from chimbuko.processes import log
-from chimbuko.records import Metadata
+from chimbuko.records import (
+    NO_ROOM_OPEN_CALLS,
+    NO_ROOM_RECORDERS,
+    NO_ROOM_RECORDS,
+    NO_ROOM_STEPS,
+    Metadata,
+)
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
@@ -53,6 +62,12 @@ COMMIT_TRIES = 20
 MOST_TRIES = 1000
 COMMIT_PERIOD_S = 0.05
 """What steps have brought is committed so often at most: after each of many small steps it buys nothing."""
+MOST_HELD_BYTES = 8 << 20
+"""Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
+was found in them is given up."""
+ROOM_POLL_S = 0.05
+LAST_ROOM_S = 3.0
+"""How long to wait for room where nobody writes the stream any more."""
 COMMIT_SHARE = 0.02
 """Part of the time that commits may take: of 5,000 functions one takes some 20 ms."""
 
@@ -75,14 +90,18 @@ class NamesFile:
             names.program = known.program
 
     def save(self, names: StreamNames) -> bool:
-        """Write atomically; False if nothing is new."""
+        """Write atomically; False if nothing is new. Raises ``OSError`` where there is no room."""
         sizes = (len(names.timers), len(names.counters), len(names.event_types), len(names.metadata))
         if sizes == self._sizes:
             return False
-        self._sizes = sizes
         temporary = self._path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.msgpack.encode(names))
-        os.replace(temporary, self._path)
+        try:
+            temporary.write_bytes(msgspec.msgpack.encode(names))
+            os.replace(temporary, self._path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._sizes = sizes
         return True
 
 
@@ -100,6 +119,7 @@ class StreamChild:
         self._claim = _claim(Path(spec.box).parent)
         self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
         self._box[Cell.PHASE] = Phase.OPENING
+        self._shortage = Shortage(self._box.plight)
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names = StreamNames()
         self._names_file = NamesFile(Path(spec.names))
@@ -117,6 +137,15 @@ class StreamChild:
         self._is_asked_to_go = False
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
         self._begin(self._checkpoints.load(self._box[Cell.ACTIVE], self._names))
+        if not self._recorder.has_room:
+            self._go_without(Part.RECORDER, NO_ROOM_RECORDERS)
+        if not self._open_calls.has_room:
+            self._go_without(Part.OPEN_CALLS, NO_ROOM_OPEN_CALLS)
+
+    def _go_without(self, part: Part, kind: str) -> None:
+        self._shortage.note(part)
+        if not self._analysis.has_lost(kind):
+            self._analysis.lose(kind)
 
     def _begin(self, kept: Checkpoint | None) -> None:
         """Go on where a predecessor was, or begin."""
@@ -149,14 +178,25 @@ class StreamChild:
         except TraceFormatError as error:
             log(str(error))
             phase = Phase.BROKEN
+        except MemoryError:
+            if self._source is not None:
+                # Over SST its writer must not wait for one that is gone.
+                self._source.close()
+            raise
         is_over = phase is not Phase.IDLE
         if is_over and self._source is not None:
             self._analysis.end(self._source.written_steps)
         records = self._analysis.finish() if is_over else None
         state = {Phase.ENDED: "ended", Phase.BROKEN: "broken"}.get(phase, READING)
         is_committed = self._commit_surely(records, state)
+        is_last = is_over or self._spec.transport is Transport.SST
+        if self._shortage.is_blocking and is_last:
+            # In files they would be there for a successor.
+            self._lose_results()
+            is_committed = True
         if self._source is not None:
             self._source.close()
+        self._leave_findings(state)
         # Last of all: for a stream that is over nobody does anything any more.
         if is_over and is_committed:
             self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
@@ -189,12 +229,53 @@ class StreamChild:
                 return Phase.ENDED if is_complete else Phase.BROKEN
             elif self._box[Cell.IS_ALL_WRITTEN]:
                 source.end()
-            if len(self._results) > exchange.MOST_STEPS // 4:
-                # More than the outbox holds could never be committed: then better wait.
-                self._commit_surely()
+            if self._has_too_much and not self._commit_surely() and self._shortage.is_blocking:
+                self._lose_results()
             if self._results and not self._spec.config.lockstep and time.monotonic() >= self._commit_at_s:
                 self._commit()
         return Phase.IDLE
+
+    @property
+    def _has_too_much(self) -> bool:
+        """More than the outbox holds could never be committed, nor shall it fill the memory: better wait."""
+        if len(self._results) > exchange.MOST_STEPS // 4:
+            return True
+        # Usually it is committed before it can become much.
+        return self._shortage.is_blocking and held_bytes(self._results) > MOST_HELD_BYTES
+
+    def _lose_results(self) -> None:
+        """Give up what steps have brought, for which there is no room; what they teach is still kept."""
+        for result in self._results:
+            self._spool.lose(result.records)
+            self._spool.dropped.update(result.left_out)
+        self._spool.lost_steps += len(self._results)
+        self._count_lost()
+        self._results.clear()
+        self._shortage.tell(self._analysis.health(READING))
+
+    def _leave_findings(self, state: str) -> None:
+        """Before the end: wait a moment for room for the last findings; what finds none is lost."""
+        latest_s = time.monotonic() + LAST_ROOM_S
+        while not self._spool.has_room and time.monotonic() < latest_s and not self._is_asked_to_go:
+            time.sleep(ROOM_POLL_S)
+            self._append(SpoolFrame(PackedRecords(), [], [], self._analysis.health(state)))
+        if not self._spool.has_room:
+            self._spool.give_up_held()
+            self._count_lost()
+        self._shortage.tell(self._analysis.health(state))
+
+    def _append(self, frame: SpoolFrame) -> None:
+        self._spool.append(frame)
+        self._count_lost()
+        if not self._spool.has_room:
+            self._shortage.note(Part.FINDINGS)
+
+    def _count_lost(self) -> None:
+        spool = self._spool
+        for kind, lost in ((NO_ROOM_RECORDS, spool.lost_records), (NO_ROOM_STEPS, spool.lost_steps)):
+            if lost:
+                self._analysis.lose(kind, lost)
+        spool.lost_records = spool.lost_steps = 0
 
     def _announce(self, role: Role) -> None:
         """Tell the guard what this process is to the stream's writer."""
@@ -218,8 +299,7 @@ class StreamChild:
         return timer is not None and timers.get(timer) == ROOT_TIMER_NAME
 
     def _step(self, step: TraceStep) -> None:
-        if self._names_file.save(self._names):
-            self._box[Cell.NAMES_VERSION] += 1
+        self._save_names()
         if self._spec.config.lockstep and not self._enter_epoch(step):
             return
         # Before the analysis: the recorder shall also hold the step that kills this process.
@@ -230,6 +310,16 @@ class StreamChild:
         result = self._analysis.analyse(step, self._names)
         self._results.append(result)
         self._open_calls.tell(self._analysis.stacks, result.count)
+
+    def _save_names(self) -> bool:
+        """False where there is no room for them; nobody can make anything of a commit without."""
+        try:
+            if self._names_file.save(self._names):
+                self._box[Cell.NAMES_VERSION] += 1
+        except OSError:
+            self._shortage.block(Part.NAMES)
+            return False
+        return True
 
     def _enter_epoch(self, step: TraceStep) -> bool:
         """Close the epochs before the step's, and wait until all streams have; False if asked to go."""
@@ -254,7 +344,7 @@ class StreamChild:
         """Commit what the steps since the last commit have brought, if the agent lets."""
         for _ in range(COMMIT_TRIES):
             began_s = time.thread_time()
-            if self._try_commit():
+            if self._try_commit() or self._shortage.is_blocking:
                 break
             time.sleep(LOCKSTEP_POLL_S)
         # To wait for the agent, or for a core, is no work; and the first one, in cold memory, does not tell
@@ -264,34 +354,63 @@ class StreamChild:
         self._commit_at_s = time.monotonic() + max(COMMIT_PERIOD_S, usual_s / COMMIT_SHARE)
 
     def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
-        """Commit, also while the agent is busy; false where it stays so after this process is asked to go."""
+        """Commit, also while the agent is busy; false where it stays so after this process is asked to go,
+        and where there is no room and no time to wait for it."""
         tries = 0
         while not self._try_commit(records, state):
             tries += self._is_asked_to_go
-            if tries > MOST_TRIES:
+            if tries > MOST_TRIES or (self._shortage.is_blocking and not self._can_wait):
                 return False
-            time.sleep(LOCKSTEP_POLL_S)
+            if self._shortage.is_blocking:
+                # Not stuck: nobody shall take this process away.
+                self._box[Cell.LOOKS] += 1
+            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else LOCKSTEP_POLL_S)
         return True
 
+    @property
+    def _can_wait(self) -> bool:
+        """Whether steps may wait for room. In files they do as long as they are written; over SST that would
+        hold up the program."""
+        if self._spec.transport is Transport.SST or self._is_asked_to_go:
+            return False
+        is_written = self._spec.transport is Transport.FILES and not self._box[Cell.IS_ALL_WRITTEN]
+        return is_written or self._shortage.blocked_s < LAST_ROOM_S
+
     def _try_commit(self, records: PackedRecords | None = None, state: str = READING) -> bool:
+        if not self._save_names():
+            self._shortage.tell(self._analysis.health(state))
+            return False
         frame = self._frame(records, state)
         kept = Checkpoint(
             analysis=self._analysis,
             epoch=self._epoch,
             reports_seen=self._open_calls.reports_seen,
-            known_metadata=self._known_metadata | {(m.rank, m.thread, m.key) for m in frame.metadata},
+            known_metadata=self._known_metadata,
             counters_due_us=self._counters_due_us,
             frame=frame if frame.steps or records is not None else None,
             sequence=self._spool.next_sequence,
         )
-        if frame.counter_statistics:
-            kept.counters_due_us = self._analysis.end_us + self._spec.config.period_us
-        if not self._box.exchange(
-            self._analysis, frame.steps, lambda slot: self._checkpoints.save(slot, kept)
-        ):
-            return False
         if kept.frame is not None:
-            self._spool.append(kept.frame)
+            # At the turn of an epoch, in lockstep, there is no step, and nothing of this goes out.
+            kept.known_metadata = self._known_metadata | {(m.rank, m.thread, m.key) for m in frame.metadata}
+            if frame.counter_statistics:
+                kept.counters_due_us = self._analysis.end_us + self._spec.config.period_us
+        try:
+            is_exchanged = self._box.exchange(
+                self._analysis, frame.steps, lambda slot: self._checkpoints.save(slot, kept)
+            )
+        except OSError:
+            self._shortage.block(Part.STATISTICS)
+            self._shortage.tell(frame.health)
+            return False
+        self._shortage.unblock()
+        if not is_exchanged:
+            return False
+        if self._checkpoints.is_failing:
+            self._shortage.note(Part.CHECKPOINT)
+        if kept.frame is not None:
+            self._append(kept.frame)
+        self._shortage.tell(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._results.clear()
         if self._source is not None:
@@ -332,10 +451,24 @@ def _claim(folder: Path) -> int:
     file = os.open(folder / READER, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.lockf(file, fcntl.LOCK_EX)
     os.ftruncate(file, 0)
-    os.pwrite(file, str(os.getpid()).encode(), 0)
+    # The lock is what counts; who holds it is for people, and on a full disk they go without.
+    with suppress(OSError):
+        os.pwrite(file, str(os.getpid()).encode(), 0)
     return file
 
 
-def run_child(spec: ChildSpec) -> None:
-    """Body of a stream's process."""
-    StreamChild(spec).run()
+def held_bytes(results: list[StepResult]) -> int:
+    """Size of the records of some steps."""
+    return sum(sum(map(len, msgspec.structs.astuple(result.records))) for result in results)
+
+
+def run_child(spec: ChildSpec) -> int:
+    """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
+    try:
+        StreamChild(spec).run()
+    except (MemoryError, OSError) as error:
+        if not is_out_of_memory(error):
+            raise
+        log(f"{spec.path}: no memory left to read it; raise the limit on it (ulimit -v)")
+        return NO_MEMORY
+    return 0

@@ -24,9 +24,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.analysis import Extent, StreamAnalysis
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.paths import PathOutbox
+from chimbuko.ad.plight import SIZE_BYTES as PLIGHT_BYTES
+from chimbuko.ad.plight import PlightCells
+from chimbuko.ad.room import SparseFile
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.views import StreamViews, ViewOutbox
 from chimbuko.messages import NO_EPOCH
@@ -36,6 +39,7 @@ from chimbuko.records import StepCount
 from chimbuko.tables import FLAGS, TableSchema
 
 _HEADER_CELLS = 64
+_HEADER_BYTES = mmap.PAGESIZE + PLIGHT_BYTES
 MOST_STEPS = 4096
 """Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""
 
@@ -72,6 +76,8 @@ class Cell(IntEnum):
     IS_TAKING = 12
     """1 from the agent's look to its release: left behind, it tells that an agent died in between, and only a
     successor knows whether it had taken what it saw."""
+    IS_MADE = 13
+    """1 once the numbers here mean anything: whoever made the file may have found no room for them."""
     IS_ALL_WRITTEN = 10
     """1 once nobody writes the stream any more (the agent, without the lock)."""
 
@@ -105,18 +111,28 @@ class Phase(IntEnum):
 
 
 class _Slot:
-    """One copy of the outbox, in the shared memory from ``at`` on."""
+    """One copy of the outbox, in the shared file from ``at`` on."""
 
-    def __init__(self, memory: mmap.mmap, at: int, schema: TableSchema) -> None:
+    _COUNTS_BYTES = 24
+
+    def __init__(self, file: SparseFile, at: int, schema: TableSchema) -> None:
+        memory = file.memory
+        self._file = file
+        self._at = at
         self._schema = schema
         self._step_count = np.frombuffer(memory, np.int64, 1, at)
         at += self._step_count.nbytes
         self._next_step = np.frombuffer(memory, np.int64, 1, at)
         at += self._next_step.nbytes
+        self._behind_timers = np.frombuffer(memory, np.int64, 1, at)
+        """Behind the highest function that was ever in it: what lies there is not to be touched."""
+        at += self._behind_timers.nbytes
         self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
         at += self._steps.nbytes
         self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
+        self._touched_at = at
         at += self._touched.nbytes
+        self._table_at = at
         cells = MAX_TIMERS * schema.width
         self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
         at += self._table.nbytes
@@ -126,8 +142,29 @@ class _Slot:
     @staticmethod
     def size_bytes(schema: TableSchema) -> int:
         """Space of one copy."""
-        own = 16 + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
+        own = _Slot._COUNTS_BYTES + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
         return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
+
+    def allocate(self) -> None:
+        """Make sure of what is looked at also while the copy is empty; ``OSError`` where there is no room."""
+        self._allocate_steps(0)
+        self.paths.allocate(self._file, 0)
+        self.views.allocate(self._file, 0, 0)
+
+    def allocate_for(self, active: _Slot, extent: Extent, steps: int) -> None:
+        """... of what is in the ``active`` copy, and of what comes to it."""
+        self._allocate_steps(active.steps + steps)
+        timers = np.union1d(active.timers, extent.timers)
+        behind = max(int(self._behind_timers[0]), int(timers[-1]) + 1 if len(timers) else 0)
+        self._file.allocate(self._touched_at, behind)
+        self._behind_timers[0] = behind
+        self._file.allocate_rows(self._table_at, self._table.itemsize * self._schema.width, timers)
+        self.paths.allocate(self._file, max(active.paths.count, extent.paths))
+        traffic = max(active.views.traffic, extent.traffic)
+        self.views.allocate(self._file, traffic, max(active.views.flagged_steps, extent.flagged_steps))
+
+    def _allocate_steps(self, steps: int) -> None:
+        self._file.allocate(self._at, self._COUNTS_BYTES + steps * _STEP.itemsize)
 
     @property
     def steps(self) -> int:
@@ -146,7 +183,7 @@ class _Slot:
     @property
     def timers(self) -> npt.NDArray[np.int64]:
         """Functions of which it has statistics, i8[n], ascending."""
-        return np.flatnonzero(self._touched)
+        return np.flatnonzero(self._touched[: self._behind_timers[0]])
 
     def learned(self) -> Learned:
         """A copy of the statistics."""
@@ -197,6 +234,11 @@ class ExchangeBox:
     ----------
     program, rank
         Of the stream.
+
+    Raises
+    ------
+    OSError
+        There is no room for it, or no address space.
     """
 
     def __init__(self, path: Path, schema: TableSchema, program: int = 0, rank: int = 0) -> None:
@@ -204,19 +246,33 @@ class ExchangeBox:
         self._stream = program, rank
         rows, width = MAX_TIMERS, schema.width
         slot_bytes = _Slot.size_bytes(schema)
-        is_new = not path.exists()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        size = mmap.PAGESIZE + 2 * slot_bytes + 8 * rows * width
-        os.ftruncate(self._file, size)
-        self._memory = mmap.mmap(self._file, size)
-        self._cells = np.frombuffer(self._memory, np.int64, _HEADER_CELLS)
-        at = mmap.PAGESIZE
+        self._memory = SparseFile(path, _HEADER_BYTES + 2 * slot_bytes + 8 * rows * width)
+        self._file = self._memory.file
+        memory = self._memory.memory
+        self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
+        self.plight = PlightCells(np.frombuffer(memory, np.uint8, PLIGHT_BYTES, mmap.PAGESIZE))
+        at = _HEADER_BYTES
         self._slots = [_Slot(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
         at += 2 * slot_bytes
-        self._inbox = np.frombuffer(self._memory, np.float64, rows * width, at).reshape(rows, width)
+        self._inbox = np.frombuffer(memory, np.float64, rows * width, at).reshape(rows, width)
+        self._inbox_at = at
         self._seen_version = 0
-        if is_new:
+        self.has_whole_model = True
+        """For the agent: there was room for all that it has given."""
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        """Make sure of the room for what is always in use, and begin where nobody has."""
+        self._memory.allocate(0, _HEADER_BYTES)
+        for slot in self._slots:
+            slot.allocate()
+        if not self[Cell.IS_MADE]:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
+            self[Cell.IS_MADE] = 1
 
     def __getitem__(self, cell: Cell) -> int:
         return int(self._cells[cell])
@@ -247,6 +303,11 @@ class ExchangeBox:
         -------
         bool
             False if the lock was held, or if the outbox is full: nothing was done.
+
+        Raises
+        ------
+        OSError
+            There is no room for more in the outbox: nothing was done.
         """
         active = self._slots[self[Cell.ACTIVE]]
         if active.steps + len(steps) > MOST_STEPS or not self._try_lock():
@@ -256,8 +317,9 @@ class ExchangeBox:
             return False
         try:
             generation, into = self[Cell.GENERATION], 1 - self[Cell.ACTIVE]
-            learned = analysis.hand_out(generation)
             filled = self._slots[into]
+            filled.allocate_for(active, analysis.extent, len(steps))
+            learned = analysis.hand_out(generation)
             filled.copy_from(active)
             filled.add(learned, steps)
             filled.next_step = analysis.stacks.last_step + 1
@@ -326,9 +388,17 @@ class ExchangeBox:
         return outbox
 
     def put_model(self, version: int, epoch: int, generation: int, table: Float64Array) -> bool:
-        """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held."""
+        """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held.
+
+        Where there is no room for it, it is that of the functions that the one before had.
+        """
         if not self._try_lock():
             return False
+        try:
+            self._memory.allocate(self._inbox_at, self._inbox.itemsize * table.size)
+        except OSError:
+            self.has_whole_model = False
+            table = table[: self[Cell.MODEL_ROWS]]
         # Killed in the middle, the agent leaves no model rather than half of one.
         self[Cell.MODEL_VERSION] = 0
         self._inbox[: len(table)] = table

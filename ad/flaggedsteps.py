@@ -20,6 +20,11 @@ class FlaggedSteps:
         if len(timers):
             self._fresh = merged(self._fresh, of_step(timers))
 
+    @property
+    def most(self) -> int:
+        """So many rows at most are not taken."""
+        return len(self._told) + len(self._fresh)
+
     def not_taken(self, generation: int) -> Rows:
         """``FLAGGED_STEPS`` rows of all that was not taken yet.
 

@@ -71,18 +71,16 @@ class FlightRecorder:
     def __init__(self, path: Path, size_bytes: int, rank: int) -> None:
         self._rank = np.uint64(rank)
         self._size = size_bytes // 8 * 8
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.has_room = True
+        """Whether anything is recorded, where it was asked for."""
         try:
-            # A page for which there is no room would kill the process that writes to it.
-            os.posix_fallocate(file, 0, _HEADER_BYTES + self._size)
-            memory = mmap.mmap(file, _HEADER_BYTES + self._size)
+            memory = _mapped(path, _HEADER_BYTES + self._size)
         except OSError as error:
             log(f"{path}: no room for the flight recorder ({error.strerror}); this stream goes without")
-            path.unlink()
+            path.unlink(missing_ok=True)
+            self.has_room = False
             self._size = 0
             memory = mmap.mmap(-1, _HEADER_BYTES)
-        finally:
-            os.close(file)
         self._cells = np.frombuffer(memory, np.int64, len(_Cell))
         self._ring = np.frombuffer(memory, np.uint8, self._size, _HEADER_BYTES)
 

@@ -17,16 +17,13 @@ import select
 import signal
 import sys
 import traceback
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from chimbuko.ad.forks import Event, Request
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.processes import die_with_parent, do_without_scipy
-
-OOM_SCORE = 500
+from chimbuko.sacrifice import Sacrifice, oom_score, set_oom_score
 
 
 def serve() -> None:
@@ -103,14 +100,12 @@ def _become_child(spec: ChildSpec) -> None:
         os.dup2(2, 1)
         faulthandler.enable()
         # Where memory comes to an end, the reader does, and not the program beside it.
-        with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
+        set_oom_score(oom_score(Sacrifice.READER))
         die_with_parent()
         # Loaded with the kernels, before the fork.
         from chimbuko.ad.child import run_child
 
-        run_child(spec)
-        code = 0
+        code = run_child(spec)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -37,7 +37,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._is_failing = False
+        self.is_failing = False
+        """Whether there was no room for one."""
 
     def write(self, entry: Entry) -> None:
         """Replace the last one. Where the disk is full, all goes on without."""
@@ -46,9 +47,10 @@ class Journal:
             temporary.write_bytes(msgspec.msgpack.encode(entry))
             os.replace(temporary, self._path)
         except OSError as error:
-            if not self._is_failing:
+            if not self.is_failing:
                 log(f"{self._path}: the last delta cannot be kept ({error.strerror})")
-            self._is_failing = True
+            self.is_failing = True
+            temporary.unlink(missing_ok=True)
             self._path.unlink(missing_ok=True)
 
     def read(self) -> Entry | None:

@@ -13,10 +13,12 @@ import redis
 
 from chimbuko.ad.agentview import AgentView
 from chimbuko.ad.delivery import SpoolDelivery
+from chimbuko.ad.plight import Part
+from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
-from chimbuko.records import SILENT, CounterStatistics, StepCount, StreamHealth
+from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
@@ -61,6 +63,7 @@ class BrokerLink:
         streams: list[AgentStream],
         reports: SpoolDelivery,
         view: AgentView,
+        news: RoomNews,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
@@ -68,6 +71,7 @@ class BrokerLink:
         self._streams = streams
         self._reports = reports
         self._view = view
+        self._news = news
         self._round_s = LOCKSTEP_ROUND_S if is_lockstep else ROUND_S
         self._is_flushing = False
         self._counted: dict[str, int] = {}
@@ -76,7 +80,9 @@ class BrokerLink:
         """One round; raises ``redis.RedisError`` where the broker is away."""
         self._receive_acknowledgements()
         self._ship()
+        self._hear_plights()
         self._tell_silence()
+        self._news.tell(self._is_flushing)
         self._view.tell(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
         time.sleep(self._round_s)
@@ -144,9 +150,30 @@ class BrokerLink:
             if sequence > self._counted.get(stream.key, 0):
                 self._counted[stream.key] = sequence
                 head = _heads.decode(frame)
-                stream.health = head.health
-                self._statistics.note_health(stream.health)
+                self._note_health(stream, head.health)
                 self._view.note(stream, head.steps, head.counter_statistics)
+
+    def _note_health(self, stream: AgentStream, health: StreamHealth) -> None:
+        """Totals of a stream; what came past its spool may be ahead of what queues in there."""
+        word = stream.word
+        stream.health = health if word is None or word.steps < health.steps else word
+        self._statistics.note_health(stream.health)
+
+    def _hear_plights(self) -> None:
+        """What streams go without, and how they fare meanwhile."""
+        for stream in list(self._streams):
+            plight = stream.new_plight()
+            for part in plight.without if plight else ():
+                self._news.without(Part(part), stream.key)
+            if not stream.open_calls.has_room:
+                self._news.without(Part.OPEN_CALLS, stream.key)
+            if not stream.box.has_whole_model:
+                self._news.without(Part.MODEL, stream.key)
+            word = stream.new_word()
+            if word is not None:
+                self._note_health(stream, word)
+                if UNREADABLE_STREAMS in word.losses:
+                    self._news.unreadable(stream.key)
 
     def _tell_silence(self) -> None:
         """Health of streams that fell silent, or no longer are: their processes cannot tell."""

@@ -9,7 +9,6 @@ waits for the other.
 from __future__ import annotations
 
 import mmap
-import os
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -74,17 +73,21 @@ class OpenCalls:
     """OPEN[n]: thread by thread, of each the outermost first."""
 
 
+_SIZE_BYTES = 8 * _HEADER_CELLS + _MOST_REPORTS * REPORT.itemsize + MOST_OPEN_CALLS * OPEN.itemsize
+"""230 kB."""
+
+
 class OpenCallsFile:
-    """One end; both map the same file."""
+    """One end; both map the same file. Where there is no room for that, each end is alone."""
 
     def __init__(self, path: Path) -> None:
-        size = 8 * _HEADER_CELLS + _MOST_REPORTS * REPORT.itemsize + MOST_OPEN_CALLS * OPEN.itemsize
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.has_room = True
+        """Whether the other end is told."""
         try:
-            os.ftruncate(file, size)
-            memory = mmap.mmap(file, size)
-        finally:
-            os.close(file)
+            memory = _mapped(path)
+        except OSError:
+            self.has_room = False
+            memory = mmap.mmap(-1, _SIZE_BYTES)
         at = 8 * _HEADER_CELLS
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
         self._reports = np.frombuffer(memory, REPORT, _MOST_REPORTS, at)

@@ -8,6 +8,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.follow.guard import Options as GuardOptions
 from chimbuko.trace.discovery import Transport
 
+NO_MEMORY = 77
+"""Exit code of a stream's process for which there was no memory: another one would fare no better."""
+
 
 class RecordedStream(msgspec.Struct, frozen=True):
     """A recorded stream to analyse."""
@@ -32,7 +35,7 @@ class AgentSpec(msgspec.Struct, frozen=True):
     live_folder: str = ""
     """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
     kept_trace: str = ""
-    """Folder that gets a copy of followed files; empty for none."""
+    """Folder that gets copies of followed files; empty for none."""
     is_ours: bool = True
     """Followed files were made for this run: what was read of them is given back."""
     guard: GuardOptions | None = None
@@ -63,4 +66,6 @@ class ChildSpec(msgspec.Struct, frozen=True):
     guarded: str = ""
     """Folder in which its process leaves word of itself for the guard; empty for none."""
     kept_trace: str = ""
-    """Folder that gets a copy of followed files; empty for none."""
+    """Folder of a copy of followed files; empty for none."""
+    contact: str = ""
+    """What its contact file is known by (``arrivals.contact_of``); empty where there is none."""

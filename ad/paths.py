@@ -7,6 +7,7 @@ import mmap
 import numpy as np
 
 from chimbuko.ad.kernels.paths import follow_paths
+from chimbuko.ad.room import SparseFile
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.kernels.paths import merge_same
 from chimbuko.paths import MOST_PATHS, PATH, PathTable, Rows
@@ -43,6 +44,11 @@ class CallPaths:
             table.count,
         )
 
+    @property
+    def count(self) -> int:
+        """How many paths there are."""
+        return len(self._table.rows)
+
     def hand_out(self) -> Rows:
         """``PATH`` rows of all paths, with the calls since the last time; functions are timer ids."""
         rows = self._table.rows.copy()
@@ -59,8 +65,18 @@ class PathOutbox:
     SIZE_BYTES = 8 + MOST_PATHS * PATH.itemsize
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
+        self._at = at
         self._count: Int64Array = np.frombuffer(memory, np.int64, 1, at)
         self._rows = np.frombuffer(memory, PATH, MOST_PATHS, at + 8).view(np.recarray)
+
+    @property
+    def count(self) -> int:
+        """How many paths have a row."""
+        return int(self._count[0])
+
+    def allocate(self, file: SparseFile, count: int) -> None:
+        """Make sure of the room for so many rows; raises ``OSError`` where there is none."""
+        file.allocate(self._at, 8 + count * PATH.itemsize)
 
     def put(self, rows: Rows) -> None:
         """Add calls of the paths that are there already, and of new ones behind them."""

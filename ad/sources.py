@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from chimbuko.ad.arrivals import contact_of
 from chimbuko.ad.orders import ChildSpec
+from chimbuko.errors import TraceFormatError
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.discovery import Transport, read_mark_of
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
@@ -56,6 +58,12 @@ def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
     return _Recorded(path, spec, first_step, names)
 
 
+def _check_contact(stream: Path, contact: str) -> None:
+    """A program that runs again has put its own contact file in the place of the one that is looked for."""
+    if contact and contact_of(stream) not in (contact, ""):
+        raise TraceFormatError(f"{stream}: its program had ended before it could be read")
+
+
 class _Recorded:
     """A recorded stream."""
 
@@ -90,9 +98,16 @@ class _Joined:
 
     def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
         self.is_joining = True
+        _check_contact(path, spec.contact)
         self._reader = StreamReader(
             path, "SST", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
+        try:
+            # Between the look and the opening another one may have come.
+            _check_contact(path, spec.contact)
+        except TraceFormatError:
+            self._reader.close()
+            raise
         self.names = self._reader.names
         self._read_mark = read_mark_of(path)
 

@@ -22,13 +22,17 @@ import msgspec
 import numpy as np
 
 from chimbuko.messages import RecordBatch
-from chimbuko.packed import HEAD, PackedRecords
+from chimbuko.packed import HEAD, PackedRecords, joined
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 
 _FRAME = struct.Struct("<IQ")
 _SUFFIX = ".spool"
 _TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
+MOST_HELD_BYTES = 2 << 20
+"""Records kept in memory while the disk is full; of more, the severe half."""
+MOST_OWED_STEPS = 100_000
+"""Step counts kept meanwhile, 10 MB; of more, the newest."""
 _UNKNOWN_US = 0.0
 """Stands for the severities in a segment that an earlier process left: low, so that it is looked into."""
 
@@ -71,8 +75,10 @@ class SpoolWriter:
     """
 
     def __init__(self, folder: Path, stream: str, limit_bytes: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        # A disk that is full by now may have room when there is something to write.
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
         self._stream = stream
         self._limit_bytes = limit_bytes
         self._least_us = -1.0
@@ -82,11 +88,18 @@ class SpoolWriter:
             _Segment(path, path.stat().st_size, [_UNKNOWN_US]) for path in _segment_paths(folder)
         ]
         self._current: _Segment | None = None
+        self._held: list[PackedRecords] = []
         self._owed_steps: list[StepCount] = []
         self._owed_metadata: list[Metadata] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
         """Abnormal calls of each function that are not recorded, since the stream began; all frames tell."""
+        self.has_room = True
+        """Whether nothing waits in memory."""
+        self.lost_records = 0
+        """Of abnormal calls, for which there was no room; they are among ``dropped``."""
+        self.lost_steps = 0
+        """Step counts for which there was no room."""
         self.health: StreamHealth | None = None
         """The stream's totals as of the last frame; None before there is one."""
         if self._segments:
@@ -100,7 +113,7 @@ class SpoolWriter:
     def append(self, frame: SpoolFrame) -> None:
         """Add one frame, without the records for which there is no room.
 
-        A full disk drops the records too: they are counted, and the analysis goes on.
+        What a full disk does not take waits for the next frame, within limits.
         """
         self._catch_up()
         self._make_room()
@@ -109,10 +122,21 @@ class SpoolWriter:
         self.dropped += lost
         self._owed_steps += frame.steps
         self._owed_metadata += frame.metadata
+        waiting = [*self._held, kept] if kept.heads else self._held
+        written = len(waiting)
+        while not self._is_written(waiting[:written], frame):
+            if not written:
+                break
+            # There may be room for a part, and be it the totals alone.
+            written //= 2
+        self._hold(waiting[written:])
+
+    def _is_written(self, parts: list[PackedRecords], frame: SpoolFrame) -> bool:
+        """Write the frame with these records; False where there is no room for that."""
         batch = RecordBatch(
             stream=self._stream,
             sequence=self.next_sequence,
-            records=kept,
+            records=joined(parts) if len(parts) > 1 else next(iter(parts), PackedRecords()),
             steps=self._owed_steps,
             metadata=self._owed_metadata,
             health=frame.health,
@@ -122,11 +146,40 @@ class SpoolWriter:
         try:
             self._write(batch, self._has_to_begin_segment())
         except OSError:
-            self.dropped += _abnormal_calls(kept)
-        else:
-            self._owed_steps = []
-            self._owed_metadata = []
-            self._sequence += 1
+            return False
+        self._owed_steps = []
+        self._owed_metadata = []
+        self._sequence += 1
+        return True
+
+    def give_up_held(self) -> None:
+        """Count as lost what waits in memory: its process is about to end."""
+        for records in self._held:
+            self.lose(records)
+        self._held = []
+        self.lost_steps += len(self._owed_steps)
+        self._owed_steps = []
+
+    def _hold(self, waiting: list[PackedRecords]) -> None:
+        """Keep in memory what the disk does not take."""
+        self.has_room = not (waiting or self._owed_steps)
+        if sum(len(_encoder.encode(records)) for records in waiting) > MOST_HELD_BYTES:
+            records = joined(waiting)
+            severities_us = records.head_rows().severity_us
+            # Strictly above the median: of records that are all alike, none is left rather than all.
+            is_kept = severities_us > np.median(severities_us)
+            self.lose(records.only(~is_kept))
+            waiting = [records.only(is_kept)]
+        self._held = waiting
+        forgotten = max(len(self._owed_steps) - MOST_OWED_STEPS, 0)
+        self.lost_steps += forgotten
+        del self._owed_steps[:forgotten]
+
+    def lose(self, records: PackedRecords) -> None:
+        """Count records for which there is no room."""
+        lost = _abnormal_calls(records)
+        self.dropped += lost
+        self.lost_records += lost.total()
 
     def _catch_up(self) -> None:
         """Go on behind what another process has appended: an agent speaks for one that it has given up."""
@@ -174,6 +227,7 @@ class SpoolWriter:
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)
+        self._folder.mkdir(parents=True, exist_ok=True)
         file = os.open(current.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
@@ -212,9 +266,11 @@ class SpoolWriter:
         )
         segment = next(candidates, None)
         if segment is not None:
-            # A disk without room for the smaller file keeps the larger one.
-            with suppress(OSError):
+            try:
                 self._compact(segment)
+            except OSError:
+                # A disk without room for the smaller file keeps the larger one.
+                segment.path.with_suffix(_TEMPORARY_SUFFIX).unlink(missing_ok=True)
 
     def _compact(self, segment: _Segment) -> None:
         with _locked(self._folder):
@@ -354,9 +410,10 @@ def _frames(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Compaction and removal exclude each other."""
-    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    # Of the folder itself: on a full disk there is no room for a file, and to remove must not need any.
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
     finally:
         os.close(file)

@@ -130,9 +130,14 @@ class StreamStatistics:
         self._schema.merge(table, np.arange(len(timers)), self._own[timers])
         return table
 
+    @property
+    def learned_timers(self) -> Timers:
+        """Of which something was learned since the last time, ascending."""
+        return np.flatnonzero(self._is_touched)
+
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time, to be merged into the global model by others."""
-        timers = np.flatnonzero(self._is_touched)
+        timers = self.learned_timers
         learned = Learned(timers, self._own[timers])
         self._own[timers] = self._schema.empty(1)
         self._is_touched[:] = False

@@ -9,15 +9,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.ad.child import NAMES, read_names
+from chimbuko.ad.child import NAMES, READER, READING, read_names
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.journal import Taken
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import ChildSpec
+from chimbuko.ad.plight import Plight
 from chimbuko.ad.silence import Rhythm
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.config import AnalysisConfig
+from chimbuko.follow.instances import empty_aside
 from chimbuko.messages import ALL_EPOCHS
 from chimbuko.packed import PackedRecords
 from chimbuko.records import Silence, StreamHealth
@@ -43,11 +45,13 @@ class AgentStream:
     config: AnalysisConfig
     schema: TableSchema
     kept_trace: str = ""
-    """Folder that gets a copy of it; empty for none."""
+    """Folder in which there is to be a copy of it; empty for none."""
     is_ours: bool = True
     """Whether what was read of followed files is given back."""
     guarded: str = ""
     """Folder in which its process leaves word of itself; empty for none."""
+    contact: str = ""
+    """What tells its contact file from that of another instance of its program; empty over files."""
     attempts: int = 0
     pid: int = 0
     is_over: bool = False
@@ -79,9 +83,16 @@ class AgentStream:
     """How many of its functions the server was told of."""
     _names_version: int = 0
 
+    word: StreamHealth | None = None
+    """Totals that came past the spool: there was no room in it."""
+    _plight_version: int = 0
+    _is_word_new: bool = False
+
     def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Make all that its process cannot do without; raises ``OSError`` where there is no room."""
         self.delivery = SpoolDelivery(self.key, self.folder / "spool")
+        self.delivery.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / READER).touch(mode=0o600)
         self.box = ExchangeBox(self._box_path, self.schema, self.program, self.name.rank)
         self.open_calls = OpenCallsFile(self._open_calls_path)
         self.rhythm = Rhythm(self.config.period_us / 1e6)
@@ -119,19 +130,54 @@ class AgentStream:
             recorder=str(self.recorder_path),
             config=self.config,
             first_rank=self.name.first_rank,
-            kept_trace=self.kept_trace,
+            kept_trace=str(Path(self.kept_trace) / self.name.file_name) if self.kept_trace else "",
             is_ours=self.is_ours,
             guarded=self.guarded,
+            contact=self.contact,
         )
 
-    def give_up(self) -> None:
-        """Nobody reads it any further: say so where its findings queue, on behalf of a process that died."""
+    def give_up(self, loss: str = "") -> None:
+        """Nobody reads it any further: say so where its findings queue, on behalf of a process that died.
+
+        Parameters
+        ----------
+        loss
+            The kind under which the stream itself counts as lost.
+        """
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
         nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
         totals = spool.health or nothing
+        if self.word is not None and self.word.steps >= totals.steps:
+            totals = self.word
         if totals.state not in ("ended", "broken"):
-            spool.append(SpoolFrame(PackedRecords(), [], [], msgspec.structs.replace(totals, state="lost")))
+            losses = totals.losses | ({loss: 1} if loss else {})
+            totals = msgspec.structs.replace(totals, state="lost", losses=losses)
+            spool.append(SpoolFrame(PackedRecords(), [], [], totals))
+            if loss or not spool.has_room:
+                self.word, self._is_word_new = totals, True
         self.is_over = True
+
+    def new_plight(self) -> Plight | None:
+        """What its process had to say past the spool since the last time."""
+        version = self.box.plight.version
+        if version == self._plight_version:
+            return None
+        plight = self.box.plight.read()
+        if plight is not None:
+            self._plight_version = version
+            if not self.is_over or plight.health.state != READING:
+                self.word, self._is_word_new = plight.health, True
+        return plight
+
+    def new_word(self) -> StreamHealth | None:
+        """``word``, if there is one since the last time."""
+        is_new, self._is_word_new = self._is_word_new, False
+        return self.word if is_new else None
+
+    def forget_files(self) -> None:
+        """It was read to its end: give back what its files still take, where another may follow it."""
+        if self.transport is Transport.FILES and self.is_ours:
+            empty_aside(self.name.path, self.name.first_rank)
 
     def inherit(self, last_delta: int, taken: Taken | None) -> None:
         """Take over from an agent that died.

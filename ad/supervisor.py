@@ -10,8 +10,10 @@ from pathlib import Path
 
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.forks import ForkServer, Request
+from chimbuko.ad.orders import NO_MEMORY
 from chimbuko.ad.stream import AgentStream
 from chimbuko.processes import log
+from chimbuko.records import UNREADABLE_STREAMS
 from chimbuko.trace.discovery import Transport
 
 TICK_S = 0.05
@@ -102,6 +104,11 @@ class Supervisor:
         if stream.phase in (Phase.ENDED, Phase.BROKEN):
             stream.is_over = True
         if stream.is_over:
+            stream.forget_files()
+            return
+        if code == NO_MEMORY:
+            log(f"reader of {stream.name.path} has no memory left; given up")
+            stream.give_up(UNREADABLE_STREAMS)
             return
         has_read = stream.box[Cell.HEARTBEAT] != stream.drained_before
         stream.failures = 0 if has_read else stream.failures + 1

@@ -56,6 +56,11 @@ class Traffic:
                 self._count,
             )
 
+    @property
+    def most(self) -> int:
+        """So many rows at most are not taken."""
+        return self._count
+
     def not_taken(self, generation: int) -> Rows:
         """``TRAFFIC`` rows of all that was not taken yet, one for each destination.
 

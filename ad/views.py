@@ -10,6 +10,7 @@ import numpy as np
 from chimbuko import flaggedsteps
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.paces import MOST_ROWS
+from chimbuko.ad.room import SparseFile
 from chimbuko.ad.traffic import MOST_DESTINATIONS
 from chimbuko.tables import Int64Array
 from chimbuko.views import FLAGGED_STEPS, PACE, TRAFFIC, Rows
@@ -50,13 +51,32 @@ class ViewOutbox:
     )
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
+        self._at = at
         self._counts: Int64Array = np.frombuffer(memory, np.int64, 3, at)
         at += self._counts.nbytes
         self._traffic: Rows = np.frombuffer(memory, TRAFFIC, MOST_DESTINATIONS, at)
         at += self._traffic.nbytes
         self._paces: Rows = np.frombuffer(memory, PACE, MOST_ROWS, at)
+        self._paces_at = at
         at += self._paces.nbytes
+        self._flagged_at = at
         self._flagged_steps: Rows = np.frombuffer(memory, FLAGGED_STEPS, MAX_TIMERS, at)
+
+    @property
+    def traffic(self) -> int:
+        """How many rows of traffic are there."""
+        return int(self._counts[0])
+
+    @property
+    def flagged_steps(self) -> int:
+        """How many rows of flagged steps are there."""
+        return int(self._counts[2])
+
+    def allocate(self, file: SparseFile, traffic: int, flagged_steps: int) -> None:
+        """Make sure of the room for so many rows, and all paces; raises ``OSError`` where there is none."""
+        file.allocate(self._at, self._counts.nbytes + traffic * TRAFFIC.itemsize)
+        file.allocate(self._paces_at, self._paces.nbytes)
+        file.allocate(self._flagged_at, flagged_steps * FLAGGED_STEPS.itemsize)
 
     def put(self, views: StreamViews) -> None:
         """All traffic and flagged steps that were not taken, in place of what is there, and paces that come

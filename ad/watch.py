@@ -81,6 +81,11 @@ class Watch:
             for stream in self._streams:
                 self.look(stream)
 
+    def lost_reports(self) -> int:
+        """At the end: how many reports there was no room for."""
+        self._spool.give_up_held()
+        return self._spool.lost_records
+
     def look_back(self) -> None:
         """For recorded streams, at their end: what was open where they broke off, as of the newest event."""
         left = {stream.key: stream.open_calls.read() for stream in self._streams}

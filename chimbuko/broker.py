@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -18,8 +19,9 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import PAYLOAD, PROGRAMS
-from chimbuko.processes import die_with_parent
+from chimbuko.messages import MOST_NEWS, PAYLOAD, PROGRAMS, STORE_NEWS
+from chimbuko.processes import become_ours
+from chimbuko.sacrifice import Sacrifice, oom_score
 
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
@@ -111,6 +113,11 @@ def read_stream(
     return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
 
 
+def tell_user(client: redis.Redis, line: str) -> None:
+    """Tell the user of the run something, at once and in its summary."""
+    client.xadd(STORE_NEWS, {PAYLOAD: line}, maxlen=MOST_NEWS)
+
+
 def program_number(client: redis.Redis, name: str) -> int:
     """Index of a program in this run, the same for all who ask; the next free one for a new program."""
     with client.pipeline(transaction=True) as pipeline:
@@ -194,7 +201,7 @@ class PrivateBroker:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=partial(become_ours, oom_score(Sacrifice.BROKER)),
         )
         assert self._process.stdin is not None
         self._process.stdin.write(settings.encode())

@@ -29,7 +29,10 @@ RECORDS = "{chimbuko}:records"
 RECORD_ACKS = "{chimbuko}:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
 STORE_NEWS = "{chimbuko}:store-news"
-"""Stream of lines for the user, store to services: what keeps records from being stored, and when it ends."""
+"""Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
+what there is no room for."""
+MOST_NEWS = 100
+"""Lines that the broker keeps for the services, which read them several times a second."""
 FRAMES = "{chimbuko}:frames"
 """Stream of ``Frame``, server to dashboards."""
 DASHBOARD = "{chimbuko}:dashboard"

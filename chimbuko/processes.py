@@ -11,14 +11,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from chimbuko.errors import ServiceError
+from chimbuko.sacrifice import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application, set_oom_score
 
 READY_TIMEOUT_S = 60.0
 """Covers the compilation of all kernels where the cache is cold (about 20 s)."""
@@ -37,6 +39,19 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
+def heed(numbers: Iterable[signal.Signals], handle: Callable[[int, Any], object]) -> None:
+    """Handle signals, but for those that are ignored: ``nohup``, and a shell's jobs in the background."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def become_ours(score: int) -> None:
+    """For ``preexec_fn`` of a process of ours: it ends with its parent, and where memory ends before that."""
+    set_oom_score(score)
+    die_with_parent()
+
+
 def say_ready(**facts: Any) -> None:
     """Tell the process that started this one that it can be used now."""
     sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
@@ -44,9 +59,18 @@ def say_ready(**facts: Any) -> None:
 
 
 def log(text: str) -> None:
-    """One line into this process's log, which is its standard error. A full disk must not end the process."""
+    """One line into this process's log, which is its standard error."""
+    write_error(f"chimbuko: {text}\n")
+
+
+def write_error(text: str) -> None:
+    """Write to standard error. A full disk, a closed pipe or a lost terminal must not end the process.
+
+    Not by way of ``sys.stderr``: what that could not write it tries again at the end of the process, which
+    then has an exit code of its own.
+    """
     with suppress(OSError):
-        os.write(2, f"chimbuko: {text}\n".encode())
+        os.write(2, text.encode(errors="replace"))
 
 
 def hold(name: str) -> socket.socket:
@@ -98,6 +122,8 @@ class Service:
         Secrets belong into the environment: anyone can read a command line.
     inherited
         File descriptors that it gets.
+    sacrifice
+        How soon it ends where memory does.
 
     Raises
     ------
@@ -113,12 +139,15 @@ class Service:
         environment: Mapping[str, str],
         logs: Path,
         inherited: tuple[int, ...] = (),
+        sacrifice: Sacrifice = Sacrifice.SERVICE,
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
         self._command = [sys.executable, "-m", module, *arguments]
-        self._environment = {**os.environ, **environment, "OPENBLAS_NUM_THREADS": "1"}
+        application = {OOM_VARIABLE: str(oom_score_of_application())}
+        self._environment = {**os.environ, **application, **environment, "OPENBLAS_NUM_THREADS": "1"}
         self._inherited = inherited
+        self._oom_score = oom_score(sacrifice)
         self.process = self._started()
 
     def start_again(self) -> None:
@@ -140,7 +169,7 @@ class Service:
         return facts
 
     def _started(self) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as log:
+        with _opened(self.log) as log:
             return subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -149,7 +178,7 @@ class Service:
                 env=self._environment,
                 # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=partial(become_ours, self._oom_score),
                 pass_fds=self._inherited,
             )
 
@@ -179,9 +208,19 @@ class Service:
                 self.process.stdout.close()
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
+        lines: list[str] = []
+        with suppress(OSError):
+            lines = self.log.read_text(errors="replace").strip().splitlines()
         last = lines[-1].removeprefix("chimbuko: ") if lines else "it said nothing"
         return f"{last} (its log is {self.log})"
+
+
+def _opened(log: Path) -> BinaryIO:
+    """A log to write to; nowhere where its folder is gone: better a service without a log than none."""
+    try:
+        return log.open("ab")
+    except OSError:
+        return open(os.devnull, "ab")
 
 
 class StopSignal:

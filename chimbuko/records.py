@@ -150,6 +150,14 @@ class StepCount(msgspec.Struct, frozen=True, array_like=True):
     """Of the anomalies; 0 without any."""
 
 
+UNREAD_STREAMS = "streams not read: no room in $TMPDIR"
+"""With those that follow, kinds of losses for which there was no room."""
+UNREADABLE_STREAMS = "streams given up: no memory left for them"
+NO_ROOM_STEPS = "steps missing in the statistics: no room in $TMPDIR"
+NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
+NO_ROOM_RECORDERS = "flight recorders: no room in $TMPDIR"
+NO_ROOM_OPEN_CALLS = "lists of open calls: no room in $TMPDIR"
+
 SILENT = "silent"
 
 

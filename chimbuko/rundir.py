@@ -139,6 +139,10 @@ class RunDirectory:
         """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
         return self.path / "settings"
 
+    def scratch_note(self, part: str) -> Path:
+        """Says where a part of the run keeps, on its node's own storage, what is not stored yet, as JSON."""
+        return self.settings / f"scratch-{part}.json"
+
     @property
     def streams_path(self) -> Path:
         """Says in which folder each node of a run on many nodes has one, of its name, for its streams."""

@@ -146,7 +146,7 @@ def _of_a_comparison(chromium: Browser, scratch: Path, only: str | None) -> None
 def _of_a_live_run(chromium: Browser, scratch: Path) -> None:
     program, run = scratch / "heat_mpi", scratch / "runs" / "heat_mpi"
     source = ROOT / "examples" / "heat_mpi.c"
-    compiler = ["mpicc", "-O2", "-g", "-no-pie", "-finstrument-functions"]
+    compiler = ["mpicc", "-O2", "-g", "-finstrument-functions"]
     subprocess.run([*compiler, str(source), "-o", str(program), "-lm"], check=True)
     words = ["run", "--output", str(run), "--", "mpirun", "-n", "4"]
     words += ["tau_exec", "-T", "mpi,pthread", "-adios2_trace", str(program)]

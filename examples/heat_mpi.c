@@ -6,10 +6,10 @@
  * goes, as it happens, to the file truth-RANK.txt: rank, iteration, function, start and end in
  * microseconds since the epoch, and milliseconds (read by examples/truth.py).
  *
- *     mpicc -O2 -g -no-pie -finstrument-functions examples/heat_mpi.c -o heat_mpi
+ *     mpicc -O2 -g -finstrument-functions examples/heat_mpi.c -o heat_mpi
  *     mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./heat_mpi --seconds 20 --delays 15 --truth .
  *
- * TAU finds the names of functions in the executable: only with -g and -no-pie. */
+ * Files and lines of functions come from the debug information: -g. */
 
 #define _GNU_SOURCE
 #include <getopt.h>

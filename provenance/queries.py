@@ -169,14 +169,17 @@ class Provenance(PointQueries, SpanQueries, PeakQueries):
         """Latest running totals of each stream."""
         return self._all(StreamHealth, STREAM_HEALTH)
 
-    def metadata(self, program: int | None = None, rank: int | None = None) -> list[Metadata]:
-        """Metadata of all streams, or of one program or rank."""
-        columns = METADATA.c
+    def metadata(self, program: int | None = None, rank: int | None = None, key: str = "") -> list[Metadata]:
+        """Metadata of all streams, or of one program or rank; where a key is given, what begins with it."""
+        columns, texts = METADATA.c, self._names.texts
         wanted = ((columns.program, program), (columns.rank, rank))
-        conditions = (column == value for column, value in wanted if value is not None)
+        conditions = [column == value for column, value in wanted if value is not None]
+        if key:
+            texts.refresh()
+            keys = [number for number, text in texts.items() if text.startswith(key)]
+            conditions.append(columns.key.in_(keys))
         statement = select(columns.program, columns.rank, columns.thread, columns.key, columns.value)
         rows = self._rows(statement.where(columns.run == self._run, *conditions))
-        texts = self._names.texts
         return sorted(
             (
                 Metadata(program, rank, thread, texts[key], texts[value])

@@ -7,16 +7,14 @@ from contextlib import suppress
 
 import redis
 
+from chimbuko.broker import tell_user
 from chimbuko.errors import ChimbukoError
-from chimbuko.messages import PAYLOAD, STORE_NEWS
 from chimbuko.processes import log
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
 STOP_GRACE_S = 10.0
 """How long to go on trying, once asked to stop, while broker or store cannot be used."""
-MOST_NEWS = 100
-"""Lines that the broker keeps for the services, which read them several times a second."""
 
 
 class Troubles:
@@ -54,4 +52,4 @@ class Troubles:
         """Into the log, and to the services: their user shall see it, too."""
         log(line)
         with suppress(redis.RedisError):
-            self._broker.xadd(STORE_NEWS, {PAYLOAD: line}, maxlen=MOST_NEWS)
+            tell_user(self._broker, line)

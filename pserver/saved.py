@@ -54,8 +54,13 @@ def write_state(path: Path, state: SavedState) -> None:
         It cannot be written.
     """
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(msgspec.msgpack.encode(state))
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(msgspec.msgpack.encode(state))
+        os.replace(temporary, path)
+    except OSError:
+        # Half of it would take the room from others.
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_state(path: Path) -> SavedState | None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import redis
 
+from chimbuko.broker import tell_user
 from chimbuko.messages import (
     ACKS,
     DELTAS,
@@ -77,6 +78,7 @@ class Server:
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
+        self._is_unsaved_told = False
         self._ticked_at = self._published_at = 0.0
         self._save_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
@@ -201,6 +203,17 @@ class Server:
             size -= self._frames.popleft()[1]
         self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
 
+    def _tell_unsaved(self, path: Path, error: OSError) -> None:
+        if self._is_unsaved_told:
+            return
+        line = (
+            f"no room in $TMPDIR ({path.parents[1].resolve()}) for what the parameter server has learned "
+            f"({error.strerror}); it goes on in memory, and if it is killed that is lost"
+        )
+        log(line)
+        tell_user(self._broker, line)
+        self._is_unsaved_told = True
+
     def _save(self) -> None:
         """Save, and only then forget the deltas that are saved and let agents forget them."""
         began = time.monotonic()
@@ -208,8 +221,8 @@ class Server:
             try:
                 write_state(self._path, self._state.save())
             except OSError as error:
-                # Agents would keep what they have sent for ever.
-                log(f"{self._path}: the state cannot be saved ({error.strerror}); goes on without")
+                # Agents would keep what they have sent for ever: they are told that it is saved.
+                self._tell_unsaved(self._path, error)
         are_all_told = self._state.is_saved()
         self._broker.xtrim(DELTAS, minid=self._read_to.decode(), approximate=False)
         self._acknowledge()

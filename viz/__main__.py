@@ -20,7 +20,7 @@ import click
 
 from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.errors import ChimbukoError
-from chimbuko.processes import say_ready
+from chimbuko.processes import heed, say_ready
 from chimbuko.rundir import RunDirectory
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.jobs.workplace import Workplace
@@ -56,6 +56,7 @@ PROCESSES = click.IntRange(1, 64)
 @click.option(
     "--processes", type=PROCESSES, default=1, show_default=True, help="Server processes on the port."
 )
+@click.option("--listening", type=int, hidden=True, help="A socket that listens, in place of --port.")
 @click.option("--shared", type=int, hidden=True, help="A socket that other processes serve, too.")
 @click.option("--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if our parent did not.")
 @click.option("--own-worker", is_flag=True, hidden=True, help="Have a worker of ours at --jobs-broker.")
@@ -67,6 +68,7 @@ def main(
     jobs_broker: str | None,
     jobs_folder: Path | None,
     processes: int,
+    listening: int | None,
     shared: int | None,
     sweep: bool,
     own_worker: bool,
@@ -74,19 +76,21 @@ def main(
 ) -> None:
     """Serve the dashboard of one run until SIGTERM or SIGINT."""
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     parent = os.getppid()
     run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)
+    handed = next((number for number in (listening, shared) if number is not None), None)
+    given = None if handed is None else socket.socket(fileno=handed)
     try:
         if processes > 1:
-            place = serving_together(run, port, token, broker, names, processes, jobs_broker, jobs_folder)
+            place = serving_together(
+                run, port, token, broker, names, processes, jobs_broker, jobs_folder, given
+            )
         else:
             logs = run.logs if broker else None
             workplace = Workplace(jobs_broker or broker, own_worker or not jobs_broker, jobs_folder, logs)
-            listening = None if shared is None else socket.socket(fileno=shared)
-            place = serving(run, port, token, broker, names, workplace, listening)
+            place = serving(run, port, token, broker, names, workplace, given, is_alone=shared is None)
         with place as url:
             say_ready(url=url)
             stopping.wait()

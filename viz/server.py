@@ -25,6 +25,7 @@ from chimbuko.viz.feed import Feed
 from chimbuko.viz.jobs.desk import Desk
 from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.jobs.workplace import Workplace
+from chimbuko.viz.listening import listen
 
 LOOPBACK = "127.0.0.1"
 LAST_QUESTIONS_S = 1.0
@@ -58,7 +59,8 @@ def serving(
     broker_url: str | None,
     hosts: frozenset[str] = frozenset(),
     workplace: Workplace | None = None,
-    shared: socket.socket | None = None,
+    listening: socket.socket | None = None,
+    is_alone: bool = True,
 ) -> Iterator[str]:
     """Serve the dashboard of a run while the context lasts; gives its address, once it answers.
 
@@ -68,8 +70,10 @@ def serving(
         0 takes any that is free.
     workplace
         Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
-    shared
-        A socket that listens, and that other processes serve too; in place of ``port``.
+    listening
+        A socket that listens, in place of ``port``.
+    is_alone
+        Whether no other process serves that socket.
 
     Raises
     ------
@@ -78,14 +82,14 @@ def serving(
     ChimbukoError
         The run or its store cannot be read.
     """
-    listening = shared or listen(port)
+    listening = listening or listen(port)
     try:
         provenance = open_run(run)
         feed = Feed(run, provenance, broker_url)
         channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
         logs = run.logs if broker_url else None
         desk = Desk(run.path, workplace or Workplace(broker_url, logs=logs), channel)
-        app = create_app(provenance, run.read_info(), feed, token, hosts, desk=desk, is_alone=shared is None)
+        app = create_app(provenance, run.read_info(), feed, token, hosts, desk=desk, is_alone=is_alone)
         server = make_server(
             LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()
         )
@@ -109,24 +113,6 @@ def serving(
         thread.join()
         server.server_close()
         provenance.close()
-
-
-def listen(port: int) -> socket.socket:
-    """A socket that listens on a port of the loopback; 0 takes any that is free.
-
-    Raises
-    ------
-    ServiceError
-        The port is taken.
-    """
-    # Bound here because Werkzeug would end the process on a port that is taken.
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise ServiceError(
-            f"port {port} of {LOOPBACK} cannot be used ({error.strerror}); "
-            "choose another with --port, 0 takes any"
-        ) from None
 
 
 def _wait_for_answer(port: int, token: str) -> None:

@@ -18,8 +18,9 @@ from redis.cluster import RedisCluster
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect
 from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
+from chimbuko.sacrifice import Sacrifice
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
-from chimbuko.viz.server import listen
+from chimbuko.viz.listening import listen
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 LOOK_S = 0.25
@@ -55,11 +56,17 @@ def serving_together(
     processes: int,
     jobs_broker: str | None = None,
     jobs_folder: Path | None = None,
+    listening: socket.socket | None = None,
 ) -> Iterator[str]:
     """Serve the dashboard of a run by several processes while the context lasts; gives its address.
 
     Each follows the run by itself. A broker joins them, so that a page whose link was lost may come back to
     another one: the run's, that of the workers elsewhere, or a private one.
+
+    Parameters
+    ----------
+    listening
+        A socket that listens, in place of ``port``.
 
     Raises
     ------
@@ -67,7 +74,7 @@ def serving_together(
         The port is taken, or the run cannot be read.
     """
     with ExitStack() as stack:
-        listening = stack.enter_context(listen(port))
+        listening = stack.enter_context(listening or listen(port))
         # Several wait for one connection, and all but one of them in vain: they must not stay with it.
         listening.setblocking(False)
         port = listening.getsockname()[1]
@@ -121,7 +128,13 @@ def _members(
     try:
         for number in range(processes):
             service = Service(
-                f"dashboard-{number + 1}", "chimbuko.viz", words, secrets, logs, (listening.fileno(),)
+                f"dashboard-{number + 1}",
+                "chimbuko.viz",
+                words,
+                secrets,
+                logs,
+                (listening.fileno(),),
+                Sacrifice.DASHBOARD,
             )
             members.append(_Member(service, time.monotonic()))
         for member in members:

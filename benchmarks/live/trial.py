@@ -24,7 +24,7 @@ from examples.truth import match, read_truth
 from tests.integration.conftest import AGENT, command_line, descendants
 
 SOURCE = Path(__file__).parent.parent.parent / "examples" / "heat_mpi.c"
-COMPILE = ("mpicc", "-O2", "-g", "-no-pie", "-finstrument-functions")
+COMPILE = ("mpicc", "-O2", "-g", "-finstrument-functions")
 TAU_EXEC = ("tau_exec", "-T", "mpi,pthread", "-adios2_trace")
 READERS = "chimbuko.ad.forkserver"
 FIRST_KILL_S = 1.0

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,9 @@ def _read(variant: Variant, stream: Path) -> None:
         if isinstance(step, TraceStep):
             followed.give_back(step.step + 1)
             if variant.ahead:
-                ahead.allocate(step.size_bytes)
+                # Once the program has ended its files are set aside.
+                with suppress(FileNotFoundError):
+                    ahead.allocate(step.size_bytes)
         elif step is not Waiting.NOT_READY:
             break
     followed.close()

@@ -175,7 +175,8 @@ class _Lane:
         shutil.rmtree(folder)
         shutil.rmtree(path, ignore_errors=True)
         for left in bench.folder.glob(path.name + ".*"):
-            left.unlink()
+            # Files that were set aside, or what SST has left.
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def _disturb(self, stream: AgentStream, wanted: int) -> Pause:
         disturbance = self._bench.disturbance

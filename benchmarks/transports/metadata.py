@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Rows
+from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.trace.discovery import STREAM_PREFIX
@@ -61,7 +62,7 @@ def _one(layout: str, arrays: int, steps: int) -> Result:
                     sizes.append({name: (stream / name).stat().st_size for name in FILES})
             first, half, last = sizes
         _give_back(stream, steps)
-        held = sum((stream / name).stat().st_blocks * 512 for name in FILES)
+        held = sum((aside_of(stream, 0) / name).stat().st_blocks * 512 for name in FILES)
         took_s = _successor_s(stream, steps)
     counted = steps - 1 - steps // 2
     per_step = {name: (last[name] - half[name]) / counted for name in FILES}

@@ -46,7 +46,15 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
+        try:
+            command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
+        except (ImportError, OSError, MemoryError) as error:
+            # A library that finds no room, or no file descriptor, says so in its own way.
+            reason = next(iter(str(error).splitlines()), "no memory")
+            raise ChimbukoError(
+                f"'chimbuko {cmd_name}' cannot be loaded ({reason}); "
+                "allow for more memory (ulimit -v) and open files (ulimit -n)"
+            ) from error
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,13 +15,16 @@ import redis
 
 from chimbuko.broker import connect
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
+from chimbuko.cli.kernels import await_kernels
+from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
 from chimbuko.cli.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory, RunInfo
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.nodecommand import AGENT_MARK, NODE_VARIABLE, leave_mark
+from chimbuko.trace.nodecommand import AGENT_MARK, COMING_MARK, NODE_VARIABLE, leave_mark
 
 TICK_S = 0.5
 TIDY_TRIES, TIDY_PAUSE_S = 20, 0.05
@@ -74,8 +77,8 @@ class Attendance:
         self._streams = streams
         self._stop = threading.Event()
         self._problems: list[str] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self._stop.set())
+        self._mishaps = Mishaps(self._problems)
+        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], lambda *_: self._stop.set())
 
     def attend(self) -> int:
         """Exit code: 4 where something was found that could not be delivered."""
@@ -91,6 +94,7 @@ class Attendance:
         info = self._run.read_info()
         place = self._place(info)
         self._problems += place.refusals
+        await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))
         options = AgentOptions(info.config, self._node, (name,), place)
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
@@ -99,7 +103,9 @@ class Attendance:
             say(f"{name} reads the streams in {place.folder}")
             self._work(agents, presence)
             if not self._streams:
-                (place.folder / AGENT_MARK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    for mark in (AGENT_MARK, COMING_MARK):
+                        (place.folder / mark).unlink(missing_ok=True)
             is_delivered = agents.finish()
         if not self._streams:
             self._tidy_up(place.folder)
@@ -107,6 +113,12 @@ class Attendance:
         for problem in self._problems:
             say(problem)
         return 0 if is_delivered else ServiceError.exit_code
+
+    def _is_unwanted_while_compiling(self, streams: Path, presence: Presence) -> bool:
+        """Tell services, and programs of this node, that the agent is about to come; true if it shall not."""
+        with suppress(OSError):
+            (streams / COMING_MARK).write_text(f"{time.monotonic_ns()}\n")
+        return self._stop.is_set() or bool(self._say(presence, is_done=False))
 
     def _place(self, info: RunInfo) -> StreamPlace:
         if self._streams:
@@ -160,8 +172,10 @@ class Attendance:
             answer = self._say(presence, is_done=False)
             if answer is not None:
                 heard_at = time.monotonic()
-            is_alone = answer is None and (time.monotonic() - heard_at > LONGEST_ALONE_S or self._is_over())
-            if answer or is_alone:
+            is_over = False
+            with self._mishaps.survived("the run cannot be looked into any more"):
+                is_over = answer is None and self._is_over()
+            if answer or is_over or time.monotonic() - heard_at > LONGEST_ALONE_S:
                 break
         agents.ask_to_stop()
         self._stop.clear()

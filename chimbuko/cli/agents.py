@@ -11,7 +11,8 @@ import msgspec
 from chimbuko.ad.orders import AgentSpec, RecordedStream
 from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.cli.collisions import Collisions
-from chimbuko.cli.scratch import scratch_folder
+from chimbuko.cli.mishaps import Mishaps
+from chimbuko.cli.scratch import ScratchNote, scratch_folder
 from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.cli.transport import StreamPlace
 from chimbuko.config import AnalysisConfig
@@ -20,6 +21,7 @@ from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
 from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
+from chimbuko.sacrifice import Sacrifice
 from chimbuko.trace.discovery import StreamName
 
 GUARD_STOP_S = 5.0
@@ -60,15 +62,18 @@ class Agents:
         self._options = options
         self._broker_url = broker_url
         self._problems = problems
+        self._mishaps = Mishaps(problems)
         self._group = ServiceGroup(problems)
         self._is_delivered = True
         self._scratch = scratch_folder(run_id, f"agents-{options.node}")
+        self._note = ScratchNote(run, f"agents-{options.node}", self._scratch)
         place = options.place
         self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
         self._collisions = None if options.place is None else Collisions(options.place.folder)
 
     def __enter__(self) -> Agents:
         is_live = self._options.place is not None
+        self._note.write()
         if self._guard is not None:
             self._guard.ensure()
             announce(self._guard.folder, "launcher", Role.LAUNCHER)
@@ -107,9 +112,12 @@ class Agents:
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
-        collisions = self._collisions.news() if self._collisions else []
-        self._problems += collisions
-        return [*self._group.look_after(), *collisions]
+        lines = self._group.look_after()
+        with self._mishaps.survived("programs that write one stream cannot be looked for"):
+            collisions = self._collisions.news() if self._collisions else []
+            self._problems += collisions
+            lines += collisions
+        return lines
 
     @property
     def streams_seen(self) -> int:
@@ -125,15 +133,22 @@ class Agents:
         self._group.ask_to_stop()
         if not self._group.stop(LONGEST_DELIVERY_S):
             self._is_delivered = False
-            self._problems.append(
-                f"findings that could not be stored are kept on {self._options.node}; store them there with: "
-                f"chimbuko deliver {self._run.path} {self._scratch}"
-            )
+            self._problems.append(self._undelivered())
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
+            self._note.remove()
         if self._guard is not None:
-            self._guard.stop(GUARD_STOP_S)
+            with self._mishaps.survived("the guard of the streams could not be told to end"):
+                self._guard.stop(GUARD_STOP_S)
         return self._is_delivered
+
+    def _undelivered(self) -> str:
+        if not self._scratch.is_dir():
+            return f"findings that could not be stored are lost: {self._scratch} was removed"
+        return (
+            f"findings that could not be stored are kept on {self._options.node}; store them there with: "
+            f"chimbuko deliver {self._run.path} {self._scratch}"
+        )
 
     def _start(self, index: int) -> Service:
         options, place = self._options, self._options.place
@@ -154,10 +169,20 @@ class Agents:
                 for s in options.recorded
             ],
         )
-        path = self._scratch / f"{name}.json"
-        path.write_bytes(msgspec.json.encode(spec))
+        # In memory: $TMPDIR may be full. It lives as long as this process, for agents that are started again.
+        file = os.memfd_create(name)
+        with open(file, "wb", closefd=False) as content:
+            content.write(msgspec.json.encode(spec))
         secret = {BROKER_VARIABLE: self._broker_url}
-        return Service(name, "chimbuko.ad.service", [str(path)], secret, self._run.logs)
+        return Service(
+            name,
+            "chimbuko.ad.service",
+            [f"/proc/self/fd/{file}"],
+            secret,
+            self._run.logs,
+            inherited=(file,),
+            sacrifice=Sacrifice.AGENT,
+        )
 
 
 def check_agents(agents: int, recorded: list[StreamName]) -> None:

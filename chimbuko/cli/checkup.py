@@ -18,10 +18,12 @@ import numpy as np
 
 from chimbuko.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.cli.finding import Finding
+from chimbuko.cli.kernels import await_kernels
 from chimbuko.cli.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.filesystems import is_on_network
 from chimbuko.follow.space import MEMORY, choose_folder
+from chimbuko.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
 from chimbuko.provenance.store import ping
 from chimbuko.trace.apart import apart
 from chimbuko.trace.reader import StreamReader
@@ -221,25 +223,18 @@ def check_machine() -> Finding:
 
 
 def check_kernels() -> Finding:
-    """Whether the cache holds all kernels for this CPU; afterwards it does."""
-    from llvmlite import binding
-    from numba.core import event
-
-    from chimbuko.ad.warmup import warm_kernels
-    from chimbuko.provenance.packing import warm_kernels as warm_store_kernels
-
+    """Whether all kernels are compiled for this CPU; afterwards they are."""
     began_s = time.monotonic()
-    with event.install_recorder("numba:compile") as recorder:
-        warm_kernels()
-        warm_store_kernels()
-    took_s = time.monotonic() - began_s
-    compiled = sum(found.is_start for _, found in recorder.buffer)
-    cpu = binding.get_host_cpu_name()
-    if compiled:
-        text = f"{compiled} kernels were not in the cache for this CPU ({cpu}); compiling took {took_s:.0f} s"
-        advice = "run 'chimbuko warmup' once on each kind of node; if this comes again, set NUMBA_CACHE_DIR"
-        return Finding("kernels", "warning", text, advice)
-    return Finding("kernels", "ok", f"all in the cache for this CPU ({cpu}), loaded in {took_s:.1f} s")
+    cache = use_writable_cache()
+    were_compiled = are_compiled(cache)
+    await_kernels()
+    if not are_compiled(cache):
+        advice = f"each run will compile them anew: set {CACHE_VARIABLE} to a folder that keeps them"
+        return Finding("kernels", "warning", f"they were compiled, but not into {cache}", advice)
+    if not were_compiled:
+        text = f"they were not compiled for this CPU; that took {time.monotonic() - began_s:.0f} s"
+        return Finding("kernels", "warning", text, "run 'chimbuko warmup' once on each kind of node")
+    return Finding("kernels", "ok", f"all are compiled for this CPU, in {cache}")
 
 
 def check_network(bind: str) -> Finding:

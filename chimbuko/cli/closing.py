@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import msgspec
 
+from chimbuko.cli.mishaps import words_of
 from chimbuko.cli.progress import say
 from chimbuko.cli.relabel import relabel_run, relabelled_line
 from chimbuko.cli.services import Services
 from chimbuko.cli.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.errors import ChimbukoError
+from chimbuko.processes import write_error
 from chimbuko.rundir import RunDirectory
 
 
@@ -38,45 +39,56 @@ def close_run(
     Returns
     -------
     int
-        0, or an exit code: there is no summary, as the store cannot be read.
+        0, or an exit code: there is no summary, as the store cannot be read. Nothing is raised: whoever led
+        the run has the exit code of a program to pass on.
     """
     try:
         if is_relabelling:
             say(relabelled_line(relabel_run(run, is_deleting=False)))
-    except ChimbukoError as error:
-        problems.append(str(error))
+    except Exception as error:
+        problems.append(words_of(error))
     ended = msgspec.structs.replace(
-        run.read_info(), state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
+        services.info, state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
     )
     try:
         summary = summarize(run, [])
-    except ChimbukoError as error:
-        problems.append(str(error))
+    except Exception as error:
+        problems.append(words_of(error))
+        try:
+            run.write_info(ended)
+        except ChimbukoError as unwritten:
+            problems.append(str(unwritten))
         _tell_problems(run, problems, as_json)
-        run.write_info(ended)
-        return error.exit_code
+        return error.exit_code if isinstance(error, ChimbukoError) else ChimbukoError.exit_code
     try:
         services.write_info(
             msgspec.structs.replace(ended, trace_bytes=summary.trace_bytes, stored_bytes=summary.stored_bytes)
         )
-    except ChimbukoError as error:
-        problems.append(str(error))
+    except Exception as error:
+        problems.append(words_of(error))
     _tell(msgspec.structs.replace(summary, problems=problems), as_json)
     return 0
 
 
 def _tell(summary: Summary, as_json: bool) -> None:
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(summary)).decode())
+        _print_json(msgspec.json.encode(summary))
     else:
-        for line in summary_lines(summary):
-            print(line, file=sys.stderr)
+        write_error("".join(f"{line}\n" for line in summary_lines(summary)))
 
 
 def _tell_problems(run: RunDirectory, problems: list[str], as_json: bool) -> None:
     """All that can be told without the store."""
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode({"run": str(run.path), "problems": problems})).decode())
+        _print_json(msgspec.json.encode({"run": str(run.path), "problems": problems}))
     else:
-        for line in problem_lines(problems):
-            print(line, file=sys.stderr)
+        write_error("".join(f"{line}\n" for line in problem_lines(problems)))
+
+
+def _print_json(encoded: bytes) -> None:
+    """On standard output, at once: what cannot be written must not become the exit code of the program."""
+    try:
+        with open(1, "wb", closefd=False) as output:
+            output.write(msgspec.json.format(encoded) + b"\n")
+    except OSError as error:
+        say(f"standard output: cannot be written ({error.strerror}); the summary is lost")

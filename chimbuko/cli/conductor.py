@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 
+import redis
+
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
+from chimbuko.cli.mishaps import Mishaps, words_of
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.cli.transport import shield_news
 from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
+from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory
 
 INTERRUPTED = 130
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+FAILED_LOOK_S = 0.1
+"""After a look that failed at once."""
 KEPT_LOOK_S = 0.1
 """Between two looks whether a kept dashboard has been interrupted."""
 
@@ -50,13 +56,40 @@ class Conductor:
         self._command_line = application
         self._environment = environment
         self._problems = problems
+        self._mishaps = Mishaps(problems)
         self._interrupts = 0
         self._application: subprocess.Popen[bytes] | None = None
 
     def conduct(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
-        """Exit code of the application; 130 where a recorded run was interrupted."""
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(signal.SIGTERM, self._on_terminate)
+        """Exit code of the application; 130 where a recorded run was interrupted.
+
+        Once the application runs nothing is raised: whatever fails, it is waited for.
+
+        Raises
+        ------
+        ChimbukoError
+            The analysis cannot begin; the application was not started.
+        """
+        heed([signal.SIGINT], self._on_interrupt)
+        heed([signal.SIGTERM, signal.SIGHUP], self._on_terminate)
+        code = 0
+        try:
+            code = self._lead(is_relabelling, keep, as_json)
+        except (OSError, MemoryError, redis.RedisError) as error:
+            if self._application is None:
+                raise ServiceError(f"the analysis cannot be done: {words_of(error)}") from error
+            say(f"the analysis ended early: {words_of(error)}")
+        except Exception as error:
+            if self._application is None:
+                raise
+            say(f"the analysis ended early: {words_of(error)}")
+        finally:
+            self._tidy_up()
+        # The program's own code, whatever happens to the analysis.
+        return code if self._application is None else self._application_code(self._application)
+
+    def _lead(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
+        """Exit code where no application was started."""
         problems, run_id = self._problems, self._run.read_info().id
         with Services(self._run, self._services, problems) as services:
             with Agents(self._run, run_id, self._agents, services.broker_url, problems) as agents:
@@ -78,13 +111,20 @@ class Conductor:
                 # Not signal.pause(): a signal just before it would be waited for again, for ever.
                 while self._interrupts == 0:
                     time.sleep(KEPT_LOOK_S)
-        # The program's own code, whatever happens to the analysis.
         return code if self._command_line else code or closing_code
+
+    def _tidy_up(self) -> None:
+        """Remove the folder of the streams where no guard has come that would do it."""
+        if self._agents.place is not None:
+            with suppress(OSError):
+                os.rmdir(self._agents.place.guard.folder)
 
     def _start_application(self) -> int:
         """0, or the code that a shell would give for a command that cannot be started."""
         if not self._command_line:
             return 0
+        if self._interrupts:
+            return INTERRUPTED
         try:
             self._application = subprocess.Popen(self._command_line, env=self._environment)
         except FileNotFoundError:
@@ -105,23 +145,33 @@ class Conductor:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         with Progress(services.client) as progress:
             while self._is_going_on(agents):
-                progress.show_next()
-                for line in (*services.look_after(), *agents.look_after()):
-                    progress.say(line)
+                self._look(progress, services, agents)
             if self._agents.place is not None:
-                self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
+                with self._mishaps.survived("what the shield reports cannot be read"):
+                    self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
             agents.ask_to_stop()
             latest_s = time.monotonic() + LONGEST_DELIVERY_S
             # What they still have to deliver, they cannot without the services.
             while agents.is_analysing and time.monotonic() < latest_s:
-                progress.show_next()
-                for line in services.look_after():
-                    progress.say(line)
+                self._look(progress, services, None)
         if self._application is None and agents.has_failed:
             return ServiceError.exit_code
         if self._application is None:
             return INTERRUPTED if self._interrupts else 0
-        code = self._application.returncode
+        return self._application_code(self._application)
+
+    def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
+        """See once how far all is and that it goes on; what fails is tried again at the next look."""
+        with self._mishaps.survived("the analysis cannot be looked after"):
+            progress.show_next()
+            for line in (*services.look_after(), *(agents.look_after() if agents else ())):
+                progress.say(line)
+            return
+        time.sleep(FAILED_LOOK_S)
+
+    def _application_code(self, application: subprocess.Popen[bytes]) -> int:
+        """Wait for the application; its exit code as a shell would give it."""
+        code = application.wait()
         return code if code >= 0 else 128 - code
 
     def _is_going_on(self, agents: Agents) -> bool:
@@ -133,14 +183,17 @@ class Conductor:
         """Ctrl-C reaches the application by itself; from the third on it is killed."""
         self._interrupts += 1
         if self._application is not None and self._application.poll() is None:
-            if not sys.stdin.isatty():
-                self._application.send_signal(signal.SIGINT)
-            if self._interrupts == 2:
-                self._application.terminate()
-            elif self._interrupts > 2:
-                self._application.kill()
+            # It may have become another user's.
+            with suppress(OSError):
+                if not os.isatty(0):
+                    self._application.send_signal(signal.SIGINT)
+                if self._interrupts == 2:
+                    self._application.terminate()
+                elif self._interrupts > 2:
+                    self._application.kill()
 
     def _on_terminate(self, signum: int, frame: object) -> None:
         self._interrupts += 1
         if self._application is not None and self._application.poll() is None:
-            self._application.terminate()
+            with suppress(OSError):
+                self._application.terminate()

@@ -11,12 +11,14 @@ import msgspec
 
 from chimbuko.ad.child import NAMES, read_names
 from chimbuko.ad.spool import SpoolReader, spools_in
+from chimbuko.cli.recovery import bring_store_home
+from chimbuko.cli.scratch import forget
 from chimbuko.errors import ConfigError
 from chimbuko.messages import RecordBatch
 from chimbuko.processes import hold, is_held
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
-from chimbuko.rundir import claim_name, find_run
+from chimbuko.rundir import RunDirectory, RunInfo, claim_name, find_run
 
 MOST_BYTES = 4 << 20
 """Of what goes into one transaction."""
@@ -28,10 +30,10 @@ _batches = msgspec.msgpack.Decoder(RecordBatch)
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 def command(run_dir: Path, folder: Path) -> None:
-    """Store in RUN what its agents have left in FOLDER, as the store could not be used until the end.
+    """Store in RUN what its agents have left in FOLDER: the store could not be used, or the run died.
 
-    The summary of a run says where they left it, on which node. What is stored already does no harm.
-    FOLDER stays as it is; remove it then.
+    The summary of a run says where they left it, on which node; of one that died 'chimbuko runs' does. What
+    is stored already does no harm. FOLDER stays as it is; remove it then.
 
     \b
     Examples:
@@ -39,13 +41,16 @@ def command(run_dir: Path, folder: Path) -> None:
     """
     run = find_run(run_dir)
     spools = spools_in(folder)
-    if not spools:
-        raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
     info = run.read_info()
+    is_store = info.store_url == f"sqlite:///{folder.absolute() / run.store_path.name}"
+    if not spools and not is_store:
+        raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
     # Not what the run notes of its end: the disk for that may have been full, too.
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{info.name}: the run goes on; its agents deliver by themselves")
     with closing(hold(f"{run.path}, {info.id}")):
+        if is_store:
+            info = _with_store_at_home(run, info, folder)
         engine = open_for_writing(run.used_store_url(info))
         try:
             writer = Writer(engine, info.id)
@@ -53,9 +58,24 @@ def command(run_dir: Path, folder: Path) -> None:
             records = sum(_deliver(spool, writer) for spool in spools)
         finally:
             close(engine)
-    print(
-        f"{records:,} records of {len(spools)} streams are stored; {folder} can be removed", file=sys.stderr
-    )
+        forget(run, folder)
+    stored = f"{records:,} records of {len(spools)} streams are stored"
+    if is_store:
+        stored = f"the store is in {run.path} now"
+    print(f"{stored}; {folder} can be removed", file=sys.stderr)
+
+
+def _with_store_at_home(run: RunDirectory, info: RunInfo, folder: Path) -> RunInfo:
+    """The store of a run that died, which was on local storage, comes into its folder."""
+    try:
+        bring_store_home(run, folder)
+    except OSError as error:
+        raise ConfigError(
+            f"{run.path}: the store in {folder} cannot be copied there ({error.strerror}); make room there"
+        ) from error
+    info = msgspec.structs.replace(info, store_url=run.store_url)
+    run.write_info(info)
+    return info
 
 
 def _deliver(spool: Path, writer: Writer) -> int:

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from chimbuko.records import (
+    NO_ROOM_OPEN_CALLS,
+    NO_ROOM_RECORDERS,
+    NO_ROOM_RECORDS,
+    NO_ROOM_STEPS,
+    UNREAD_STREAMS,
+    UNREADABLE_STREAMS,
+)
+
 _MAKE_ROOM = (
     "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"
 )
 _DAMAGED = "the trace holds what cannot be there; record it again, with a newer TAU if it is TAU's"
 _IN_LOST_STEPS = "their other half was never recorded, or was in a step that was lost"
+_NEEDS_ROOM = (
+    "make room there, or set TMPDIR to a folder on local storage with more of it, some 10 MB for each rank"
+)
 _LOOK_INTO_LOGS = "see what the program said, and the logs of the run, for what has ended it"
 
 NO_STREAM = (
@@ -43,6 +55,12 @@ ADVICE: Mapping[str, str] = {
     "calls whose EXIT was lost": _IN_LOST_STEPS,
     "messages outside of calls": "the calls that they belong to are left out by a select file, or were lost",
     "counters outside of calls": "the calls that they belong to are left out by a select file, or were lost",
+    UNREAD_STREAMS: _NEEDS_ROOM,
+    UNREADABLE_STREAMS: "raise the limit on memory or address space (ulimit -v), or use more nodes",
+    NO_ROOM_STEPS: f"their calls are counted as far as there was room; {_NEEDS_ROOM}",
+    NO_ROOM_RECORDS: f"they are counted, and nothing else is kept of them; {_NEEDS_ROOM}",
+    NO_ROOM_RECORDERS: f"'chimbuko recall' has nothing of these ranks; {_NEEDS_ROOM}",
+    NO_ROOM_OPEN_CALLS: f"calls of these ranks that hung were not reported; {_NEEDS_ROOM}",
     "launches forgotten before their GPU call": "the GPU is far behind its launches; all else is there",
     "records of GPU calls without their launch": (
         "their launches were left out by a select file, or came too long before; all else in them is there"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import time
 from collections.abc import Collection
 from types import TracebackType
@@ -13,6 +13,7 @@ import redis
 
 from chimbuko.broker import read_stream
 from chimbuko.messages import FRAMES, Frame
+from chimbuko.processes import log, write_error
 from chimbuko.records import Silence, StreamHealth
 
 WAIT_MS = 100
@@ -29,7 +30,7 @@ class Progress:
         self._broker = broker
         self._read_to = b"0"
         self._health: dict[tuple[int, int], StreamHealth] = {}
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = os.isatty(2)
 
     def __enter__(self) -> Self:
         return self
@@ -52,8 +53,7 @@ class Progress:
                 self._health[stream.program, stream.rank] = stream
         if entries and self._is_shown:
             self._clear()
-            sys.stderr.write(progress_line(self._health.values()))
-            sys.stderr.flush()
+            write_error(progress_line(self._health.values()))
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -62,12 +62,12 @@ class Progress:
 
     def _clear(self) -> None:
         if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
+            write_error("\r\x1b[K")
 
 
 def say(text: str) -> None:
-    """Tell the user something at once."""
-    print(f"chimbuko: {text}", file=sys.stderr, flush=True)
+    """Tell the user something at once, if anybody listens."""
+    log(text)
 
 
 def progress_line(streams: Collection[StreamHealth]) -> str:

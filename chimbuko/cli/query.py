@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from chimbuko.cli.callfilter import CallChoice, call_options, start_us
+from chimbuko.cli.recovery import tell_recovery
 from chimbuko.cli.table import MARK, Column, Output
 from chimbuko.provenance.calls import SORTS, CallFilter, CallPage, CallSummary, Sort
 from chimbuko.provenance.queries import Provenance, open_run
@@ -45,7 +46,9 @@ def command(
       chimbuko query --time 1.5s:2s --sort entry_us --ascending
       chimbuko query --json | jq '.calls[].function'
     """
-    with open_run(find_run(run)) as provenance:
+    directory = find_run(run)
+    tell_recovery(directory)
+    with open_run(directory) as provenance:
         wanted = choice.filter(provenance)
         page = provenance.calls(wanted, cast(Sort, sort), not ascending, limit, cursor)
         matched = provenance.count(wanted)

@@ -15,6 +15,7 @@ import msgspec
 from chimbuko.cli.agents import AgentOptions, check_agents
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.conductor import Conductor
+from chimbuko.cli.kernels import await_kernels
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions
 from chimbuko.cli.transport import (
@@ -95,6 +96,7 @@ def command(
     config = msgspec.structs.replace(analysis.config, lockstep=bool(trace) or lockstep)
     source = "trace" if trace else "replay"
     words = list(command_line) or [f"--{source}", *trace, *replay]
+    await_kernels()
     name = Path(command_line[0]).name if command_line else source
     folder = output or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     run = run_with_store(folder, words, config, store)

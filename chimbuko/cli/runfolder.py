@@ -18,12 +18,13 @@ from chimbuko.rundir import RunDirectory, RunInfo, claim_name
 RUNNING = "running"
 DIED = "died"
 """State of a run whose processes were killed before they could note its end."""
-START_S = 60.0
+START_S = 15.0
 """How long the services of a new run may take until they can be seen."""
 
 _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json", "broker", "dashboard", "store", "*.tmp"),
     *("settings/adios2.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
+    "settings/scratch-*.json",
     *("logs/*.log", "trace/**/*.sst"),
 )
 """What a run leaves in its folder, beside ``run.json``. The user may have other files there."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.cli.recovery import recovery_lines
 from chimbuko.cli.runfolder import RUNNING, state_of
 from chimbuko.cli.summary import stored_bytes
 from chimbuko.cli.table import Column, Output
@@ -54,15 +55,18 @@ class Listing(msgspec.Struct, frozen=True):
 
     runs: list[ListedRun]
     problems: list[str]
+    recoveries: list[str] = []
+    """Of runs that died, or left findings elsewhere, a line each: what to do."""
 
 
 def list_folder(folder: Path) -> Listing:
     """The runs in the folders of ``folder``; each store is read once, and left as it is."""
     totals: dict[str, dict[str, RunTotals] | None] = {}
     problems: list[str] = []
-    listed = []
+    listed, recoveries = [], []
     for run in runs_in(folder):
         info = run.read_info()
+        recoveries += recovery_lines(run, info)
         url = run.used_store_url(info)
         if url not in totals:
             totals[url] = _totals(url, problems)
@@ -70,7 +74,7 @@ def list_folder(folder: Path) -> Listing:
         size = stored_bytes(run) or info.stored_bytes
         found = None if of_store is None else of_store.get(info.id, RunTotals())
         listed.append(_listed(info, run, found, size))
-    return Listing(_newest_first(listed), problems)
+    return Listing(_newest_first(listed), problems, recoveries)
 
 
 def list_store(url: str) -> Listing:

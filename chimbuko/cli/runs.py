@@ -67,7 +67,7 @@ def list_runs(store: str | None, as_json: bool) -> None:
     """List the runs in the folders of ./chimbuko-runs, the newest first.
 
     ANOMALIES are all that were found. A run that died ended without noting it: its node went down, or its
-    processes were killed.
+    processes were killed; then it is said how what its agents had found is stored.
 
     \b
     Examples:
@@ -85,6 +85,8 @@ def list_runs(store: str | None, as_json: bool) -> None:
         print_listing(listing)
     else:
         print("no runs yet; make one with 'chimbuko run'", file=sys.stderr)
+    for line in listing.recoveries:
+        print(f"chimbuko: {line}", file=sys.stderr)
 
 
 @command.command(short_help="Give a run another name.")

@@ -17,12 +17,15 @@ from chimbuko.broker import LOOPBACK, address_of
 from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.closing import close_run
 from chimbuko.cli.conductor import INTERRUPTED
+from chimbuko.cli.kernels import await_kernels
+from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
+from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory, write_secret
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.nodecommand import node_command
@@ -85,6 +88,7 @@ def command(
       chimbuko stop runs/heat
     """
     address = _address(bind)
+    await_kernels()
     run = run_with_store(run_dir, ["chimbuko", "serve", str(run_dir)], analysis.config, store)
     info = run.read_info()
     run.write_info(msgspec.structs.replace(info, transport=transport))
@@ -120,12 +124,13 @@ class Host:
         self._run = run
         self._options = options
         self._signals = 0
+        self._problems: list[str] = []
+        self._mishaps = Mishaps(self._problems)
 
     def host(self, is_relabelling: bool, as_json: bool) -> int:
         """Exit code: 130 where agents were not waited for."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-        problems: list[str] = []
+        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
+        problems = self._problems
         with Services(self._run, self._options, problems) as services:
             roll_call = RollCall(services.client)
             roll_call.look()
@@ -134,7 +139,8 @@ class Host:
                 self._announce(services)
                 self._wait_for_end(services, roll_call)
             finally:
-                self._run.dashboard_path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._run.dashboard_path.unlink(missing_ok=True)
             services.finish()
             problems += roll_call.problems
             is_whole = self._signals < 2
@@ -159,16 +165,24 @@ class Host:
         look_at = 0.0
         with Progress(services.client) as progress:
             while not roll_call.is_over and self._signals < 2:
-                progress.show_next()
-                lines = services.look_after()
                 roll_call.is_ending = roll_call.is_ending or self._signals > 0
-                if time.monotonic() >= look_at:
+                is_due = time.monotonic() >= look_at
+                if is_due:
                     look_at = time.monotonic() + LOOK_PERIOD_S
-                    # A broker that is away comes back, or 'look_after' brings it back.
-                    with suppress(redis.RedisError):
-                        lines += roll_call.look()
-                for line in lines:
-                    progress.say(line)
+                self._look(progress, services, roll_call if is_due else None)
+
+    def _look(self, progress: Progress, services: Services, roll_call: RollCall | None) -> None:
+        """See once that all goes on; what fails is tried again at the next look."""
+        with self._mishaps.survived("the services cannot be looked after"):
+            progress.show_next()
+            lines = services.look_after()
+            # A broker that is away comes back, or 'look_after' brings it back.
+            with suppress(redis.RedisError):
+                lines += roll_call.look() if roll_call else []
+            for line in lines:
+                progress.say(line)
+            return
+        time.sleep(LOOK_PERIOD_S)
 
     def _on_signal(self, signum: int, frame: object) -> None:
         self._signals += 1

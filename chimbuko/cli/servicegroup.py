@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from chimbuko.cli.mishaps import Mishaps
 from chimbuko.errors import ServiceError
 from chimbuko.processes import Service
 
 MOST_REVIVALS = 10
+STEADY_S = 10.0
+"""What ends sooner after its start may end of its surroundings, as where it finds no memory: beside the
+application it is started again after pauses, each twice as long as the one before."""
+LONGEST_PAUSE_S = 4.0
 
 
 @dataclass
@@ -24,6 +30,15 @@ class _Member:
     is_starting: bool = False
     """Started again; nobody has heard yet that it is ready."""
     is_given_up: bool = False
+    started_s: float = 0.0
+    """When it was started again last."""
+    hurries: int = 0
+    """How often, one time after the other, it has ended soon after it was started again."""
+
+    @property
+    def pause_s(self) -> float:
+        """From its last start until it may be started again."""
+        return min(0.5 * (1 << self.hurries), LONGEST_PAUSE_S) if self.hurries else 0.0
 
 
 class ServiceGroup:
@@ -37,12 +52,17 @@ class ServiceGroup:
 
     def __init__(self, problems: list[str]) -> None:
         self._problems = problems
+        self._mishaps = Mishaps(problems)
         self._members: list[_Member] = []
 
     def add(self, service: Service, can_go_on: bool = False, may_end: bool = False) -> Service:
         """Look after a service from now on."""
         self._members.append(_Member(service, can_go_on, may_end))
         return service
+
+    def leave(self, service: Service) -> None:
+        """Look after a service, which has ended, no more."""
+        self._members = [member for member in self._members if member.service is not service]
 
     @property
     def is_empty(self) -> bool:
@@ -59,9 +79,18 @@ class ServiceGroup:
         """Whether one ended with another code than 0."""
         return any(member.service.process.poll() for member in self._members)
 
+    @property
+    def has_given_up(self) -> bool:
+        """Whether one of them ended and is not started again."""
+        return any(member.is_given_up for member in self._members)
+
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
-        return [line for member in self._members for line in self._revive(member)]
+        lines = []
+        for member in self._members:
+            with self._mishaps.survived(f"{member.service.name} ended and cannot be started again yet"):
+                lines += self._revive(member)
+        return lines
 
     def _revive(self, member: _Member) -> list[str]:
         service = member.service
@@ -70,6 +99,8 @@ class ServiceGroup:
         if member.may_end and service.process.returncode == 0:
             return []
         if member.can_go_on and member.revivals < MOST_REVIVALS:
+            if time.monotonic() < member.started_s + member.pause_s:
+                return []
             self._start_again(member)
             return [f"{service.name} ended early and was started again; its log is {service.log}"]
         member.is_given_up = True
@@ -89,13 +120,18 @@ class ServiceGroup:
     def ask_to_stop(self) -> None:
         """Ask all of them to finish what they have to do, and end."""
         for member in self._members:
-            self._ask_to_stop(member)
+            with self._mishaps.survived(f"{member.service.name} could not be asked to end"):
+                self._ask_to_stop(member)
 
     def stop(self, timeout_s: float) -> bool:
         """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
-        codes = [self._stop(member, timeout_s) for member in self._members]
+        codes = []
+        for member in self._members:
+            with self._mishaps.survived(f"{member.service.name} could not be ended in order"):
+                codes.append(self._stop(member, timeout_s))
+        is_whole = codes == [0] * len(self._members)
         self._members.clear()
-        return not any(codes)
+        return is_whole
 
     def _stop(self, member: _Member, timeout_s: float) -> int:
         service = member.service
@@ -120,9 +156,12 @@ class ServiceGroup:
         member.service.ask_to_stop()
 
     def _start_again(self, member: _Member) -> None:
+        member.service.start_again()
+        now_s = time.monotonic()
+        member.hurries = member.hurries + 1 if now_s < member.started_s + STEADY_S + member.pause_s else 1
+        member.started_s = now_s
         member.revivals += 1
         member.is_starting = True
-        member.service.start_again()
 
     def _was_killed(self, member: _Member) -> bool:
         """Whether it did not mean to end, and another one can go on."""

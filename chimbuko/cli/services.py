@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +18,25 @@ import msgspec
 import redis
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number, read_stream
+from chimbuko.cli.mishaps import Mishaps
+from chimbuko.cli.progress import say
+from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.rollcall import ROLL_CALL_KEYS
-from chimbuko.cli.scratch import scratch_folder
+from chimbuko.cli.scratch import ScratchNote, scratch_folder
 from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
-from chimbuko.messages import ALL_KEYS, DASHBOARD, PROGRAMS, RUN, STORE_NEWS
-from chimbuko.ownership import OWNERSHIP_KEYS, rivalries
+from chimbuko.messages import ALL_KEYS, DASHBOARD, MOST_NEWS, PROGRAMS, RUN, STORE_NEWS
+from chimbuko.ownership import OWNERSHIP_KEYS, beginnings, rivalries
 from chimbuko.processes import Service, hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
-from chimbuko.provenance.troubles import MOST_NEWS
 from chimbuko.provenance.writer import Writer
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
+from chimbuko.sacrifice import Sacrifice
 from chimbuko.viz.jobs.keys import LEFT_BEHIND
+from chimbuko.viz.listening import listen
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
@@ -100,6 +105,7 @@ class Services:
         self._problems = problems
         self._info = run.read_info()
         self._scratch = scratch_folder(self._info.id, "services")
+        self._note = ScratchNote(run, "services", self._scratch)
         self._store_url = run.used_store_url(self._info)
         self._has_own_store = self._store_url == run.store_url
         self._is_store_elsewhere = self._has_own_store and is_on_network(run.path)
@@ -108,10 +114,13 @@ class Services:
             self._info = msgspec.structs.replace(self._info, store_url=self._store_url)
         self._store_news_to = b"0"
         self._private_broker: PrivateBroker | None = None
+        self._mishaps = Mishaps(problems)
         self._learning = ServiceGroup(problems)
         self._showing = ServiceGroup(problems)
         self._dashboard: Service | None = None
+        self._listening: socket.socket | None = None
         self._programs: dict[bytes, bytes] = {}
+        self._instances = 0
         self._broker_is_ours = False
 
     def __enter__(self) -> Services:
@@ -137,13 +146,44 @@ class Services:
         for facts in self._learning.wait_ready():
             self.metrics_url = facts.get("metrics", self.metrics_url)
         if self._dashboard is not None:
-            self.dashboard_url = self._dashboard.wait_ready()["url"]
-            self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+            self._wait_for_dashboard(self._dashboard)
+
+    def _wait_for_dashboard(self, dashboard: Service) -> None:
+        """Its port is ours by now: whatever else fails of it, a run can do without."""
+        try:
+            self.dashboard_url = dashboard.wait_ready()["url"]
+        except ServiceError as error:
+            self._problems.append(f"there is no dashboard: {error}")
+            say(self._problems[-1])
+            self._showing.leave(dashboard)
+            self._stop_listening()
+            return
+        self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run is, as it was noted last."""
+        return self._info
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
         lines = [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
-        return [*lines, *self._store_news(), *self._new_rivalries()]
+        if self._showing.has_given_up:
+            # A page would wait at it for ever.
+            self._stop_listening()
+        return [*lines, *self._store_news(), *self._new_rivalries(), *self._new_instances()]
+
+    def _new_instances(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = beginnings(self.client)
+            self._instances, before = len(lines), self._instances
+            return lines[before:]
+        return []
 
     def _store_news(self) -> list[str]:
         """What the writer had to say since the last time."""
@@ -166,8 +206,8 @@ class Services:
         lines = []
         if self._private_broker is not None and not self._private_broker.is_running:
             lines.append("the broker ended early and was started again")
-            # It may be killed while it starts: then there is a next time.
-            with suppress(ServiceError):
+            # It may be killed while it starts, or there is no process to be had: then there is a next time.
+            with suppress(ServiceError, OSError):
                 self._private_broker.start()
         with suppress(redis.RedisError):
             self.client.expire(RUN, CLAIM_S)
@@ -197,31 +237,38 @@ class Services:
             return
         self._learning.stop(SERVICE_STOP_S)
         self._store_news()
-        if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
-            self._problems.append(f"the disk of {self.run.path} is full: make room there")
+        with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
+            if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
+                self._problems.append(f"the disk of {self.run.path} is full: make room there")
         if self._is_store_elsewhere:
-            self._bring_store_home()
+            with self._mishaps.survived(f"what was found is still in {self._scratch}"):
+                self._bring_store_home()
 
     def _bring_store_home(self) -> None:
         """SQLite's log does not work on a network file system: the store was on local disk until now."""
+        bring_store_home(self.run, self._scratch)
         self._is_store_elsewhere = False
-        # With what was put aside because it was damaged.
-        for path in self._scratch.glob(f"{self.run.store_path.name}*"):
-            shutil.copyfile(path, self.run.path / path.name)
         self._store_url = self.run.store_url
         self.write_info(msgspec.structs.replace(self._info, store_url=self._store_url))
 
     def stop(self) -> None:
-        """Stop everything that is left."""
-        self.finish()
+        """Stop everything that is left. Nothing is raised, so that all of it is."""
+        with self._mishaps.survived("the services could not be ended in order"):
+            self.finish()
         self._showing.stop(SERVICE_STOP_S)
-        self._leave_broker()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._stop_listening()
+        with self._mishaps.survived("the broker could not be ended in order"):
+            self._leave_broker()
+        if not self._is_store_elsewhere:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._note.remove()
         self._claim.close()
 
     def _start(self) -> None:
         info = self._info
         self.write_info(info)
+        if self._is_store_elsewhere:
+            self._note.write()
         if not self.broker_url:
             self._private_broker = PrivateBroker(self.run.logs / "broker.log", *self.options.bind)
             self._private_broker.start()
@@ -250,11 +297,21 @@ class Services:
             can_go_on=True,
         )
         if self.options.has_dashboard:
-            arguments = ["--run-dir", str(self.run.path), "--port", str(self.options.port)]
+            # Ours, so that a dashboard which is started again has the port again, and no page is refused.
+            self._listening = listen(self.options.port)
+            arguments = ["--run-dir", str(self.run.path), "--listening", str(self._listening.fileno())]
             arguments += ["--processes", str(self.options.dashboard_processes)]
             token = {TOKEN_VARIABLE: secrets.token_urlsafe(24)}
-            self._dashboard = self._service("dashboard", "chimbuko.viz", arguments, secret | token)
-            self._showing.add(self._dashboard)
+            self._dashboard = Service(
+                "dashboard",
+                "chimbuko.viz",
+                arguments,
+                secret | token,
+                self.run.logs,
+                (self._listening.fileno(),),
+                Sacrifice.DASHBOARD,
+            )
+            self._showing.add(self._dashboard, can_go_on=True)
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs)

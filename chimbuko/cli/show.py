@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.cli.recovery import tell_recovery
 from chimbuko.cli.table import MARK, Column, Output
 from chimbuko.provenance.calls import as_object
 from chimbuko.provenance.queries import open_run
@@ -40,7 +41,9 @@ def command(event_id: str, run: Path | None, as_json: bool) -> None:
       chimbuko show 0:1:30:1547 chimbuko-runs/heat
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
-    with open_run(find_run(run)) as provenance:
+    directory = find_run(run)
+    tell_recovery(directory)
+    with open_run(directory) as provenance:
         call = provenance.call(event_id)
         normal = provenance.normal_like(call)
         if as_json:

@@ -21,11 +21,12 @@ from chimbuko.cli.losses import (
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.records import StreamHealth
+from chimbuko.records import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.rundir import RunDirectory
+from chimbuko.symbols.taunames import is_offset_name
 from chimbuko.trace.advice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import UNRESOLVED
+from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED, UNTRACED_CHILDREN
 from chimbuko.units import format_duration_us
 from chimbuko.views import SlowRank
 
@@ -63,6 +64,10 @@ class Summary(msgspec.Struct, frozen=True):
     """Streams whose end is missing: their program was killed, or they could not be read to it."""
     unresolved: dict[str, int]
     """Functions of which only the address is known, by program."""
+    unnamed: dict[str, list[str]]
+    """Why, and what to do, by program: a text for each binary."""
+    untraced: dict[str, str]
+    """How many child processes of a rank were not traced, and what they were, by stream."""
     large_step: LargeStep | None
     """The largest step, if it is so large that it can hold up the application."""
     functions: list[FunctionStatistics]
@@ -110,6 +115,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         dropped=sum(item.anomalies for item in provenance.dropped()),
         broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
         unresolved=_unresolved(provenance),
+        unnamed=_unnamed(provenance),
+        untraced={f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=UNTRACED_CHILDREN)},
         large_step=_large_step(provenance, health),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
@@ -157,9 +164,11 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.ranks:
         lines += loss_lines(losses_of(summary))
     lines += [
-        f"Unresolved: {number:,} functions of {program} are known by their address only; link it with -no-pie"
+        f"Unresolved: {number:,} functions of {program} are known by their address only; "
+        f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
         for program, number in summary.unresolved.items()
     ]
+    lines += _untraced_lines(summary.untraced)
     if summary.large_step is not None:
         lines.append(_large_step_text(summary.large_step, summary.run))
     lines += problem_lines(summary.problems)
@@ -218,8 +227,33 @@ def _extent(function: FunctionStatistics) -> float:
 def _unresolved(provenance: Provenance) -> dict[str, int]:
     programs = provenance.programs()
     functions = provenance.function_statistics()
-    found = Counter(programs[f.program] for f in functions if f.name.startswith(UNRESOLVED))
+    found = Counter(programs[f.program] for f in functions if UNRESOLVED in f.name or is_offset_name(f.name))
     return dict(sorted(found.items()))
+
+
+def _untraced_lines(untraced: dict[str, str]) -> list[str]:
+    """The ranks with the most of them first."""
+    counts = {stream: int(text.partition(" ")[0]) for stream, text in untraced.items()}
+    worst = sorted(counts, key=lambda stream: counts[stream], reverse=True)
+    if not worst:
+        return []
+    named = "; ".join(f"{stream}: {untraced[stream]}" for stream in worst[:MOST_SHOWN])
+    more = f"; and of {len(worst) - MOST_SHOWN} more ranks" if len(worst) > MOST_SHOWN else ""
+    total = sum(counts.values())
+    noun = "child process" if total == 1 else "child processes"
+    return [f"Not traced: {total:,} {noun}, of rank {named}{more}"]
+
+
+def _unnamed(provenance: Provenance) -> dict[str, list[str]]:
+    programs = provenance.programs()
+    told = {
+        (programs[item.program], f"{item.key.removeprefix(UNNAMED_FUNCTIONS)}: {item.value}")
+        for item in provenance.metadata(key=UNNAMED_FUNCTIONS)
+    }
+    found: dict[str, list[str]] = {}
+    for program, text in sorted(told):
+        found.setdefault(program, []).append(text)
+    return found
 
 
 def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep | None:
@@ -251,8 +285,9 @@ def losses_of(summary: Summary) -> list[Loss]:
     if summary.gap_steps:
         is_followed = summary.transport == Transport.FILES
         losses.append(counted(DROPPED_STEPS if is_followed else MISSED_STEPS, summary.gap_steps))
-    if summary.dropped:
-        losses.append(unrecorded(summary.dropped))
+    too_many = summary.dropped - summary.losses.get(NO_ROOM_RECORDS, 0)
+    if too_many > 0:
+        losses.append(unrecorded(too_many))
     if summary.broken_streams:
         losses.append(without_end(summary.broken_streams))
     if not summary.calls:

@@ -48,7 +48,10 @@ def command(
     stream per process: <prefix>-<PROGRAM without .py>-<rank>.bp. TAU's variables say where and how:
     TAU_ADIOS2_FILENAME (the prefix, tau-metrics), TAU_ADIOS2_ENGINE (BPFile or SST),
     TAU_ADIOS2_PERIOD (µs between steps, 2000000), TAU_ADIOS2_SELECT_FILE (timers to leave out),
-    TAU_ADIOS2_CONFIG_FILE. Processes that the program forks or starts are not traced.
+    TAU_ADIOS2_CONFIG_FILE.
+
+    Processes that the program forks, and those of Python that it starts, are traced, too: they are
+    further ranks of it, <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, where number + rank is theirs.
 
     \b
     Examples:

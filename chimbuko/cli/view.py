@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cli.recovery import tell_recovery
+from chimbuko.processes import heed
 from chimbuko.rundir import find_run
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
@@ -70,14 +72,14 @@ def command(
     from chimbuko.viz.together import serving_together
 
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
     run, token, hosts = find_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
     if processes > 1:
         place = serving_together(run, port, token, None, hosts, processes, jobs_broker, jobs_folder)
     else:
         workplace = Workplace(jobs_broker, not jobs_broker, jobs_folder)
         place = serving(run, port, token, None, hosts, workplace)
+    tell_recovery(run)
     with place as url:
         print(starting_at(url, path), flush=True)
         stopping.wait()

@@ -4,26 +4,54 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 
 import click
 
-from chimbuko.ad.warmup import warm_kernels
-from chimbuko.provenance.packing import warm_kernels as warm_store_kernels
-from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
+from chimbuko.kernelcache import are_compiled, note_compiled, only_one, use_writable_cache
 
 
 @click.command()
 def command() -> None:
     """Compile all kernels into the cache beside the package.
 
-    Install targets call it; it takes about 20 s once, and a fraction of a second afterwards.
+    Install targets call it; it takes about a minute once, and a moment afterwards. A run with kernels that
+    are not compiled begins with it. One process compiles, and others wait for it.
 
     \b
     Example:
       chimbuko warmup
     """
     started = time.monotonic()
+    cache = use_writable_cache()
+    with only_one(cache):
+        if not are_compiled(cache):
+            compile_kernels()
+            # Without the note the next one finds them compiled, which takes it seconds.
+            with suppress(OSError):
+                note_compiled(cache, folders_of_kernels())
+    print(f"kernels are ready ({time.monotonic() - started:.1f} s)", file=sys.stderr)
+
+
+def compile_kernels() -> None:
+    """Compile all kernels, or load those that are compiled."""
+    from chimbuko.ad.warmup import warm_kernels
+    from chimbuko.provenance.packing import warm_kernels as warm_store_kernels
+    from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
+
     warm_kernels()
     warm_store_kernels()
     warm_server_kernels()
-    print(f"kernels are ready ({time.monotonic() - started:.1f} s)", file=sys.stderr)
+
+
+def folders_of_kernels() -> set[str]:
+    """Where numba has put the compiled kernels that are loaded."""
+    from numba.core.dispatcher import Dispatcher
+
+    return {
+        str(value.stats.cache_path)
+        for name, module in list(sys.modules.items())
+        if name.startswith("chimbuko.")
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    }

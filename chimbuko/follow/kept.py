@@ -19,13 +19,13 @@ class KeptTrace:
     ----------
     stream
         Folder of the stream that is being written.
-    folder
-        Where the copy goes, under the stream's own name; made if need be.
+    copy
+        Folder of the copy; made if need be.
     """
 
-    def __init__(self, stream: Path, folder: Path) -> None:
+    def __init__(self, stream: Path, copy: Path) -> None:
         self._stream = stream
-        self._copy = folder / stream.name
+        self._copy = copy
         self._copy.mkdir(parents=True, exist_ok=True)
 
     def copied(self, name: str) -> int:

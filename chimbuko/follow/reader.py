@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chimbuko.follow.holes import GUARD, READER, DataFile, FirstStep, punch_file
+from chimbuko.follow.instances import InstanceFiles
 from chimbuko.follow.kept import KeptTrace
 from chimbuko.follow.steps import DATA, METADATA, StepIndex
 from chimbuko.follow.wake import Alarm
+from chimbuko.follow.writers import has_writer
 from chimbuko.processes import log
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -28,13 +30,18 @@ class FollowedStream:
     Parameters
     ----------
     path
-        Folder of the stream; its files need not exist yet.
+        Under which the stream is, or was, written; its files need not exist yet.
     rank, first_rank, first_step, names
-        As for ``StreamReader``.
+        As for ``StreamReader``. The first rank tells which instance of the program it is.
     kept
-        Folder in which the whole trace is kept; None for nowhere.
+        Folder of a copy of the whole trace; None for none.
     is_ours
         Somebody else's files stay as they are.
+
+    Raises
+    ------
+    TraceFormatError
+        There is no such folder.
     """
 
     is_joining = False
@@ -55,7 +62,9 @@ class FollowedStream:
         is_ours: bool = True,
     ) -> None:
         self.names = names
-        self._path = path
+        self._name = path
+        self._files = InstanceFiles(path, first_rank)
+        self._path = path = self._files.path
         self._ranks = rank, first_rank
         self._next_step = first_step
         self._given_back = first_step
@@ -67,6 +76,7 @@ class FollowedStream:
         self._alarm = Alarm(path, POLL_S)
         self._reader: StreamReader | None = None
         self._is_all_written = False
+        self._is_numbered = self._is_aside = False
         self._is_complaining = False
         self._held: dict[int, int] = {}
         """Step to where its data ends at least."""
@@ -83,7 +93,13 @@ class FollowedStream:
         while True:
             # Asked before the index is read: what is there then is all.
             is_all_written = self._is_all_written
-            if self._index.read() > self._next_step:
+            count = self._index.read()
+            if count and not self._is_numbered and self._is_ours:
+                self._is_numbered = True
+                self._files.number()
+            if self._index.has_ended and not self._is_aside:
+                self._set_aside()
+            if count > self._next_step:
                 step = self._read()
                 if step is not None:
                     return step
@@ -92,6 +108,9 @@ class FollowedStream:
             elif is_all_written:
                 return Waiting.BROKEN
             elif has_waited:
+                if count and not self._is_aside and not has_writer(self._path):
+                    # It was killed.
+                    self._set_aside()
                 return Waiting.NOT_READY
             else:
                 self._alarm.wait(LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S))
@@ -109,7 +128,7 @@ class FollowedStream:
             punch_file(f"{self._path}/{METADATA}", self._index.first_metadata_end, metadata_end)
         except OSError as error:
             if not self._is_complaining:
-                log(f"{self._path}: space cannot be given back ({error.strerror})")
+                log(f"{self._name}: space cannot be given back ({error.strerror})")
             self._is_complaining = True
         self._given_back = first_step
         self._index.forget_before(first_step)
@@ -133,18 +152,28 @@ class FollowedStream:
         if self._reader is not None:
             self._reader.close()
         self._alarm.close()
+        self._files.close()
+
+    def _set_aside(self) -> None:
+        """Nobody writes it any more: make room at its path for the next instance of its program."""
+        self._is_aside = True
+        begun = self._index.metadata_end(self._index.count - 1) if self._index.count else 0
+        # Where that has begun already, some of the files are its own: then only one can be read.
+        if self._is_ours and (self._path / METADATA).stat().st_size >= begun:
+            self._files.set_aside()
 
     def _read(self) -> TraceStep | Waiting | None:
         """The next step that is complete; None where its data was given up before it was read."""
         if self._reader is None:
             rank, first_rank = self._ranks
             self._reader = StreamReader(
-                self._path,
+                self._name,
                 "BPFile",
                 rank=rank,
                 first_rank=first_rank,
                 begin=max(self._next_step, self._first.by(READER)),
                 names=self.names,
+                files=self._path,
             )
         wanted = self._next_step
         self._reader.first_step = max(wanted, self._first.get())
@@ -174,7 +203,7 @@ class FollowedStream:
         try:
             act(self._kept)
         except OSError as error:
-            log(f"{self._path}: the trace cannot be kept any further ({error.strerror})")
+            log(f"{self._name}: the trace cannot be kept any further ({error.strerror})")
             self._kept = None
 
     def _end_before(self, first_step: int) -> int:

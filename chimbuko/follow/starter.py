@@ -13,6 +13,7 @@ import chimbuko
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard import Options
 from chimbuko.follow.presence import STOPPED, guard_of, looked_up
+from chimbuko.sacrifice import Sacrifice, oom_score, set_oom_score
 
 LOG = "guard.log"
 READY_S = 20.0
@@ -67,6 +68,8 @@ class GuardStarter:
         self._not_before_s = now_s + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         self._pid = self._start()
+        # An agent's own is higher, and would be inherited.
+        set_oom_score(oom_score(Sacrifice.GUARD), self._pid)
 
     def wait(self, timeout_s: float = READY_S) -> None:
         """Wait until there is a guard: before the application is started.

@@ -62,6 +62,7 @@ class StepIndex:
         self._path = os.path.join(stream, INDEX)
         self._metadata_path = os.path.join(stream, METADATA)
         self._read_to = 0
+        self._file_number = 0
         self._begins = array("Q")
         self._metadata_ends = array("Q")
         self._forgotten = 0
@@ -123,8 +124,10 @@ class StepIndex:
         try:
             # First the flag: what is written after it was cleared, nobody writes.
             header = os.pread(file, _HEADER_BYTES, 0)
-            if os.fstat(file).st_size < self._read_to:
+            state = os.fstat(file)
+            if state.st_size < self._read_to or state.st_ino != (self._file_number or state.st_ino):
                 self._begin_again()
+            self._file_number = state.st_ino
             if len(header) < _HEADER_BYTES:
                 return self.count
             self.has_ended = header[_ACTIVE_AT] == 0

@@ -11,7 +11,7 @@ from chimbuko.follow.room import Room
 from chimbuko.follow.steps import DATA, StepIndex
 from chimbuko.follow.trim import Held, Limits, first_steps
 
-STREAM_SUFFIX = ".bp"
+_SUFFIX = ".bp"
 BUSY_S = 0.25
 """Between two looks while streams grow: what is written in it, they may be beyond their limits."""
 IDLE_S = 0.5
@@ -19,6 +19,13 @@ IDLE_S = 0.5
 _LEAST_S = 0.01
 _LOOKS_AHEAD = 4
 """There is room for so many times what is written between two looks, at least."""
+
+
+def is_stream(name: str) -> bool:
+    """Whether a folder of this name is a stream's, or that of an instance of its program that has ended."""
+    # As ``instances.parse_aside``, but without paths and patterns, which would be a third of its memory.
+    stem, _, first_rank = name.rpartition(".")
+    return name.endswith(_SUFFIX) or (stem.endswith(_SUFFIX) and first_rank.isdecimal())
 
 
 class FollowedStream:
@@ -103,7 +110,7 @@ class Trimmer:
     def find(self) -> None:
         """Look for streams."""
         with os.scandir(self._folder) as entries:
-            found = [entry.path for entry in entries if entry.name.endswith(STREAM_SUFFIX)]
+            found = [entry.path for entry in entries if is_stream(entry.name)]
         self.streams = {path: self.streams.get(path) or FollowedStream(path) for path in found}
 
     def tidy(self) -> None:

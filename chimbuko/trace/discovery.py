@@ -11,7 +11,7 @@ import glob
 import os
 import re
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -74,6 +74,11 @@ def parse_stream_path(path: Path, prefix: str = STREAM_PREFIX) -> StreamName | N
     return None
 
 
+def has_prefix(name: str, prefix: str = STREAM_PREFIX) -> bool:
+    """Whether a file of this name can belong to a stream with a prefix."""
+    return name.startswith((f"{prefix}-", f"{prefix}."))
+
+
 def read_mark_of(stream: Path) -> Path:
     """Where a reader over SST says that it has read the first step: the writer may be waiting for that."""
     return stream.with_name(stream.name + READ_SUFFIX)
@@ -125,19 +130,14 @@ def _told_apart(streams: list[StreamName]) -> list[StreamName]:
     return apart
 
 
-def find_live(
-    folder: Path, prefix: str = STREAM_PREFIX, known: Container[Path] = ()
-) -> list[tuple[StreamName, Transport]]:
+def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamName, Transport]]:
     """Streams that are being written into ``folder``, or whose SST contact file stands there, sorted by
-    program and rank.
-
-    Those whose path is ``known`` are left out: an agent looks twenty times a second.
-    """
+    program and rank."""
     found = []
     for name in os.listdir(folder):
         transport = Transport.SST if name.endswith(CONTACT_SUFFIX) else Transport.FILES
         path = folder / name.removesuffix(CONTACT_SUFFIX)
-        is_ours = name.startswith((f"{prefix}-", f"{prefix}.")) and path.suffix == ".bp"
-        if is_ours and path not in known and (stream := parse_stream_path(path, prefix)) is not None:
+        is_ours = has_prefix(name, prefix) and path.suffix == ".bp"
+        if is_ours and (stream := parse_stream_path(path, prefix)) is not None:
             found.append((stream, transport))
     return sorted(found)

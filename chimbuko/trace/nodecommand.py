@@ -14,8 +14,10 @@ NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
 AGENT_MARK = "agent"
 """File in the folder of a node's streams: their agent has come, and how the streams are to come."""
+COMING_MARK = "agent-coming"
+"""File in the same folder, with another content each second, of an agent that compiles kernels before."""
 LONGEST_WAIT_S = 30
-"""For the agent; without one the program starts all the same."""
+"""For the agent, or for a sign of it; without one the program starts all the same."""
 
 _TRIES_PER_S = 5
 
@@ -39,9 +41,14 @@ node=${{{NODE_VARIABLE}:-$(uname -n)}}
 streams={shlex.quote(str(streams.absolute()))}/$node
 mkdir -p -m 700 "$streams" || exit 1
 tries={LONGEST_WAIT_S * _TRIES_PER_S}
-transport={Transport.SST} shield='' reports=''
+transport={Transport.SST} shield='' reports='' sign='' last=''
 until [ -e "$streams/{AGENT_MARK}" ]; do
     tries=$((tries - 1))
+    # Kernels take a minute to compile, once: meanwhile the agent gives signs, and nobody is impatient.
+    [ ! -e "$streams/{COMING_MARK}" ] || read -r sign 2>/dev/null <"$streams/{COMING_MARK}"
+    if [ "$sign" != "$last" ]; then
+        last=$sign tries={LONGEST_WAIT_S * _TRIES_PER_S}
+    fi
     if [ "$tries" -lt 0 ]; then
         echo "chimbuko: no agent has come to $node in {LONGEST_WAIT_S} s; its beginning is missed" >&2
         break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import suppress
 from enum import Enum
@@ -27,6 +28,7 @@ from chimbuko.trace.schema import (
     TraceStep,
     UInt64Array,
 )
+from chimbuko.trace.unnamed import AFTER_END_S, UnnamedFunctions
 
 MAX_ROWS = 1 << 28
 """A count above this (13 GB of rows) is a damaged step, not a large one."""
@@ -41,6 +43,9 @@ in a step of 2.4 MB, against 6 ms)."""
 
 WAIT = -1.0
 """As a time-out: wait until there is a step, or the stream has ended."""
+
+LOOK_UP_PATIENCE_S = 2.0
+"""So long a caller that does not want to wait is kept while names are looked up."""
 
 
 class Waiting(Enum):
@@ -66,8 +71,9 @@ class StreamReader:
     open_timeout_s
         How long SST waits for the writer to answer, in seconds.
     rank
-        The stream's rank in the run, if it has one there. Functions without a name, whose addresses
-        mean something else in every process, are then told apart by it.
+        The stream's rank in the run, if it has one there. Functions that TAU could not name are then looked
+        up; where that fails they are told apart by the rank, since an address means something else in every
+        process.
     first_step
         Steps before this one are passed over: names are taken from them, and no data is read.
     begin
@@ -78,6 +84,8 @@ class StreamReader:
     first_rank
         Added to all ranks in the stream: where an instance of a program takes itself for rank 0, its
         rank in the run.
+    files
+        Where its files are, if not under its path.
 
     Raises
     ------
@@ -95,13 +103,17 @@ class StreamReader:
         first_step: int = 0,
         begin: int = 0,
         names: StreamNames | None = None,
+        files: Path | None = None,
     ) -> None:
         # Loaded here because most verbs of the command line need no stream.
         import adios2.bindings as adios2
 
         self.path = path
         self.names = StreamNames() if names is None else names
-        self._process = "" if rank is None else f" (rank {rank})"
+        self._told_apart = "" if rank is None else f" (rank {rank})"
+        self._unnamed = None if rank is None else UnnamedFunctions(path, rank, self.names)
+        self._held: TraceStep | Waiting | None = None
+        """Read, while its names are still looked up."""
         self._first_rank = first_rank
         self.first_step = first_step
         self._adios2 = adios2
@@ -121,11 +133,12 @@ class StreamReader:
         self._passed_over = max(begin - 1, 0)
         if self._passed_over:
             self._io.SetParameter("SelectSteps", f"0:0:1 {begin}:n:1")
-        if engine != "SST" and not path.exists():
+        files = path if files is None else files
+        if engine != "SST" and not files.exists():
             raise TraceFormatError(f"{path}: no such trace stream")
-        self._lost_steps = _lost_steps(path)
+        self._lost_steps = _lost_steps(files)
         try:
-            self._engine = self._io.Open(str(path), adios2.Mode.Read)
+            self._engine = self._io.Open(str(files), adios2.Mode.Read)
         except Exception as error:
             raise TraceFormatError(
                 f"{path}: not a readable {engine} trace stream ({adios2_reason(error)})"
@@ -151,10 +164,17 @@ class StreamReader:
         Over SST wait without limit: where a time-out runs out just as a step arrives, ADIOS2 2.12
         crashes the reader (seen in 4 of 6 runs with 4 streams, 8 steps/s and time-outs of 0.2 s).
         """
-        step = self._next_step(timeout_s)
+        step = self._next_step(timeout_s) if self._held is None else self._held
         while isinstance(step, TraceStep) and not self._is_wanted(step.step):
             step = self._next_step(timeout_s)
-        return step
+        # Only now: over SST nothing may hold up the stream in the middle of a step.
+        is_named = self._unnamed is None or self._unnamed.find(
+            LOOK_UP_PATIENCE_S if timeout_s == 0 else math.inf,
+            # A step of a recorded stream is waited for so long, one of a live stream not at all, or for ever.
+            math.inf if timeout_s > 0 else AFTER_END_S,
+        )
+        self._held = None if is_named else step
+        return step if is_named else Waiting.NOT_READY
 
     def _next_step(self, timeout_s: float) -> TraceStep | Waiting:
         adios2 = self._adios2
@@ -166,7 +186,7 @@ class StreamReader:
             return Waiting.NOT_READY
         if status == adios2.StepStatus.EndOfStream:
             # Metadata of the last step comes without a count that would tell of it.
-            self.read_new_attributes()
+            self._take_attributes()
             return Waiting.END
         if status != adios2.StepStatus.OK:
             return Waiting.BROKEN
@@ -252,10 +272,15 @@ class StreamReader:
         if counts == self._counts and complete:
             return
         self._counts = counts
-        self.read_new_attributes()
+        self._take_attributes()
 
     def read_new_attributes(self) -> None:
         """Take in all names and metadata that have come: listing them costs 10 µs each."""
+        self._take_attributes()
+        if self._unnamed is not None:
+            self._unnamed.find()
+
+    def _take_attributes(self) -> None:
         try:
             attributes = self._io.AvailableAttributes()
         except UnicodeDecodeError:
@@ -274,7 +299,7 @@ class StreamReader:
                     try:
                         self._keep_name(kind, number, str(found.DataString()[0]))
                     except UnicodeDecodeError:
-                        self._keep_name(kind, number, f"{attribute} (name not in UTF-8){self._process}")
+                        self._keep_name(kind, number, f"{attribute} (name not in UTF-8){self._told_apart}")
 
     def _keep_attribute(self, attribute: str, text: str) -> None:
         kind, _, rest = attribute.partition(" ")
@@ -288,9 +313,10 @@ class StreamReader:
             self.names.program = self.names.program or text
 
     def _keep_name(self, kind: str, number: int, name: str) -> None:
-        names = self.names
-        known = {"timer": names.timers, "counter": names.counters, "event_type": names.event_types}[kind]
-        known.setdefault(number, name + self._process if name.startswith(UNRESOLVED) else name)
+        if UNRESOLVED not in name or self._unnamed is None:
+            self.names.of_kind(kind).setdefault(number, name)
+        else:
+            self._unnamed.put(kind, number, name)
 
 
 def _lost_steps(path: Path) -> frozenset[int]:

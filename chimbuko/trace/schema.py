@@ -32,7 +32,14 @@ ROOT_TIMER_NAME: Final = ".TAU application"
 """The outermost call of a program's main thread; it ends with the program, in the last step."""
 
 UNRESOLVED: Final = "addr=<"
-"""Begins the name of a function of which TAU knows only the address."""
+"""In the name of a function of which TAU knows only the address."""
+
+UNTRACED_CHILDREN: Final = "Child Processes Not Traced"
+"""Key of metadata of our tracer: how many processes a rank has started that are no ranks, and which."""
+
+UNNAMED_FUNCTIONS: Final = "Functions without a name in "
+"""Begins the key of our own metadata of a rank that says why functions of a binary have no names; the
+binary follows."""
 
 MPI_PREFIX: Final = "MPI_"
 """Begins the name of a function in which a rank may wait for others."""
@@ -106,6 +113,10 @@ class StreamNames:
     program: str = ""
     metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
     """(rank, thread, key) to value."""
+
+    def of_kind(self, kind: str) -> dict[int, str]:
+        """Names of timers, counters or event types, as attributes call their ``kind``."""
+        return {"timer": self.timers, "counter": self.counters, "event_type": self.event_types}[kind]
 
     def timer_name(self, number: int) -> str:
         """Name of a timer, or what stands for one whose name never came."""

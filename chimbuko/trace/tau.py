@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
-from xml.etree import ElementTree
-from xml.sax.saxutils import quoteattr
+from typing import TYPE_CHECKING, Self
 
 from chimbuko.errors import ConfigError
-from chimbuko.trace.discovery import STREAM_PREFIX, Transport
-from chimbuko.trace.schema import TAU_IO_NAME
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.trace.discovery import STREAM_PREFIX, Transport, parse_stream_path
+
+if TYPE_CHECKING:
+    # A traced program loads this module, and must not pay for numpy.
+    from chimbuko.trace.writer import StreamWriter
 
 SAFE_SST_PARAMETERS = {
     "RendezvousReaderCount": "0",
@@ -27,10 +27,15 @@ Every reader begins with step 0, whenever it comes: TAU names nearly all timers 
 a reader never gets step 0, not even one that has waited for it (measured: 63 to 96 % of rows unnamed).
 """
 
-FILE_PARAMETERS = {"StatsLevel": "0", "MinDeferredSize": "4096", "BufferChunkSize": "1048576"}
+FILE_PARAMETERS = {
+    "StatsLevel": "0",
+    "MinDeferredSize": "4096",
+    "BufferChunkSize": "1048576",
+    "Profile": "Off",
+}
 """BP5 settings under which a step costs its writer least: nobody asks for the extremes of an array, and an
 array is written from where it lies, and not copied into fresh memory first (at 100,000 rows a step 1.2 ms
-instead of 5.6)."""
+instead of 5.6). A profile would go to the stream's path at its end, where the next instance may be."""
 
 SST_TIMERS = "#adios2/toolkit/sst#"
 """Timers of SST's own network thread. Under TAU they have to be excluded: the plugin holds its mutex
@@ -39,6 +44,11 @@ step waits for the network thread, so a reader that joins late would hang the ap
 
 SELECT_FILE_NAME = "tau-select.txt"
 """The select file among a run's settings."""
+
+CLAIMS_FOLDER = ".ranks"
+"""Beside the streams of a run: an empty file for each rank of a program that our tracer traces."""
+INSTANCES_VARIABLE = "CHIMBUKO_INSTANCES"
+"""Set where programs that our tracer traces are told apart when they take themselves for the same rank."""
 
 DEFAULT_PERIOD_US = 2_000_000
 """TAU's own."""
@@ -145,6 +155,10 @@ class TimerFilter:
 
 def adios2_settings(engine: str, parameters: Mapping[str, str]) -> str:
     """ADIOS2's XML settings of the stream, which replace all of TAU's own."""
+    from xml.sax.saxutils import quoteattr
+
+    from chimbuko.trace.schema import TAU_IO_NAME
+
     lines = "".join(
         f"\n            <parameter key={quoteattr(key)} value={quoteattr(value)}/>"
         for key, value in parameters.items()
@@ -210,6 +224,7 @@ def application_settings(
         "TAU_ADIOS2_ONE_FILE": "false",
         "TAU_ADIOS2_CONFIG_FILE": str(config_path),
         "TAU_ADIOS2_SELECT_FILE": str(select_path),
+        INSTANCES_VARIABLE: "1",
         **{name: user_environment.get(name, value) for name, value in harmless.items()},
     }
 
@@ -225,6 +240,8 @@ class WriterSettings:
     """Without it a step is written only where it grows too large, and at the end."""
     config_file: Path | None
     select: TimerFilter
+    has_instances: bool
+    """Whether further processes that take themselves for a rank become others; else they write it anew."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -247,6 +264,7 @@ class WriterSettings:
             is_periodic=environment.get("TAU_ADIOS2_PERIODIC", "1").lower() in ("1", "yes", "true", "on"),
             config_file=Path(config_file) if config_file else None,
             select=TimerFilter.from_file(Path(select_file)) if select_file else TimerFilter(),
+            has_instances=environment.get(INSTANCES_VARIABLE, "0") not in ("", "0"),
         )
 
     @property
@@ -254,14 +272,21 @@ class WriterSettings:
         """Whether readers take the steps while the program runs."""
         if self.config_file is None:
             return self.engine == "SST"
+        from xml.etree import ElementTree
+
         engines = ElementTree.parse(self.config_file).iter("engine")
         return any(engine.get("type") == "SST" for engine in engines)
 
-    def stream_path(self, program: str, rank: int) -> Path:
-        """TAU's name of the stream of one rank."""
-        return self.prefix.with_name(f"{self.prefix.name}-{program}-{rank}.bp").absolute()
+    def stream_path(self, program: str, rank: int, first_rank: int = 0) -> Path:
+        """TAU's name of the stream of one rank; ``first_rank`` is added to what the prefix says it to be."""
+        prefix = self.prefix.name
+        if first_rank:
+            name, _, number = prefix.rpartition(".")
+            is_numbered = bool(name) and number.isdecimal()
+            prefix = f"{name}.{int(number) + first_rank}" if is_numbered else f"{prefix}.{first_rank}"
+        return self.prefix.with_name(f"{prefix}-{program}-{rank}.bp").absolute()
 
-    def open(self, program: str, rank: int) -> StreamWriter:
+    def open(self, program: str, rank: int, first_rank: int = 0) -> StreamWriter:
         """Open the stream of one rank.
 
         Raises
@@ -269,5 +294,30 @@ class WriterSettings:
         TraceFormatError
             It cannot be written.
         """
+        from chimbuko.trace.writer import StreamWriter
+
         parameters = SAFE_SST_PARAMETERS if self.engine.upper() == "SST" else {}
-        return StreamWriter(self.stream_path(program, rank), self.engine, parameters, self.config_file)
+        path = self.stream_path(program, rank, first_rank)
+        return StreamWriter(path, self.engine, parameters, self.config_file)
+
+
+def claim(stream: Path) -> bool:
+    """Take a rank for this process, beside the stream that shall have it; False if it is taken.
+
+    Raises
+    ------
+    ConfigError
+        The folder cannot be written.
+    """
+    instance = parse_stream_path(stream)
+    # The same rank may be named in several ways.
+    owner = f"{instance.program}-{instance.rank}" if instance else stream.name
+    mark = stream.parent / CLAIMS_FOLDER / owner
+    try:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"{mark}: rank cannot be claimed ({error.strerror})") from error
+    return True

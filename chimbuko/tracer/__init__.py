@@ -14,17 +14,21 @@ Without an active tracer all of it does nothing, at next to no cost.
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable
 from time import perf_counter_ns
-from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from types import CodeType
+from typing import ParamSpec, TypeVar
 
 from chimbuko.tracer import session
 from chimbuko.tracer.functions import exclude, function_name
 from chimbuko.tracer.handover import RECEIVE, SEND
 from chimbuko.tracer.recorder import SKIPPED, Recorder
 from chimbuko.tracer.session import is_active, start, stop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
 
 __all__ = [
     "counter",
@@ -42,11 +46,8 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_KINDS_THAT_PAUSE: tuple[Callable[[object], bool], ...] = (
-    inspect.isgeneratorfunction,
-    inspect.iscoroutinefunction,
-    inspect.isasyncgenfunction,
-)
+_PAUSES = 0x20 | 0x80 | 0x200
+"""Flags of the code of generators, coroutines and asynchronous generators."""
 
 
 class region:
@@ -63,7 +64,7 @@ class region:
 
     def __enter__(self) -> Self:
         recorder = session.active
-        if recorder is not None:
+        if recorder is not None and recorder.is_recording:
             self._recorder = recorder
             self._code = recorder.timer_code(self._name)
             if self._code != SKIPPED:
@@ -85,9 +86,9 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
     Generators and ``async`` functions are returned as they are, since their calls do not nest;
     ``chimbuko trace`` records each of their turns.
     """
-    if any(is_kind(function) for is_kind in _KINDS_THAT_PAUSE):
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & _PAUSES:
         return function
-    code = getattr(function, "__code__", None)
     name = function_name(code) if code else getattr(function, "__qualname__", repr(function))
     exclude(code)
 

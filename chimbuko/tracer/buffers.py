@@ -6,10 +6,13 @@ that lasts. Appending and taking are single operations under Python's own lock.
 
 from __future__ import annotations
 
-import threading
 from array import array
 
 from chimbuko.tracer.handover import COMM_COLUMNS, COUNTER_COLUMNS, EVENT_COLUMNS, ThreadRows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
 
 
 class ThreadBuffer:

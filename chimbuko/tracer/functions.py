@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import fnmatch
+import os
 import sys
-import sysconfig
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
 import chimbuko
 from chimbuko.tracer.recorder import SKIPPED, Recorder
 
-Hook = Callable[[FrameType, str, Any], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Each Python that a traced program starts loads this module.
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    Hook = Callable[[FrameType, str, Any], None]
 
 _OTHERS_FOLDERS = ("/site-packages/", "/dist-packages/")
-_OURS = str(Path(chimbuko.__file__).parent) + "/"
-_OTHERS = (_OURS, sysconfig.get_path("stdlib") + "/", "<")
+_OURS = os.path.dirname(chimbuko.__file__) + "/"
+_OTHERS = (_OURS, os.path.dirname(os.__file__) + "/", "<")
 """How file names begin that are not the program's; ``<`` is code without a file."""
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 """Newer Pythons make no calls of these, so they never count as functions."""
@@ -31,7 +33,7 @@ never_recorded: dict[int, weakref.ref[CodeType]] = {}
 
 def function_name(code: CodeType) -> str:
     """As TAU writes it: ``name [{file.py}{line}]``."""
-    return f"{code.co_qualname} [{{{Path(code.co_filename).name}}}{{{code.co_firstlineno}}}]"
+    return f"{code.co_qualname} [{{{os.path.basename(code.co_filename)}}}{{{code.co_firstlineno}}}]"
 
 
 def exclude(code: CodeType | None) -> None:
@@ -69,11 +71,12 @@ class FunctionTracing:
         self._codes: dict[int, int] = {}
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
-    def install(self) -> None:
+    def install(self, is_forked: bool = False) -> None:
         """From now on in this thread and in those that start later."""
         # What is open already, such as the script that pip made for 'chimbuko', would give an EXIT alone, and
-        # the stream's last event would not be that of the program's end.
-        frame: FrameType | None = sys._getframe()
+        # the stream's last event would not be that of the program's end. In a forked child it is the
+        # program's own, and the writer leaves such an EXIT out.
+        frame: FrameType | None = None if is_forked else sys._getframe()
         while frame is not None:
             exclude(frame.f_code)
             frame = frame.f_back
@@ -82,8 +85,12 @@ class FunctionTracing:
 
     def remove(self) -> None:
         """End it in this thread at once, and in the others at their next call."""
-        threading.setprofile(None)
         sys.setprofile(None)
+        self.end()
+
+    def end(self) -> None:
+        """End it in each thread at its next call, when the recorder records no more."""
+        threading.setprofile(None)
         # No thread finds a function here any more, so each asks, and is told to stop.
         self._codes.clear()
 
@@ -156,9 +163,14 @@ class FunctionTracing:
     def _is_wanted(self, function: CodeType, module: str) -> bool:
         if id(function) in never_recorded or function.co_name in _INLINED:
             return False
-        if any(fnmatch.fnmatchcase(f"{module}.{function.co_qualname}", pattern) for pattern in self._include):
+        if self._include and self._is_included(f"{module}.{function.co_qualname}"):
             return True
         file = function.co_filename
         if module == "__main__":
             return not file.startswith((_OURS, "<"))
         return not file.startswith(_OTHERS) and not any(folder in file for folder in _OTHERS_FOLDERS)
+
+    def _is_included(self, name: str) -> bool:
+        import fnmatch
+
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._include)

@@ -1,8 +1,8 @@
-"""What a traced program hands to the process that writes its stream: plain values, pickled into a pipe."""
+"""What a traced program hands to the process that writes its stream: plain values, pickled into a socket."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 ENTRY, EXIT, SEND, RECEIVE = range(4)
 """Event type ids of our streams, numbered as TAU usually does."""
@@ -22,18 +22,31 @@ TIME_COUNTER_NAME = "TIME"
 """TAU's counter 0, which has no rows."""
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """Comes first."""
 
     program: str
     rank: int
+    """As the launcher says, or that of the process that the family began with."""
     clock_offset_ns: int
     """Added to a time of the program's clock it gives ns since the Unix epoch."""
+    parent_pid: int = 0
+    """Of the process that forked or started this one; 0 for a family's first."""
+    is_forked: bool = False
+    """Whether it has its parent's memory, and so began inside calls of its parent."""
 
 
-@dataclass(frozen=True)
-class ThreadRows:
+class Children(NamedTuple):
+    """What a process has started so far."""
+
+    forks: int = 0
+    programs: dict[int, str] | None = None
+    """Names of the programs by process id, those since the last handover."""
+    others: int = 0
+    """Programs that were started beyond those that are named."""
+
+
+class ThreadRows(NamedTuple):
     """New rows of one thread: int64, in order of time; the last column is ns of the program's clock."""
 
     thread: int
@@ -42,8 +55,7 @@ class ThreadRows:
     counters: bytes
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(NamedTuple):
     """What is new since the last one."""
 
     complete_until_ns: int
@@ -51,6 +63,7 @@ class Handover:
     threads: list[ThreadRows]
     timers: dict[int, str]
     counters: dict[int, str]
-    metadata: dict[tuple[int, str], str] = field(default_factory=dict)
+    metadata: dict[tuple[int, str], str] = {}  # noqa: RUF012
     """(thread, key) to value."""
+    children: Children = Children()
     is_last: bool = False

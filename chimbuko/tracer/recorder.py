@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import os
-import pickle
-import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from contextlib import suppress
-from pathlib import Path
 
-import chimbuko
-from chimbuko.trace.tau import TimerFilter
 from chimbuko.tracer.buffers import ThreadBuffer
+from chimbuko.tracer.children import StartedPrograms
 from chimbuko.tracer.handover import (
     COMPLETE,
     ENTRY,
@@ -25,10 +22,23 @@ from chimbuko.tracer.handover import (
     Header,
     ThreadRows,
 )
-from chimbuko.tracer.surroundings import describe_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chimbuko.trace.tau import TimerFilter
+    from chimbuko.tracer.connection import Connection
+    from chimbuko.tracer.family import Family
 
 HANDOVER_PERIOD_S = 0.1
 """What a killed program loses at most. Each costs about 0.1 ms."""
+JOIN_AFTER_S, LATE_JOIN_AFTER_S = 0.05, 1.0
+"""From the first record of a child until it asks for a stream: of the first ones that its parent has forked,
+and of all others. A stream costs some 20 ms of a core; a program may fork thousands that live no longer."""
+EARLY_CHILDREN = 64
+LONGEST_END_S = 60.0
+"""For the end of the stream: beyond that the program ends without it."""
 SKIPPED = -1
 """Code of a timer that is not recorded."""
 LARGEST = 2**63 - 1
@@ -44,6 +54,9 @@ def clock_offset_ns() -> int:
     return min(readings)[1]
 
 
+def _nothing() -> None: ...
+
+
 class Recorder:
     """One stream's recording, from its making to ``stop``.
 
@@ -52,16 +65,35 @@ class Recorder:
 
     Parameters
     ----------
-    program, rank
-        Name the stream.
+    family
+        What the process belongs to.
     select
-        Timers and counters to leave out.
+        Timers and counters to leave out; None to take it from the environment when it is needed.
+    parent_pid
+        Of the member that forked or started this process; 0 for the family's first.
+    is_forked
+        Whether it began inside calls of its parent.
+    elder
+        How many processes its parent had forked before.
     """
 
-    def __init__(self, program: str, rank: int, select: TimerFilter) -> None:
+    def __init__(
+        self,
+        family: Family,
+        select: TimerFilter | None,
+        parent_pid: int = 0,
+        is_forked: bool = False,
+        elder: int = 0,
+    ) -> None:
         self.is_recording = True
-        self._rank = rank
-        self._select = select
+        self.family = family
+        self.children = StartedPrograms()
+        self.when_lost: Callable[[], None] = _nothing
+        """Called where the writer has ended before the program: nobody takes what is recorded any more."""
+        self._parent_pid = parent_pid
+        self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
+        self.is_forked = is_forked
+        self.select = select
         self._local = threading.local()
         self._main = ThreadBuffer(0, threading.main_thread())
         self._buffers = [self._main]
@@ -72,19 +104,26 @@ class Recorder:
         self._counters: dict[str, int] = {TIME_COUNTER_NAME: 0}
         self._counter_numbers = itertools.count(1)
         self._handed_over = {"timers": 0, "counters": 0}
-        start_ns = time.perf_counter_ns()
-        offset_ns = clock_offset_ns()
-        self._main.events.extend((ROOT_TIMER << 1 | ENTRY, start_ns))
-        self._metadata = {(0, key): value for key, value in describe_process(time.time_ns() // 1000).items()}
-        # Plain descriptors: a file object in a forked child could flush or close what is not the child's.
-        self._to_writer, self._from_writer = _start_writer()
-        # At once: a program may end before a thread gets its turn. A writer that is gone says why later.
-        with suppress(BrokenPipeError):
-            _send(self._to_writer, Header(program, rank, offset_ns))
-            self._hand_over(is_last=False)
+        self._main.events.extend((ROOT_TIMER << 1 | ENTRY, time.perf_counter_ns()))
+        self._metadata: dict[tuple[int, str], str] = {}
+        self._connection: Connection | None = None
+        self._not_begun = [True]
         self._stopping = threading.Event()
-        self._feeder = threading.Thread(target=self._feed, name="chimbuko-tracer", daemon=True)
-        self._feeder.start()
+        self._has_ended = threading.Lock()
+
+    def join(self) -> None:
+        """Connect and begin to hand over at once; without it that comes when there is something to record.
+
+        Raises
+        ------
+        OSError, RuntimeError
+            There is no nursery, or no thread.
+        """
+        self._connect()
+        # A program may end before a thread gets its turn. A writer that is gone says why later.
+        with suppress(OSError):
+            self._hand_over(is_last=False)
+        self._begin()
 
     def buffer(self) -> ThreadBuffer:
         """The calling thread's."""
@@ -110,7 +149,8 @@ class Recorder:
         """Code of the ENTRY of ``name`` (its EXIT is one higher), or ``SKIPPED``."""
         code = self._timers.get(name)
         if code is None:
-            allowed = self._select.allows_timer(name)
+            self._see_to_begin()
+            allowed = self._selection().allows_timer(name)
             code = self._timers.setdefault(name, next(self._timer_numbers) << 1 if allowed else SKIPPED)
         return code
 
@@ -118,16 +158,22 @@ class Recorder:
         """Number of the counter ``name``, or ``SKIPPED``."""
         number = self._counters.get(name)
         if number is None:
-            allowed = self._select.allows_counter(name)
+            self._see_to_begin()
+            allowed = self._selection().allows_counter(name)
             number = self._counters.setdefault(name, next(self._counter_numbers) if allowed else SKIPPED)
         return number
 
     def comm(self, event_type: int, partner: int, tag: int, size_bytes: int) -> None:
         """Record a message of the calling thread."""
+        if not self.is_recording:
+            return
+        self._see_to_begin()
         self.buffer().comms.extend((event_type, tag, partner, size_bytes, time.perf_counter_ns()))
 
     def count(self, name: str, value: float) -> None:
         """Record a counter's value, whole and not negative as in TAU's layout."""
+        if not self.is_recording:
+            return
         number = self.counter_number(name)
         if number != SKIPPED:
             whole = int(min(max(0, value), LARGEST))
@@ -138,34 +184,96 @@ class Recorder:
         self._metadata[self.buffer().number, key] = value
 
     def stop(self) -> None:
-        """Hand over all that is left and wait until the stream is complete."""
+        """Hand over all that is left; the family's first process waits until its stream is complete."""
         self.is_recording = False
         self._metadata[0, "Ending Timestamp"] = str(time.time_ns() // 1000)
         self._stopping.set()
-        self._feeder.join()
+        if not self._not_begun:
+            self._has_ended.acquire(timeout=LONGEST_END_S)
 
     def abandon(self) -> None:
         """In a forked child: let go of the stream, which stays the parent's, and leave it as it is."""
         self.is_recording = False
-        os.close(self._to_writer)
-        os.close(self._from_writer)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _selection(self) -> TimerFilter:
+        if self.select is None:
+            from chimbuko.errors import ChimbukoError
+            from chimbuko.trace.tau import TimerFilter, WriterSettings
+
+            try:
+                self.select = WriterSettings.from_environment(os.environ).select
+            except ChimbukoError:
+                # The family's first process could use it, and this one's environment is the program's affair.
+                self.select = TimerFilter()
+        return self.select
+
+    def _see_to_begin(self) -> None:
+        if self._not_begun:
+            with suppress(RuntimeError):
+                self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self._not_begun.pop()
+        except IndexError:
+            return
+        self._has_ended.acquire()
+        # Not a threading.Thread: that would be among the program's threads, and be recorded.
+        _thread.start_new_thread(self._feed, ())
+
+    def _connect(self) -> None:
+        from chimbuko.tracer.connection import Connection
+        from chimbuko.tracer.surroundings import describe_process
+
+        offset_ns = clock_offset_ns()
+        start_us = (self._main.events[1] + offset_ns) // 1000
+        self._metadata |= {(0, key): value for key, value in describe_process(start_us).items()}
+        connection = Connection(self.family.address)
+        family = self.family
+        header = Header(family.program, family.rank, offset_ns, self._parent_pid, self.is_forked)
+        connection.send(header, has_length=True)
+        self._connection = connection
 
     def _feed(self) -> None:
+        import signal
+
+        # A program may block signals in its threads and wait for them: they must not come to this one.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        is_first = self._connection is not None
+        is_stuck = False
         try:
-            while not self._stopping.wait(HANDOVER_PERIOD_S):
-                self._hand_over(is_last=False)
-            self._hand_over(is_last=True)
-        except BrokenPipeError:
-            # The writer has ended; it says why.
+            self._hand_over_until_stopped()
+        except OSError as error:
+            # The writer has ended, and says why, or there is none; or it takes nothing, and says nothing.
+            is_stuck = isinstance(error, TimeoutError)
             self.is_recording = False
-        os.close(self._to_writer)
-        with open(self._from_writer, encoding="utf-8", errors="replace") as writer:
-            last_word = writer.read().strip()
-        if last_word != COMPLETE:
-            reason = (
-                last_word or "the process that writes its stream waited too long for a reader, or was killed"
-            )
-            print(f"chimbuko: rank {self._rank} is not traced to its end: {reason}", file=sys.stderr)
+            self.when_lost()
+        if self._connection is not None:
+            if is_first:
+                self._tell("" if is_stuck else self._connection.last_word())
+            self._connection.close()
+        self._has_ended.release()
+
+    def _hand_over_until_stopped(self) -> None:
+        if self._connection is None:
+            # What ends within moments, or becomes another program, is not worth a stream.
+            if self._stopping.wait(self._join_after_s):
+                return
+            self._connect()
+            self._hand_over(is_last=False)
+        while not self._stopping.wait(HANDOVER_PERIOD_S):
+            self._hand_over(is_last=False)
+        self._hand_over(is_last=True)
+
+    def _tell(self, last_word: str) -> None:
+        how, _, note = last_word.partition("\n")
+        if how != COMPLETE:
+            reason = how or "the process that writes its stream waited too long for a reader, or was killed"
+            note = f"rank {self.family.rank} is not traced to its end: {reason}"
+        if note:
+            print(f"chimbuko: {note}", file=sys.stderr)
 
     def _hand_over(self, is_last: bool) -> None:
         # Read before rows are taken: what is recorded meanwhile belongs to the next step.
@@ -178,9 +286,11 @@ class Recorder:
             timers={code >> 1: name for name, code in self._new("timers", self._timers)},
             counters={number: name for name, number in self._new("counters", self._counters)},
             metadata=self._take_metadata(),
+            children=self.children.take(),
             is_last=is_last,
         )
-        _send(self._to_writer, handover)
+        assert self._connection is not None
+        self._connection.send(handover)
 
     def _take_rows(self) -> list[ThreadRows]:
         rows = []
@@ -205,32 +315,3 @@ class Recorder:
             if self._metadata.get(key) == value:
                 self._metadata.pop(key, None)
         return taken
-
-
-def _send(pipe: int, value: Header | Handover) -> None:
-    unsent = memoryview(pickle.dumps(value))
-    while unsent:
-        unsent = unsent[os.write(pipe, unsent) :]
-
-
-def _start_writer() -> tuple[int, int]:
-    """The pipe into the writing process, and the one on which it says, before it ends, what went wrong."""
-    package_home = str(Path(chimbuko.__file__).parent.parent)
-    search_path = os.pathsep.join(filter(None, (package_home, os.environ.get("PYTHONPATH"))))
-    # The writer is not this process's child: the program may wait for any child and must not meet a stranger.
-    # -P: modules in the program's folder are not for the writer.
-    starter = "import os; os.fork() and os._exit(0); from chimbuko.tracer.writer import main; main()"
-    writer_input, to_writer = os.pipe()
-    from_writer, writer_output = os.pipe()
-    try:
-        subprocess.run(
-            [sys.executable, "-P", "-c", starter],
-            stdin=writer_input,
-            stdout=writer_output,
-            env={**os.environ, "PYTHONPATH": search_path},
-            check=True,
-        )
-    finally:
-        os.close(writer_input)
-        os.close(writer_output)
-    return to_writer, from_writer

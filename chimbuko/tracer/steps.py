@@ -60,6 +60,9 @@ class StepBuilder:
         self._complete_until_ns = 0
         self._threads: dict[int, _Thread] = {MAIN_THREAD: _Thread()}
         self._open_on_main: list[int] = []
+        self._is_forked = header.is_forked
+        self._depth_on_main = 0
+        self._lowest_on_main = 1
 
     def add(self, handover: Handover) -> None:
         """Take in new rows and names."""
@@ -71,9 +74,22 @@ class StepBuilder:
         self._complete_until_ns = handover.complete_until_ns
         for rows in handover.threads:
             thread = self._threads.setdefault(rows.thread, _Thread())
-            thread.events = _joined(thread.events, rows.events)
+            events = rows.events
+            if self._is_forked and rows.thread == MAIN_THREAD and events:
+                events = self._without_inherited(events).tobytes()
+            thread.events = _joined(thread.events, events)
             thread.comms = _joined(thread.comms, rows.comms)
             thread.counters = _joined(thread.counters, rows.counters)
+
+    def _without_inherited(self, events: bytes) -> Int64Array:
+        """Without the EXITs of calls that a forked process began in: their ENTRY is its parent's."""
+        rows = np.frombuffer(events, np.int64).reshape(-1, EVENT_COLUMNS)
+        is_exit = (rows[:, 0] & 1).astype(bool)
+        depth = self._depth_on_main + np.cumsum(np.where(is_exit, -1, 1))
+        # Such an EXIT leads below the root's call, and deeper each time.
+        lowest = np.minimum.accumulate(np.append(self._lowest_on_main, depth))
+        self._depth_on_main, self._lowest_on_main = int(depth[-1]), int(lowest[-1])
+        return rows[~(is_exit & (depth < lowest[:-1]))]
 
     @property
     def size_bytes(self) -> int:
@@ -98,6 +114,19 @@ class StepBuilder:
             still_open = open_timers(self._open_on_main, main.events[:, 0])
             exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
             main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
+        return self._cut_until(np.iinfo(np.int64).max)
+
+    def cut_last_of_killed(self) -> list[Step]:
+        """The same for a child that its parent has killed, or that has left in the middle, as workers do.
+
+        Only the program itself exits. Calls still open are left without their EXIT, since nobody knows how
+        long they took.
+        """
+        main = self._threads[MAIN_THREAD]
+        if open_timers(self._open_on_main, main.events[:, 0]):
+            end_ns = max(self._complete_until_ns, int(main.events[-1:, -1].max(initial=0)))
+            exit_of_root = np.array([(ROOT_TIMER << 1 | EXIT, end_ns)], np.int64)
+            main.events = np.concatenate((main.events, exit_of_root))
         return self._cut_until(np.iinfo(np.int64).max)
 
     def _cut_until(self, until_ns: int) -> list[Step]:

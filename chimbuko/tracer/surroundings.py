@@ -26,6 +26,15 @@ RANK_VARIABLES = (
     "SLURM_PROCID",
 )
 """What launchers tell a process; ours first, so that it can overrule them."""
+SIZE_VARIABLES = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_SIZE",
+    "PMI_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "PALS_SIZE",
+    "SLURM_NTASKS",
+)
+"""How many ranks launchers say that there are, in the same order."""
 
 
 def rank_from(environment: Mapping[str, str]) -> int:
@@ -37,6 +46,15 @@ def rank_from(environment: Mapping[str, str]) -> int:
     return 0
 
 
+def size_from(environment: Mapping[str, str]) -> int:
+    """Number of ranks of the program, 1 where no launcher has told."""
+    for variable in SIZE_VARIABLES:
+        value = environment.get(variable, "")
+        if value.isdecimal() and int(value) > 0:
+            return int(value)
+    return 1
+
+
 def program_name(script: str) -> str:
     """The script's base name without ``.py``; ``python`` for an interactive program."""
     return Path(script).name.removesuffix(".py") if script not in ("", "-c", "-") else "python"
@@ -44,24 +62,25 @@ def program_name(script: str) -> str:
 
 def describe_process(start_us: int) -> dict[str, str]:
     """Metadata of this process, under TAU's keys."""
-    system = platform.uname()
+    # Not platform's: that asks a program for the processor, which would be a child of the traced program.
+    system = os.uname()
     processor = _fields("/proc/cpuinfo")
     described = {
         "CPU Cores": str(os.cpu_count() or 1),
         "CPU MHz": processor.get("cpu MHz", ""),
-        "CPU Type": processor.get("model name", system.processor),
+        "CPU Type": processor.get("model name", ""),
         "CPU Vendor": processor.get("vendor_id", ""),
         "CPUs Allowed List": _fields("/proc/self/status").get("Cpus_allowed_list", ""),
         "CWD": os.getcwd(),
         "Chimbuko Version": __version__,
-        "Command Line": shlex.join(sys.argv),
+        "Command Line": shlex.join(getattr(sys, "argv", sys.orig_argv)),
         "Executable": sys.executable,
         "Hostname": socket.gethostname(),
         "Local Time": datetime.now().astimezone().isoformat(timespec="seconds"),
         "Memory Size": _fields("/proc/meminfo").get("MemTotal", ""),
-        "Node Name": system.node,
+        "Node Name": system.nodename,
         "OS Machine": system.machine,
-        "OS Name": system.system,
+        "OS Name": system.sysname,
         "OS Release": system.release,
         "OS Version": system.version,
         "Python Version": platform.python_version(),

@@ -15,6 +15,7 @@ from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES, BrokerLink
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
@@ -50,6 +51,7 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
             [],
             delivery,
             AgentView("node1", os.getpid(), statistics, []),
+            RoomNews(broker, tmp_path, "node1"),
             is_lockstep=False,
         )
         for _ in range(20):

@@ -34,7 +34,9 @@ def with_metrics(trace: MadeTrace, rises: list[int]) -> MadeTrace:
             if kind == 1:
                 totals[thread] = totals.get(thread, 100 * thread) + rises[number % len(rises)]
                 rows += [
-                    [0, RANK, thread, metric, metric * totals[thread], time] for metric in (CPU_TIME, MISSES)
+                    # A thread whose number is absurd begins with an absurd value; columns hold 64 bits.
+                    [0, RANK, thread, metric, metric * totals[thread] % (1 << 64), time]
+                    for metric in (CPU_TIME, MISSES)
                 ]
                 number += 1
         counters += rows

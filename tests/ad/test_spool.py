@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -322,21 +323,54 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_costs_findings_but_no_step_and_no_frame(small_disk: Path) -> None:
-    """What does not fit is counted, step counts wait in memory, and nothing written before is damaged."""
+    """What does not fit waits in memory, and nothing written before is damaged."""
     writer, reader = SpoolWriter(small_disk / "spool", "0:1", LIMIT_BYTES), SpoolReader(small_disk / "spool")
     ballast = small_disk / "ballast"
-    ballast.write_bytes(b"x" * 30_000)
+    ballast.write_bytes(b"x" * 45_000)
     for step in range(40):
-        append(writer, step, *[5.0] * 5)
+        append(writer, step, *[5.0] * 2)
     written = batches(reader.read(EVERYTHING))
     assert 0 < len(written) < 40
-    assert writer.dropped == {"solve": 5 * (40 - len(written))}
+    assert (writer.has_room, writer.dropped) == (False, {})
     ballast.unlink()
     append(writer, 40, 5.0)
+    late = batches(reader.read(EVERYTHING))
+    assert (writer.has_room, late[-1].dropped) == (True, {})
+    assert [s.step for b in [*written, *late] for s in b.steps] == list(range(41))
+    assert sum(batch.records.count for batch in [*written, *late]) == 81
+
+
+def test_of_what_waits_for_room_the_severe_half_stays_and_the_rest_is_counted(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "MOST_HELD_BYTES", 20_000)
+    monkeypatch.setattr(spool, "MOST_OWED_STEPS", 10)
+    ballast = small_disk / "ballast"
+    with suppress(OSError):
+        ballast.write_bytes(b"x" * 65536)
+    writer, reader = SpoolWriter(small_disk / "spool", "0:1", LIMIT_BYTES), SpoolReader(small_disk / "spool")
+    for step in range(200):
+        append(writer, step, float(step))
+    assert writer.lost_records == writer.dropped["solve"] > 0
+    assert writer.lost_steps == 190
+    ballast.unlink()
+    append(writer, 200, 1.0)
     (late,) = batches(reader.read(EVERYTHING))
-    assert late.dropped == dict(writer.dropped)
-    assert [s.step for b in [*written, late] for s in b.steps] == list(range(41))
-    assert late.records.count == 1
+    assert late.records.count + writer.lost_records == 201
+    assert [step.step for step in late.steps] == list(range(190, 201))
+    severities_us = late.records.head_rows().severity_us
+    assert severities_us.max() == 199.0
+
+
+def test_what_is_acknowledged_is_removed_without_room_for_a_lock(small_disk: Path) -> None:
+    folder = small_disk / "spool"
+    writer = SpoolWriter(folder, "0:1", LIMIT_BYTES)
+    append(writer, 0, 5.0)
+    (folder / "0000000000000002.spool").touch()
+    with suppress(OSError):
+        (small_disk / "ballast").write_bytes(b"x" * 65536)
+    remove_acknowledged(folder, 1)
+    assert [path.name for path in folder.iterdir()] == ["0000000000000002.spool"]
 
 
 def test_a_full_disk_does_not_stop_a_spool_at_its_limit(small_disk: Path, small_segments: int) -> None:
@@ -348,5 +382,6 @@ def test_a_full_disk_does_not_stop_a_spool_at_its_limit(small_disk: Path, small_
         append(writer, step, float(step))
     left = everything(folder)
     records = sum(batch.records.count for batch in left)
+    writer.give_up_held()
     assert writer.dropped == {"solve": 60 - records}
     assert [b.sequence for b in left] == list(range(1, len(left) + 1))

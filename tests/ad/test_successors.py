@@ -24,6 +24,7 @@ from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.follow import holes
 from chimbuko.follow.holes import GUARD, FirstStep
+from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import LOST_STEPS, TraceStep
@@ -261,7 +262,7 @@ def test_the_kept_trace_is_whole_wherever_processes_die(
 ) -> None:
     path = tmp_path / "tau-metrics-app-0.bp"
     write_whole(path, made)
-    spec = spec_of(tmp_path, path, kept_trace=str(tmp_path / "kept"))
+    spec = spec_of(tmp_path, path, kept_trace=str(tmp_path / "kept" / path.name))
     shutil.copytree(path, tmp_path / "original")
     run_until_over(spec, moment, Agent(spec))
     whole_streams.assert_equal(
@@ -298,7 +299,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
     StreamChild(spec).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
-    assert (path / "data.0").stat().st_blocks * 512 <= 2 * 4096
+    assert (aside_of(path, 0) / "data.0").stat().st_blocks * 512 <= 2 * 4096
 
 
 def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
@@ -395,7 +396,7 @@ def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, ma
         def dropping(stream: FollowedStream, timeout_s: float | None) -> TraceStep | Waiting:
             got = next_step(stream, timeout_s)
             if isinstance(got, TraceStep) and got.step == 9:
-                FirstStep(path, GUARD).raise_to(STEPS)
+                FirstStep(aside_of(path, 0), GUARD).raise_to(STEPS)
             return got
 
         patch.setattr(FollowedStream, "next_step", dropping)

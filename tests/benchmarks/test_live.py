@@ -114,6 +114,7 @@ def test_options_of_the_program_are_known_to_it() -> None:
         assert f'{{"{option}", required_argument' in SOURCE.read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not (shutil.which("mpicc") and shutil.which("mpirun")), reason="there is no MPI")
 def test_program_loses_time_where_and_when_its_seed_says(tmp_path: Path) -> None:
     program = tmp_path / "heat_mpi"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reduction import results
 
 FLOOR = 25
 """Bytes of trace per byte stored, at one abnormal call in a thousand; a hundred in runs that are longer."""
 
 
+@pytest.mark.thorough
 def test_a_short_trace_is_reduced_manyfold(tmp_path: Path) -> None:
     (result,) = results(rows=400_000, rows_per_step=100_000, traces=None, folder=tmp_path)
     assert 0.0005 < result.anomalies / result.calls < 0.002

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FunctionStatistics
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.records import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
 from chimbuko.rundir import new_run
+from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.views import SlowRank
 from tests.sample_records import make_batch
 
@@ -28,7 +29,9 @@ Summarize = Callable[..., Summary]
 def summary_of(tmp_path: Path) -> Summarize:
     """The summary of a run with one stream, of 10 steps of a second each, and these functions."""
 
-    def summary(functions: list[FunctionStatistics], **health: Any) -> Summary:
+    def summary(
+        functions: list[FunctionStatistics], metadata: Sequence[Metadata] = (), **health: Any
+    ) -> Summary:
         run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
         engine = open_for_writing(run.store_url)
         writer = Writer(engine, run.read_info().id)
@@ -41,7 +44,7 @@ def summary_of(tmp_path: Path) -> Summarize:
             | usual
             | health
         )
-        writer.write([make_batch(stream="0:3", steps=steps, health=stream)])
+        writer.write([make_batch(stream="0:3", steps=steps, health=stream, metadata=[*metadata])])
         writer.write_function_statistics(functions)
         close(engine)
         return summarize(run, [])
@@ -56,7 +59,8 @@ def function(name: str, calls: int, mean_us: float) -> FunctionStatistics:
 def test_sound_run_has_nothing_to_mend(summary_of: Summarize) -> None:
     summary = summary_of([function("main", 1, 1e6)], largest_step_bytes=5_000_000)
     assert (summary.large_step, summary.unresolved, summary.broken_streams) == (None, {}, [])
-    assert not any(word in "\n".join(summary_lines(summary)) for word in ("Largest", "Unresolved"))
+    text = "\n".join(summary_lines(summary))
+    assert not any(word in text for word in ("Largest", "Unresolved", "Not traced"))
 
 
 def test_large_step_comes_with_what_would_mend_it(summary_of: Summarize) -> None:
@@ -73,6 +77,31 @@ def test_addresses_without_names_are_told_once(summary_of: Summarize) -> None:
     assert summary.unresolved == {"app": 6}
     (line,) = (line for line in summary_lines(summary) if "-no-pie" in line)
     assert "6 functions of app" in line
+
+
+def test_functions_without_a_name_come_with_the_reason(summary_of: Summarize) -> None:
+    names = [
+        "bare+0x12a6 [{/a/bare} {0,0}]",
+        "[PTHREAD] addr=<55d1> [{/a/bare} {0, 0}] (rank 1)",
+        "f [{f.c} {1,0}]",
+    ]
+    told = [Metadata(0, rank, 0, f"{UNNAMED_FUNCTIONS}/a/bare", "it has no symbols") for rank in (0, 1)]
+    summary = summary_of([function(name, 10, 100.0) for name in names], told)
+    assert (summary.unresolved, summary.unnamed) == ({"app": 2}, {"app": ["/a/bare: it has no symbols"]})
+    (line,) = (line for line in summary_lines(summary) if line.startswith("Unresolved"))
+    assert line.endswith("known by their address only; /a/bare: it has no symbols")
+
+
+def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: Summarize) -> None:
+    told = [
+        Metadata(0, 0, 0, UNTRACED_CHILDREN, "2 (2 ls)"),
+        Metadata(0, 1, 0, UNTRACED_CHILDREN, "12 (12 forked without work for long enough)"),
+    ]
+    summary = summary_of([], told)
+    assert [line for line in summary_lines(summary) if line.startswith("Not traced")] == [
+        "Not traced: 14 child processes, of rank 0:1: 12 (12 forked without work for long enough); "
+        "0:0: 2 (2 ls)"
+    ]
 
 
 @pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])
@@ -152,3 +181,13 @@ def test_every_kind_of_loss_has_an_advice(kind: str) -> None:
 
 def test_losses_without_advice_are_named_only() -> None:
     assert loss_lines([Loss("7 of these", "")]) == ["Lost: 7 of these"]
+
+
+def test_what_there_was_no_room_for_is_told_with_its_remedy_and_counted_once(summary_of: Summarize) -> None:
+    losses = {NO_ROOM_RECORDS: 7, UNREAD_STREAMS: 1}
+    summary = msgspec.structs.replace(summary_of([function("main", 1, 1e6)], losses=losses), dropped=9)
+    lines = summary_lines(summary)
+    (lost,) = (line for line in lines if line.startswith("Lost: "))
+    assert f"7 {NO_ROOM_RECORDS}" in lost and f"1 {UNREAD_STREAMS}" in lost
+    assert "records of 2 anomalies, too many of their functions" in lost
+    assert any("set TMPDIR" in line for line in lines)

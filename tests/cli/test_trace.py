@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, write_program
+from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, working_in, write_program
 
 NESTED = """
     import json
@@ -375,13 +373,3 @@ def test_no_process_is_left_behind(tmp_path: Path) -> None:
     while left := working_in(tmp_path):
         assert time.monotonic() < give_up, left
         time.sleep(0.02)
-
-
-def working_in(folder: Path) -> list[str]:
-    """Ids of other processes whose current folder this is."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if os.readlink(entry) == str(folder):
-                found.append(entry.parent.name)
-    return found

@@ -268,7 +268,8 @@ def test_told_to_end_it_waits_for_the_writer_and_not_for_us(folder: Path, guard:
     assert not starter.stop(1.0)
     writer.close()
     assert starter.stop(60.0)
-    assert not folder.exists()
+    # Its lock goes just before the folder.
+    wait_until(lambda: not folder.exists())
 
 
 def test_stopped_processes_are_made_to_go_on_or_are_replaced(

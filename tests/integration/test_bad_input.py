@@ -99,6 +99,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.thorough
 def test_full_disk_keeps_what_was_found_for_later(
     start: Start, heat4: Path, heat4_run: Run, small_disk: Path, command: Callable[..., Command]
 ) -> None:

@@ -52,6 +52,7 @@ GUARD_LINGERS_S = 60.0
 
 Disturb = Callable[[Application], None]
 over_both = pytest.mark.parametrize("transport", TRANSPORTS)
+riskier_first = pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
 
 
 @over_both
@@ -75,14 +76,14 @@ def test_readers_die_stop_and_are_slow(transport: str, start: Start, tmp_path: P
     assert {stream.state for stream in application.run.health} == {"ended"}
 
 
-@over_both
+@riskier_first
 def test_readers_die_while_they_join(transport: str, start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=12, period_s=LONG_PERIOD_S, transport=transport)
     kill_joining_readers(application)
     check(application)
 
 
-@over_both
+@riskier_first
 def test_whole_agent_is_stopped_for_good(transport: str, start: Start, tmp_path: Path) -> None:
     """The application is held up for no longer than is said, over files not at all; then all that can be
     read is read."""
@@ -103,7 +104,7 @@ def test_whole_agent_is_kept_stopped(transport: str, start: Start, tmp_path: Pat
         assert process["close_s"] < LONGEST_STEP_S + (LONGEST_HOLD_S if transport == "sst" else 0.0)
 
 
-@over_both
+@riskier_first
 @pytest.mark.parametrize("is_told", first(1, [True, False]))
 def test_all_of_ours_are_killed_at_once(is_told: bool, transport: str, start: Start, tmp_path: Path) -> None:
     """Their guard stays, and removes what is left; half a minute later, where nobody tells it to end."""

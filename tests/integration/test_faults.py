@@ -152,7 +152,7 @@ IN_SHORT = first(1, ["server killed, broker killed", "server stopped, broker ful
 """The others take part in ``make faults``."""
 
 
-@pytest.mark.parametrize("transport", ["files", "sst"])
+@pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
 @pytest.mark.parametrize("faults", FAULTS if ROUNDS > 1 else IN_SHORT)
 def test_faults_of_server_and_broker(
     start: Start, marked: Path, moments: random.Random, faults: str, transport: str

@@ -27,6 +27,7 @@ from chimbuko.trace.tau import application_settings
 from examples.findings import all_anomalies
 from tests.integration.conftest import STAND_IN, command_line
 from tests.integration.namespaces import Network, NotPermitted
+from tests.thorough import first
 from tests.trace.whole_streams import read_stream
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
@@ -186,7 +187,7 @@ def begin_services(run: RunDirectory, job: subprocess.Popen[bytes]) -> subproces
     return services
 
 
-@pytest.mark.parametrize("transport", [Transport.FILES, Transport.SST])
+@pytest.mark.parametrize("transport", first(1, [Transport.FILES, Transport.SST]))
 def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(
     transport: Transport, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Run, start: Sta
     assert sum(stream.rows for stream in run.health) == ROWS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("agents", first(1, ["4", "1"]))
 def test_sst_replay_in_lockstep_gives_the_same_flags(
     agents: str, heat4: Path, heat4_run: Run, start: Start

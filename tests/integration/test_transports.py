@@ -115,6 +115,7 @@ def test_kept_trace_gives_the_flags_again(heat4: Path, heat4_run: Run, start: St
     assert again.paths == heat4_run.paths
 
 
+@pytest.mark.thorough
 def test_kept_trace_is_whole_whoever_is_killed(
     start: Start, command: Callable[..., Command], tmp_path: Path
 ) -> None:

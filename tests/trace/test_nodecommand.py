@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.nodecommand import leave_mark, node_command
+from chimbuko.trace.nodecommand import (
+    AGENT_MARK,
+    COMING_MARK,
+    LONGEST_WAIT_S,
+    leave_mark,
+    node_command,
+)
 
 SETTINGS = {"TAU_ADIOS2_ENGINE": "SST", "TAU_ADIOS2_FILENAME": "elsewhere", "ODD": 'it\'s $HOME "quoted"'}
 BOTH = {Transport.SST: SETTINGS, Transport.FILES: SETTINGS | {"TAU_ADIOS2_ENGINE": "BP5"}}
@@ -61,6 +67,26 @@ def test_it_waits_for_the_agent_but_not_for_ever(script: Path, tmp_path: Path) -
     assert "no agent has come to lonely" in done.stderr
     folder = tmp_path / "it's a $(date) folder" / "lonely"
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_stays_while_the_agent_gives_signs(script: Path, tmp_path: Path) -> None:
+    """Its kernels are compiled, far longer than it would wait for one of whom nothing is heard."""
+    streams = tmp_path / "it's a $(date) folder" / "busy"
+    streams.mkdir()
+    (tmp_path / "bin").mkdir()
+    sleep = tmp_path / "bin" / "sleep"
+    sleep.write_text(
+        f"""#!/bin/sh
+        sign=$(($(cat "$STREAMS/{COMING_MARK}" 2>/dev/null || echo 0) + 1))
+        if [ "$sign" -gt {LONGEST_WAIT_S * 10} ]; then echo files >"$STREAMS/{AGENT_MARK}"; fi
+        echo $sign >"$STREAMS/{COMING_MARK}"
+        """
+    )
+    sleep.chmod(0o700)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    variables = {"CHIMBUKO_NODE": "busy", "PATH": path, "STREAMS": str(streams)}
+    done = run(script, "sh", "-c", 'echo "begun over $TAU_ADIOS2_ENGINE"', **variables)
+    assert (done.stdout, done.stderr) == ("begun over BP5\n", "")
 
 
 def test_the_shell_is_any(script: Path) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
-from chimbuko.trace.discovery import Transport, find_live
-from chimbuko.trace.tau import SST_TIMERS, Patterns, TimerFilter, WriterSettings, application_settings
+from chimbuko.trace.discovery import Transport, find_live, parse_stream_path
+from chimbuko.trace.tau import SST_TIMERS, Patterns, TimerFilter, WriterSettings, application_settings, claim
 
 SST_TIMER = "SstWriter::EndStep [{/src/adios2/toolkit/sst/sst.cpp} {10,0}]"
 
@@ -169,6 +169,39 @@ def test_writer_without_any_settings_writes_a_file_here() -> None:
     assert settings.engine == "BPFile"
     assert settings.stream_path("app", 0) == Path("tau-metrics-app-0.bp").absolute()
     assert settings.config_file is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"),
+    [
+        ("tau-metrics", "tau-metrics.6-app-1.bp"),
+        ("tau-metrics.4", "tau-metrics.10-app-1.bp"),
+        ("tau-metrics.train", "tau-metrics.train.6-app-1.bp"),
+        ("tau-metrics.train.4", "tau-metrics.train.10-app-1.bp"),
+    ],
+)
+def test_further_processes_are_numbered_in_the_prefix(tmp_path: Path, prefix: str, name: str) -> None:
+    settings = WriterSettings.from_environment({"TAU_ADIOS2_FILENAME": str(tmp_path / prefix)})
+    assert settings.stream_path("app", 1, 0).name == f"{prefix}-app-1.bp"
+    path = settings.stream_path("app", 1, 6)
+    assert path.name == name
+    stream = parse_stream_path(path)
+    first = parse_stream_path(settings.stream_path("app", 1))
+    assert stream is not None and first is not None
+    assert (stream.program, stream.rank) == (first.program, first.rank + 6)
+
+
+def test_a_rank_is_claimed_once_however_it_is_named(tmp_path: Path) -> None:
+    assert claim(tmp_path / "tau-metrics.2-app-1.bp")
+    assert not claim(tmp_path / "tau-metrics-app-3.bp")
+    assert claim(tmp_path / "tau-metrics-other-3.bp")
+    assert find_live(tmp_path) == []
+
+
+def test_a_claim_without_a_folder_is_a_one_line_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be claimed"):
+        claim(tmp_path / "file" / "tau-metrics-app-0.bp")
 
 
 @pytest.mark.parametrize("period", ["0", "-1", "soon", "1.5"])

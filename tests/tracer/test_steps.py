@@ -185,3 +185,33 @@ def test_no_cut_loses_repeats_or_disorders_rows(threads: list[list[Row]], cuts: 
         own = rows[rows[:, EventColumn.THREAD] == thread]
         codes = own[:, EventColumn.TIMER] * 2 + own[:, EventColumn.EVENT_TYPE]
         assert codes.tolist() == [code for code, _ in events]
+
+
+def forked_rows(handovers: list[list[Row]]) -> list[tuple[int, int]]:
+    """Type and timer of what is left of a forked child's rows."""
+    builder = StepBuilder(Header("app", 0, 0, parent_pid=1, is_forked=True))
+    for number, rows in enumerate(handovers):
+        builder.add(handover(1000 * (number + 1), events=rows))
+    ((events, _, _),) = builder.cut_last(None)
+    return [(kind, timer) for kind, timer in events[:, 3:5].tolist()]
+
+
+def test_exits_of_calls_that_a_fork_inherited_are_left_out() -> None:
+    first = [entry(0, 1), entry(5, 2), leave(5, 3), leave(6, 4), entry(7, 5)]
+    second = [leave(7, 6), leave(8, 7), entry(5, 8), leave(5, 9)]
+    left = [(0, 0), (0, 5), (1, 5), (0, 7), (1, 7), (0, 5), (1, 5)]
+    assert forked_rows([first, second]) == left
+    assert forked_rows([[row] for row in (*first, *second)]) == left
+
+
+def test_killed_child_exits_and_its_open_calls_do_not() -> None:
+    builder = StepBuilder(HEADER)
+    builder.add(handover(1_000_000, events=[entry(0, 1), entry(5, 2_000_000)]))
+    ((events, _, _),) = builder.cut_last_of_killed()
+    assert events[:, 3:5].tolist() == [[0, 0], [0, 5], [1, 0]]
+    assert events[2, 5] == events[1, 5]
+
+
+def test_killed_child_of_which_nothing_came_has_no_rows() -> None:
+    ((events, _, _),) = StepBuilder(HEADER).cut_last_of_killed()
+    assert len(events) == 0

@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from chimbuko.tracer.surroundings import describe_process, program_name, rank_from
+from chimbuko.tracer.surroundings import describe_process, program_name, rank_from, size_from
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,12 @@ from chimbuko.tracer.surroundings import describe_process, program_name, rank_fr
 )
 def test_rank_is_what_the_launcher_says(environment: dict[str, str], rank: int) -> None:
     assert rank_from(environment) == rank
+
+
+def test_size_is_what_the_launcher_says() -> None:
+    assert size_from({}) == 1
+    assert size_from({"PMI_SIZE": "4", "SLURM_NTASKS": "1"}) == 4
+    assert size_from({"SLURM_NTASKS": "8", "PMI_SIZE": "0"}) == 8
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,13 @@ def test_regions_and_decorated_functions_nest(tmp_path: Path) -> None:
     assert "solve [{program.py}{4}]" in trace.names.timers.values()
 
 
-def test_environment_starts_the_tracer_and_children_do_not_inherit_it(tmp_path: Path) -> None:
+def test_environment_starts_the_tracer_and_children_are_of_its_family(tmp_path: Path) -> None:
     text = """
         import os, subprocess, sys
         from chimbuko import tracer
 
         with tracer.region("parent"):
-            child = "from chimbuko import tracer; assert not tracer.is_active()"
+            child = "from chimbuko import tracer; assert tracer.is_active()"
             subprocess.run([sys.executable, "-c", child], check=True)
         assert tracer.is_active()
     """

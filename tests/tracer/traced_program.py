@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,3 +115,13 @@ def _read_to_end(path: Path) -> Stream:
             raise TimeoutError(path)
     events, comms, counters = (np.concatenate(arrays) for arrays in zip(*steps, strict=True))
     return Stream(reader.names, len(steps), events, comms, counters)
+
+
+def working_in(folder: Path) -> list[str]:
+    """Ids of other processes whose current folder this is."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if os.readlink(entry) == str(folder):
+                found.append(entry.parent.name)
+    return found

@@ -14,6 +14,7 @@ from redis.cluster import RedisCluster
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.errors import ServiceError
 from chimbuko.processes import Service, is_held
+from chimbuko.sacrifice import Sacrifice
 from chimbuko.viz.jobs.celeryapp import celery_app
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
@@ -162,4 +163,7 @@ class Workplace:
         arguments = ["--folder", str(self.folder), "--idle", str(IDLE_S)]
         if self._given_folder is None:
             arguments.append("--sweep")
-        self._worker = Service("jobs", "chimbuko.viz.jobs", arguments, {JOBS_VARIABLE: self.url}, logs)
+        broker = {JOBS_VARIABLE: self.url}
+        self._worker = Service(
+            "jobs", "chimbuko.viz.jobs", arguments, broker, logs, sacrifice=Sacrifice.DASHBOARD
+        )

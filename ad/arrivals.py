@@ -1,0 +1,178 @@
+"""Notices the streams of a node as they appear, and those of programs that run again under the same path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from chimbuko.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
+from chimbuko.follow.steps import INDEX
+from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, has_prefix, parse_stream_path
+
+CONTACT_LOOKS = 20
+"""A program that is killed leaves its contact file, and the next one puts its own in the place: only every so
+many looks ask for that, since they may be on a network file system."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A stream that has appeared."""
+
+    name: StreamName
+    """As its path says; with ``first_rank`` where that is known."""
+    transport: Transport
+    is_numbered: bool
+    """Whether it is known which instance of its program it is."""
+    is_further: bool
+    """Whether an earlier instance of its program had the same path."""
+    contact: str = ""
+    """What tells its contact file from that of another instance."""
+
+    def as_instance(self, first_rank: int) -> StreamName:
+        """Its name when what takes itself for rank 0 has this rank in the run."""
+        rank = self.name.rank - self.name.first_rank
+        return replace(self.name, rank=rank + first_rank, first_rank=first_rank)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a program, as far as it has come."""
+
+    number: int = 0
+    arrivals: tuple[Arrival, ...] = ()
+
+    @property
+    def ranks(self) -> set[int]:
+        """As the program counts."""
+        return {arrival.name.rank - arrival.name.first_rank for arrival in self.arrivals}
+
+
+@dataclass
+class _Path:
+    """What is known of one path."""
+
+    first_ranks: set[int] = field(default_factory=set)
+    contacts: set[str] = field(default_factory=set)
+    is_free: bool = False
+    """The files of its last instance were set aside, or its contact file was removed."""
+
+
+class Arrivals:
+    """The streams in the folder of a node.
+
+    Parameters
+    ----------
+    index, count
+        Which of so many agents this is: the ranks, as the paths name them, are dealt out among them.
+    is_ours
+        Whether programs write there with our settings: what others write stays as it is, and is taken for
+        one instance each.
+    """
+
+    def __init__(self, folder: Path, index: int, count: int, is_ours: bool) -> None:
+        self._folder = folder
+        self._index, self._count = index, count
+        self._is_ours = is_ours
+        self._paths: dict[Path, _Path] = {}
+        self._looks = 0
+
+    def look(self) -> list[Arrival]:
+        """Streams that are not taken yet, sorted by program and rank; none where the folder is gone."""
+        self._looks += 1
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        contacts = {name for name in names if name.endswith(CONTACT_SUFFIX)}
+        for path, known in self._paths.items():
+            if known.contacts and path.name + CONTACT_SUFFIX not in contacts:
+                known.is_free = True
+        # What was set aside first: whether a path is free tells what is there now.
+        names.sort(key=lambda name: name.endswith(".bp"))
+        found = [arrival for name in names for arrival in self._arrived(name)]
+        return sorted(found, key=lambda arrival: arrival.name)
+
+    def take(self, arrival: Arrival, first_rank: int) -> None:
+        """It is known from now on, as the instance that begins with this rank."""
+        known = self._paths.setdefault(arrival.name.path, _Path())
+        known.first_ranks.add(first_rank)
+        known.is_free = aside_of(arrival.name.path, first_rank).exists()
+        if arrival.contact:
+            known.contacts.add(arrival.contact)
+        if self._is_ours and not arrival.is_numbered:
+            # Without it nothing can be set aside, and who comes later overwrites it.
+            if arrival.transport is Transport.FILES:
+                number(arrival.name.path, first_rank)
+            else:
+                with suppress(OSError):
+                    _mark_of(arrival.name.path, arrival.contact).symlink_to(str(first_rank))
+
+    def is_written(self, arrival: Arrival) -> bool:
+        """Whether the program that writes a stream still does, as of the last look."""
+        if arrival.transport is Transport.SST:
+            return contact_of(arrival.name.path) == arrival.contact
+        return not self._paths[arrival.name.path].is_free
+
+    def _arrived(self, name: str) -> Iterator[Arrival]:
+        if not has_prefix(name):
+            return
+        path = self._folder / name
+        if name.endswith(CONTACT_SUFFIX):
+            yield from self._joined(path)
+        elif path.suffix == ".bp":
+            yield from self._followed(path)
+        elif ".bp." in name and (aside := parse_aside(path)) is not None:
+            yield from self._set_aside(*aside)
+
+    def _joined(self, contact_path: Path) -> Iterator[Arrival]:
+        path = contact_path.with_name(contact_path.name.removesuffix(CONTACT_SUFFIX))
+        known = self._paths.get(path)
+        if known is not None and (not self._is_ours or (not known.is_free and self._looks % CONTACT_LOOKS)):
+            return
+        contact = contact_of(path)
+        if not contact or (known is not None and contact in known.contacts):
+            return
+        try:
+            first_rank = int(os.readlink(_mark_of(path, contact)))
+        except (OSError, ValueError):
+            first_rank = None
+        yield from self._named(path, Transport.SST, first_rank, known is not None, contact)
+
+    def _followed(self, path: Path) -> Iterator[Arrival]:
+        known = self._paths.get(path)
+        if known is None:
+            yield from self._named(path, Transport.FILES, first_rank_of(path), is_further=False)
+        elif known.is_free and (path / INDEX).exists():
+            first_rank = first_rank_of(path)
+            if first_rank not in known.first_ranks:
+                yield from self._named(path, Transport.FILES, first_rank, is_further=True)
+
+    def _set_aside(self, path: Path, first_rank: int) -> Iterator[Arrival]:
+        known = self._paths.setdefault(path, _Path())
+        known.is_free = known.is_free or first_rank >= max(known.first_ranks, default=0)
+        if first_rank not in known.first_ranks:
+            yield from self._named(path, Transport.FILES, first_rank, is_further=False)
+
+    def _named(
+        self, path: Path, transport: Transport, first_rank: int | None, is_further: bool, contact: str = ""
+    ) -> Iterator[Arrival]:
+        name = parse_stream_path(path)
+        if name is None or name.rank % self._count != self._index:
+            return
+        arrival = Arrival(name, transport, first_rank is not None, is_further, contact)
+        yield arrival if first_rank is None else replace(arrival, name=arrival.as_instance(first_rank))
+
+
+def contact_of(stream: Path) -> str:
+    """What tells the contact file of a stream from one that another program has put in its place."""
+    try:
+        return str(stream.with_name(stream.name + CONTACT_SUFFIX).stat().st_mtime_ns)
+    except OSError:
+        return ""
+
+
+def _mark_of(stream: Path, contact: str) -> Path:
+    return stream.with_name(f"{stream.name}.{contact}.{FIRST_RANK}")
