@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from chimbuko.ad.kernels import recording
+from chimbuko.ad.room import allocated
 from chimbuko.processes import log
 from chimbuko.recording import COLUMNS, RecordedStep
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep, UInt64Array
@@ -74,7 +75,7 @@ class FlightRecorder:
         self.has_room = True
         """Whether anything is recorded, where it was asked for."""
         try:
-            memory = _mapped(path, _HEADER_BYTES + self._size)
+            memory = allocated(path, _HEADER_BYTES + self._size)
         except OSError as error:
             log(f"{path}: no room for the flight recorder ({error.strerror}); this stream goes without")
             path.unlink(missing_ok=True)

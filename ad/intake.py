@@ -106,7 +106,7 @@ class Intake:
             self._recorded.pop(0)
 
     def _instance_of(self, arrival: Arrival) -> tuple[int, int]:
-        """Number of the instance of its program, and rank in the run of what takes itself for rank 0 in it."""
+        """Number of the instance of its program, and rank in the run of what calls itself rank 0 in it."""
         name = arrival.name
         newest = self._instances.get(name.program, Instance())
         if arrival.is_numbered or not (arrival.is_further or newest.number):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.kernels.stack import Table
+from chimbuko.ad.room import allocated
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.records import StepCount
 from chimbuko.trace.schema import UInt64Array
@@ -84,7 +85,7 @@ class OpenCallsFile:
         self.has_room = True
         """Whether the other end is told."""
         try:
-            memory = _mapped(path)
+            memory = allocated(path, _SIZE_BYTES)
         except OSError:
             self.has_room = False
             memory = mmap.mmap(-1, _SIZE_BYTES)

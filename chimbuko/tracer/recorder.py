@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # Its wrapper may be half imported when this begins.
 import _thread
 import itertools
 import os
@@ -220,8 +221,14 @@ class Recorder:
         except IndexError:
             return
         self._has_ended.acquire()
-        # Not a threading.Thread: that would be among the program's threads, and be recorded.
-        _thread.start_new_thread(self._feed, ())
+        # A program may block signals in its threads and wait for them: they must not come to this one, which
+        # starts with the signals that its creator blocks.
+        blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            # Not a threading.Thread: that would be among the program's threads, and be recorded.
+            _thread.start_new_thread(self._feed, ())
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
     def _connect(self) -> None:
         from chimbuko.tracer.connection import Connection
@@ -237,10 +244,6 @@ class Recorder:
         self._connection = connection
 
     def _feed(self) -> None:
-        import signal
-
-        # A program may block signals in its threads and wait for them: they must not come to this one.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         is_first = self._connection is not None
         is_stuck = False
         try:

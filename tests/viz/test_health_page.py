@@ -22,6 +22,8 @@ def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Wa
     watched.page.set_default_timeout(90_000)
     watched.page.goto(watched.base + "r/heat/health")
     watched.page.wait_for_selector(".streams tbody tr")
+    watched.page.wait_for_selector("[data-station]")
+    watched.page.wait_for_function("() => !document.querySelector('.reading')")
     yield watched
     errors, requests = watched.errors, watched.requests
     watched.close()
