@@ -16,6 +16,7 @@ from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
 from examples.truth import InjectedDelay, match
 from tests.integration.conftest import Run, Start
+from tests.reference.cpp_sstd import CppSstd
 from tests.reference.paths import moments_of
 from tests.thorough import first
 
@@ -95,6 +96,23 @@ def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Run, start: Sta
     assert run.ids == heat4_run.ids
     assert run.paths == heat4_run.paths
     assert sum(stream.rows for stream in run.health) == ROWS
+
+
+def steps_of(reader: StreamReader) -> Iterator[TraceStep]:
+    while isinstance(step := reader.next_step(1.0), TraceStep):
+        yield step
+
+
+def test_sstd_flags_what_the_cpp_system_flags(heat4: Path, start: Start) -> None:
+    stream = heat4 / "tau-metrics-heat2d-0.bp"
+    run = start(
+        "--trace", stream, "--detector", "sstd", "--threshold", "6", "--min-anomaly", "0", "--fast-side"
+    )
+    with StreamReader(stream, "BPFile", rank=0) as reader:
+        expected = CppSstd(reader.names).flagged(steps_of(reader))
+    assert run.end() == 0, run.output
+    assert {(call.thread, call.function, call.entry_us) for call in run.anomalies} == expected
+    assert len(expected) == 76
 
 
 @pytest.mark.thorough
