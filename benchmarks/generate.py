@@ -31,7 +31,6 @@ OUTLIER_SHARE = 0.001
 OUTLIER_FACTORS = (5.0, 20.0)
 SPREAD = 0.2
 """σ of the logarithm of ordinary runtimes."""
-MEANS_US = (50.0, 1000.0)
 RANKS = 64
 START_US = 1_700_000_000_000_000
 
@@ -47,6 +46,8 @@ class Shape:
     threads: int = 1
     recursion: float = 0.0
     """Share of the calls that are of the function that calls them."""
+    means_us: tuple[float, float] = (50.0, 1000.0)
+    """Range of the functions' mean runtimes without the calls inside: 5,000 rows take a second."""
 
 
 SIMPLE = Shape()
@@ -65,6 +66,7 @@ class SyntheticTrace:
         seed: int = 1,
         outlier_share: float = OUTLIER_SHARE,
         shape: Shape = SIMPLE,
+        rank: int = 0,
     ) -> None:
         self.names = StreamNames(
             timers={ROOT: "main"} | {1 + i: _function_name(i, shape) for i in range(shape.functions)},
@@ -79,10 +81,11 @@ class SyntheticTrace:
         self._events = rows_per_step - self._comms - self._counters
         self._random = np.random.default_rng(seed)
         self._shape = shape
-        self._mean_us = self._random.uniform(*MEANS_US, 1 + shape.functions)
+        self._mean_us = self._random.uniform(*shape.means_us, 1 + shape.functions)
         self._open = np.zeros((shape.threads, shape.depth + 1, 2), np.int64)
         self._next = np.zeros((shape.threads, 3), np.int64)
         self._next[:] = -1, START_US, 1
+        self.rank = rank
         self._step = 0
 
     def next_step(self) -> TraceStep:
@@ -97,6 +100,7 @@ class SyntheticTrace:
         if self._shape.recursion:
             choices[random.random(n) < self._shape.recursion] = -1
         events = np.zeros((n, 6), np.uint64)
+        events[:, 1] = self.rank
         _walk(goes_down, choices, factors, self._mean_us, self._open, self._next, events)
         is_entry = events[:, 3] == EventType.ENTRY
         is_injected = is_outlier & is_entry & (events[:, 4] != ROOT)
@@ -107,6 +111,7 @@ class SyntheticTrace:
 
     def _made_comms(self, events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         rows = np.zeros((self._comms, 8), np.uint64)
+        rows[:, 1] = self.rank
         rows[:, 3] = self._random.integers(EventType.SEND, EventType.RECV + 1, len(rows))
         rows[:, 5] = self._random.integers(0, RANKS, len(rows))
         rows[:, 6] = 8 * self._random.integers(1, 4096, len(rows))
@@ -115,6 +120,7 @@ class SyntheticTrace:
 
     def _made_counters(self, events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         rows = np.zeros((self._counters, 6), np.uint64)
+        rows[:, 1] = self.rank
         rows[:, 3] = 1
         rows[:, 4] = self._random.integers(1, 1 << 20, len(rows))
         rows[:, 2], rows[:, 5] = _threads_and_times(events, len(rows))
@@ -193,7 +199,7 @@ def write_trace(path: Path, trace: SyntheticTrace, steps: int, engine: str = "BP
     with StreamWriter(path, engine, parameters) as writer:
         for step in steps_of(trace, steps):
             writer.write_step(step.events, step.comms, step.counters, trace.names)
-    return {call_id(0, 0, step, row) for step, row in trace.injected}
+    return {call_id(0, trace.rank, step, row) for step, row in trace.injected}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Slow, obvious twin of what the C++ Chimbuko flags with SSTD, one rank and its parameter server.
 
-Written from its description: a model of exclusive runtimes for each function, never for a call path; the calls of
-a step enter the model, and are then labelled by it; the first call of a function on a thread is left out; a
-call is an outlier beyond ``mean ± sigma * standard deviation``, with the sample's standard deviation.
+Written from its description: a model of exclusive runtimes for each function, never for a call path; the
+calls of a step enter the model, and are then labelled by it; the first call of a function on a thread is left
+out; a call is an outlier beyond ``mean ± sigma * standard deviation``, with the sample's standard deviation.
 """
 
 from __future__ import annotations
