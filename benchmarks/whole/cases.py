@@ -36,8 +36,8 @@ class Case:
     """events, epochs or seconds."""
     base: str = ""
     """Name of a case with less work: what each unit of work costs is told from the difference."""
-    application: str = ""
-    """Name of processes that are not ours, and do not count."""
+    application: tuple[str, ...] = ()
+    """Names of processes that are not ours, and do not count."""
 
 
 def offline(folder: Path) -> list[Case]:
@@ -67,7 +67,7 @@ def live(folder: Path) -> list[Case]:
             where = folder / f"live-{ranks}-{steps}"
             _write(where, LIVE_ROWS, steps, Shape(), ranks, outliers=0.0)
             command = f"{_run()} --transport files --replay '{where}/*.bp'"
-            cases.append(Case(name, command, steps, "seconds", base, "chimbuko replay"))
+            cases.append(Case(name, command, steps, "seconds", base, ("chimbuko replay", "python -c")))
     return cases
 
 

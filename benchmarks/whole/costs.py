@@ -85,7 +85,7 @@ def measure(case: Case) -> Cost:
     shutil.rmtree(folder)
     named = dict(samples.cpu_s_by_name())
     named["short-lived"] = max(cpu_s - sum(named.values()), 0.0)
-    cpu_s -= named.pop(case.application, 0.0)
+    cpu_s -= sum(named.pop(name, 0.0) for name in case.application)
     return Cost(cpu_s, wall_s, until_s, samples.most_pss_mb, left, named)
 
 
@@ -160,5 +160,7 @@ def _name_of(words: Sequence[str]) -> str:
         module = words[words.index("-m") + 1]
         verb = words[words.index("-m") + 2 : words.index("-m") + 3] if module == "chimbuko" else []
         return " ".join([module, *verb])
+    if words[1:2] == ["-c"]:
+        return "python -c"
     names = [Path(word).name.split()[0] for word in words[:2] if word and not word.startswith("-")]
     return names[-1] if names and names[0].startswith("python") else (names[0] if names else "?")

@@ -32,7 +32,7 @@ def test_who_outlives_the_command_counts() -> None:
 
 
 def test_the_application_does_not_count() -> None:
-    assert measure(Case("", busy(1.0), application="python")).cpu_s < 0.9
+    assert measure(Case("", busy(1.0), application=("python -c",))).cpu_s < 0.9
 
 
 def test_what_is_left_and_when_the_program_began() -> None:
