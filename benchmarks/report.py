@@ -22,6 +22,8 @@ DOCS = ROOT / "docs"
 
 DOCUMENTS = {
     "performance": {
+        "whole": "-m benchmarks.whole --only offline compiling",
+        "whole-live": "-m benchmarks.whole --only live",
         "kernel": "benchmarks/kernel.py",
         "agent": "benchmarks/agent.py --stages",
         "agent-few-anomalies": "benchmarks/agent.py --stages --outliers 0.0001 --rows-per-step 100000 200000",
@@ -51,6 +53,7 @@ QUICKLY = {
     "benchmarks/startup.py": "--rounds 2",
     "benchmarks.dashboard": "--part 0.01 --rounds 1 --minutes 2",
     "benchmarks.transports": "--rounds 2",
+    "benchmarks.whole": "--rounds 1",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
 }
