@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+from contextlib import suppress
 
 import msgspec
 
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.errors import ServiceError
-from chimbuko.processes import die_with_parent
+from chimbuko.starting import become_fork, end_fork, signals_wait
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -25,7 +24,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What happened: ``ready`` once, then ``started`` and ``ended`` for each process."""
+    """What happened: ``started`` and ``ended`` for each process."""
 
     kind: str
     key: str = ""
@@ -34,41 +33,37 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class ForkServer:
-    """The agent's end of the conversation. The server begins to load its kernels at once."""
+    """The agent's end of the conversation. It forks the server, so the agent has no threads yet.
+
+    Raises
+    ------
+    ServiceError
+        There is no process to be had.
+    """
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "chimbuko.ad.forkserver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            preexec_fn=die_with_parent,
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._input = self._process.stdin
-        self._stdout = self._process.stdout
-        self._output = self._stdout.fileno()
-        self._pending = b""
+        from chimbuko.ad.forkserver import serve
 
-    def wait_ready(self) -> None:
-        """Wait until it can fork; before all else.
-
-        Raises
-        ------
-        ServiceError
-            It ended instead.
-        """
-        while b"\n" not in self._pending:
-            received = os.read(self._output, 1 << 16)
-            if not received:
-                raise ServiceError("the fork server did not start")
-            self._pending += received
-        _, _, self._pending = self._pending.partition(b"\n")
+        agent = os.getpid()
+        asked, self._input = os.pipe()
+        self._output, told = os.pipe()
+        with signals_wait() as blocked:
+            try:
+                self._pid = os.fork()
+            except OSError as error:
+                raise ServiceError(f"the fork server did not start ({error.strerror})") from None
+            if self._pid == 0:
+                become_fork("chimbuko.ad.forkserver", asked, told, 2)
+                end_fork(lambda: serve(agent, blocked))
+        os.close(asked)
+        os.close(told)
         os.set_blocking(self._output, False)
+        self._pending = b""
 
     @property
     def pid(self) -> int:
         """Its process id."""
-        return self._process.pid
+        return self._pid
 
     def ask(self, request: Request) -> None:
         """Send one request.
@@ -79,8 +74,7 @@ class ForkServer:
             The fork server is gone.
         """
         try:
-            self._input.write(msgspec.json.encode(request) + b"\n")
-            self._input.flush()
+            os.write(self._input, msgspec.json.encode(request) + b"\n")
         except BrokenPipeError:
             raise ServiceError("the fork server of this agent is gone") from None
 
@@ -103,11 +97,13 @@ class ForkServer:
 
     def wake(self) -> None:
         """Make it go on if it was stopped."""
-        self._process.send_signal(signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGCONT)
 
     def close(self) -> None:
         """End it, and with it all children that are left."""
-        self._input.close()
+        os.close(self._input)
         self.wake()
-        self._process.wait()
-        self._stdout.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        os.close(self._output)

@@ -1,8 +1,8 @@
-"""Forks one process per stream, out of a small single-threaded one with all kernels loaded.
+"""Forks one process per stream, out of a single-threaded one with all kernels loaded.
 
-Two SST readers in one process can crash a writer, and a process of its own would cost 0.7 s and 80 MB;
-a fork costs milliseconds and 12 MB. This process holds no socket and no ADIOS2 handle, and the agent,
-which has threads and connections, never forks.
+Two SST readers in one process can crash a writer, and a new Python for each would cost 0.7 s and 80 MB;
+a fork costs milliseconds and 12 MB. This process is itself a fork of the agent, before that has threads and
+connections; it holds no socket and no ADIOS2 handle.
 
 ``chimbuko.ad.forks`` describes what it is asked and what it tells. When its input ends it ends its
 children and itself.
@@ -11,7 +11,6 @@ children and itself.
 from __future__ import annotations
 
 import faulthandler
-import gc
 import os
 import select
 import signal
@@ -19,19 +18,28 @@ import sys
 import traceback
 
 import msgspec
+from setproctitle import setproctitle
 
 from chimbuko.ad.forks import Event, Request
 from chimbuko.ad.orders import ChildSpec
-from chimbuko.processes import die_with_parent, do_without_scipy
+from chimbuko.processes import die_with_parent
 from chimbuko.sacrifice import Sacrifice, oom_score, set_oom_score
 
 
-def serve() -> None:
-    """Serve requests until standard input ends."""
+def serve(agent: int, blocked: set[int]) -> None:
+    """Serve requests of an agent, its process id, until standard input ends.
+
+    Parameters
+    ----------
+    blocked
+        Signals that it is to block.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _load()
+    die_with_parent()
+    if os.getppid() != agent:
+        return
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     someone_ended = _told_of_ends()
-    _say(Event("ready"))
     children: dict[int, str] = {}
     pending = b""
     while True:
@@ -51,21 +59,6 @@ def serve() -> None:
         # to go on for that.
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGCONT)
-
-
-def _load() -> None:
-    """Load all that the children need, once; it starts no thread and opens nothing."""
-    # What is loaded stays: to look for garbage among it takes 0.2 of 0.8 s, and a collection in a child
-    # would make each page its own.
-    gc.disable()
-    do_without_scipy()
-    import adios2.bindings  # noqa: F401
-
-    from chimbuko.ad.warmup import warm_kernels
-
-    warm_kernels()
-    gc.freeze()
-    gc.enable()
 
 
 def _told_of_ends() -> int:
@@ -102,6 +95,7 @@ def _become_child(spec: ChildSpec) -> None:
         # Where memory comes to an end, the reader does, and not the program beside it.
         set_oom_score(oom_score(Sacrifice.READER))
         die_with_parent()
+        setproctitle(f"chimbuko.ad.child {spec.key}")
         # Loaded with the kernels, before the fork.
         from chimbuko.ad.child import run_child
 
@@ -123,7 +117,3 @@ def _reap(children: dict[int, str]) -> None:
 
 def _say(event: Event) -> None:
     os.write(1, msgspec.json.encode(event) + b"\n")
-
-
-if __name__ == "__main__":
-    serve()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,21 @@ from chimbuko.ad.orders import AgentSpec
 from chimbuko.broker import broker_from_environment
 from chimbuko.errors import ChimbukoError
 from chimbuko.processes import StopSignal, do_without_scipy, hold, log, say_ready
+from chimbuko.starting import uncollected
+
+
+@cache
+def load() -> None:
+    """Load what forks of one process share: the agent, its fork server and all readers."""
+    with uncollected():
+        do_without_scipy()
+        import adios2.bindings  # noqa: F401
+
+        import chimbuko.ad.agent
+        import chimbuko.ad.child  # noqa: F401
+        from chimbuko.ad.warmup import warm_kernels
+
+        warm_kernels()
 
 
 def main() -> None:
@@ -29,13 +45,12 @@ def main() -> None:
         spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
         # Two agents would read each stream twice, into the same files.
         claim = hold(spec.scratch)
+        load()
+        # Before all that has a thread or a connection.
         forks = ForkServer()
-        # While that loads its kernels, on another core, for as long as this takes: 0.6 s.
-        do_without_scipy()
         from chimbuko.ad.agent import Agent
 
         agent = Agent(spec, broker_from_environment(), forks)
-        forks.wait_ready()
         say_ready(service=spec.agent)
         with claim:
             agent.run(should_stop)

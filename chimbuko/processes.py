@@ -1,29 +1,23 @@
-"""Our own processes: started, known to be ready, and ended with us."""
+"""What our own processes have in common: signals, words, names that they hold, and how they end."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import os
-import select
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
 from chimbuko.errors import ServiceError
-from chimbuko.sacrifice import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application, set_oom_score
-
-READY_TIMEOUT_S = 60.0
-"""Covers the compilation of all kernels where the cache is cold (about 20 s)."""
+from chimbuko.sacrifice import set_oom_score
 
 UNIX_SOCKETS = Path("/proc/net/unix")
 
@@ -107,120 +101,6 @@ def do_without_scipy() -> None:
     It would cost each process 0.2 s and 10 MB. Before numba compiles or loads its first kernel.
     """
     sys.modules["scipy"] = None  # type: ignore[assignment]
-
-
-class Service:
-    """One of our processes, which says on its first line of output, in JSON, that it is ready.
-
-    Parameters
-    ----------
-    name
-        Also names its log, ``<name>.log``.
-    module
-        Python module to run.
-    arguments, environment
-        Secrets belong into the environment: anyone can read a command line.
-    inherited
-        File descriptors that it gets.
-    sacrifice
-        How soon it ends where memory does.
-
-    Raises
-    ------
-    ServiceError
-        It ended, or did not become ready in time; with its last line and exit code.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        module: str,
-        arguments: list[str],
-        environment: Mapping[str, str],
-        logs: Path,
-        inherited: tuple[int, ...] = (),
-        sacrifice: Sacrifice = Sacrifice.SERVICE,
-    ) -> None:
-        self.name = name
-        self.log = logs / f"{name}.log"
-        self._command = [sys.executable, "-m", module, *arguments]
-        application = {OOM_VARIABLE: str(oom_score_of_application())}
-        self._environment = {**os.environ, **application, **environment, "OPENBLAS_NUM_THREADS": "1"}
-        self._inherited = inherited
-        self._oom_score = oom_score(sacrifice)
-        self.process = self._started()
-
-    def start_again(self) -> None:
-        """Start it anew after it has ended."""
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        self.process = self._started()
-
-    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:
-        """Facts that it gives on becoming ready."""
-        assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], timeout_s)
-        line = self.process.stdout.readline() if readable else b""
-        try:
-            facts: dict[str, Any] = msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            self.stop(0.0)
-            raise ServiceError(f"{self.name} did not start: {self._last_words()}") from None
-        return facts
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        with _opened(self.log) as log:
-            return subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=self._environment,
-                # Ctrl-C is for the program that the user runs and for the launcher, which ends us in order.
-                start_new_session=True,
-                preexec_fn=partial(become_ours, self._oom_score),
-                pass_fds=self._inherited,
-            )
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process is alive."""
-        return self.process.poll() is None
-
-    def ask_to_stop(self) -> None:
-        """Ask it to finish what it has to do and end; one that was stopped goes on for that."""
-        if self.is_running:
-            self.process.terminate()
-            self.process.send_signal(signal.SIGCONT)
-
-    def stop(self, timeout_s: float) -> bool:
-        """Ask it to end and wait; after ``timeout_s`` seconds kill it. True if it ended by itself."""
-        self.ask_to_stop()
-        try:
-            self.process.wait(timeout_s)
-            return True
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            return False
-        finally:
-            if self.process.stdout is not None:
-                self.process.stdout.close()
-
-    def _last_words(self) -> str:
-        lines: list[str] = []
-        with suppress(OSError):
-            lines = self.log.read_text(errors="replace").strip().splitlines()
-        last = lines[-1].removeprefix("chimbuko: ") if lines else "it said nothing"
-        return f"{last} (its log is {self.log})"
-
-
-def _opened(log: Path) -> BinaryIO:
-    """A log to write to; nowhere where its folder is gone: better a service without a log than none."""
-    try:
-        return log.open("ab")
-    except OSError:
-        return open(os.devnull, "ab")
 
 
 class StopSignal:

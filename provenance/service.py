@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -32,7 +33,7 @@ from chimbuko.messages import (
     PathStatistics,
     RecordBatch,
 )
-from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.provenance.alerting import Alerting
 from chimbuko.provenance.hooks import Deliver, hooks_of
 from chimbuko.provenance.packing import warm_kernels
@@ -254,6 +255,13 @@ def _decoded(
             log(f"entry {entry.decode()} of {stream} is left out, it cannot be understood ({error})")
 
 
+@cache
+def load() -> None:
+    """Load what forks of one process share."""
+    do_without_scipy()
+    warm_kernels()
+
+
 def main() -> None:
     """Write until SIGTERM."""
     parser = argparse.ArgumentParser(prog="chimbuko.provenance", description=__doc__)
@@ -281,8 +289,8 @@ def main() -> None:
         with suppress(StoreBusy, StoreDamaged):
             service.open()
         say_ready(service="provenance")
-        # Records wait in the broker, but nobody waits for this: it takes a third of a second.
-        warm_kernels()
+        # Records wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        load()
         run_writer(service, should_stop)
     except ChimbukoError as error:
         log(str(error))

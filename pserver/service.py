@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 from chimbuko.broker import broker_from_environment
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
 from chimbuko.model import Model, load_model, save_model
-from chimbuko.processes import StopSignal, log, say_ready
+from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.report import write_report
 from chimbuko.pserver.saved import read_state
@@ -19,6 +20,13 @@ from chimbuko.pserver.server import Server
 from chimbuko.pserver.state import ServerState
 from chimbuko.pserver.warmup import warm_kernels
 from chimbuko.tables import schema_of
+
+
+@cache
+def load() -> None:
+    """Load what forks of one process share."""
+    do_without_scipy()
+    warm_kernels()
 
 
 def main() -> None:
@@ -47,8 +55,8 @@ def main() -> None:
         server = Server(broker_from_environment(), state, options.state, metrics)
         should_stop = StopSignal()
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
-        # Deltas wait in the broker, but nobody waits for this: it takes a third of a second.
-        warm_kernels()
+        # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        load()
         server.run(should_stop)
         for path in options.save_model:
             save_model(path, Model(options.detector, options.metric, *state.learned()))

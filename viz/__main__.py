@@ -30,6 +30,10 @@ from chimbuko.viz.together import TOKEN_VARIABLE, serving_together
 PROCESSES = click.IntRange(1, 64)
 
 
+def load() -> None:
+    """All that forks of one process share is loaded with this module."""
+
+
 @click.command()
 @click.option("--run-dir", required=True, type=click.Path(path_type=Path), help="Folder of the run.")
 @click.option(

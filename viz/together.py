@@ -16,9 +16,9 @@ from urllib.parse import quote
 from redis.cluster import RedisCluster
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect
-from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
+from chimbuko.service import Service
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.listening import listen
 

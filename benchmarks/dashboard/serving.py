@@ -10,8 +10,8 @@ from typing import Self
 
 from benchmarks.measuring import cpu_of, descendants
 from chimbuko.broker import BROKER_VARIABLE
-from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
+from chimbuko.service import Service
 
 TOKEN = "of-a-benchmark"
 

@@ -20,8 +20,8 @@ from benchmarks.dashboard.paint import MARK, NODES
 from benchmarks.dashboard.publisher import TICKS
 from benchmarks.dashboard.serving import Dashboard, scratch
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
+from chimbuko.service import Service
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

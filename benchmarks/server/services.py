@@ -10,7 +10,7 @@ from typing import Self
 
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.processes import Service
+from chimbuko.service import Service
 
 
 class Services:

@@ -10,6 +10,7 @@ import click
 
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
+from chimbuko.starting import one_blas_thread, uncollected
 
 VERBS = {
     "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
@@ -47,7 +48,8 @@ class _Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         try:
-            command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
+            with uncollected(), one_blas_thread():
+                command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
         except (ImportError, OSError, MemoryError) as error:
             # A library that finds no room, or no file descriptor, says so in its own way.
             reason = next(iter(str(error).splitlines()), "no memory")

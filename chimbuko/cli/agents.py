@@ -19,9 +19,10 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
-from chimbuko.processes import Service
 from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
+from chimbuko.service import Service
+from chimbuko.starting import fork
 from chimbuko.trace.discovery import StreamName
 
 GUARD_STOP_S = 5.0
@@ -182,6 +183,7 @@ class Agents:
             self._run.logs,
             inherited=(file,),
             sacrifice=Sacrifice.AGENT,
+            start=fork,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from chimbuko.cli.mishaps import Mishaps
 from chimbuko.errors import ServiceError
-from chimbuko.processes import Service
+from chimbuko.service import Service
 
 MOST_REVIVALS = 10
 STEADY_S = 10.0

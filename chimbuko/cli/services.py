@@ -29,12 +29,14 @@ from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
 from chimbuko.messages import ALL_KEYS, DASHBOARD, MOST_NEWS, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.ownership import OWNERSHIP_KEYS, beginnings, rivalries
-from chimbuko.processes import Service, hold
+from chimbuko.processes import hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
 from chimbuko.sacrifice import Sacrifice
+from chimbuko.service import Service
+from chimbuko.starting import fork
 from chimbuko.viz.jobs.keys import LEFT_BEHIND
 from chimbuko.viz.listening import listen
 
@@ -310,11 +312,12 @@ class Services:
                 self.run.logs,
                 (self._listening.fileno(),),
                 Sacrifice.DASHBOARD,
+                start=fork,
             )
             self._showing.add(self._dashboard, can_go_on=True)
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
-        return Service(name, module, arguments, secret, self.run.logs)
+        return Service(name, module, arguments, secret, self.run.logs, start=fork)
 
     def _storing_arguments(self) -> list[str]:
         """What the store's writer is told."""

@@ -24,7 +24,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import FRAMES, PAYLOAD, Frame
-from chimbuko.processes import Service
+from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ServiceError
-from chimbuko.processes import Service, hold, is_held
+from chimbuko.processes import hold, is_held
+from chimbuko.service import Service
 
 READY = "from chimbuko.processes import StopSignal, say_ready; import os, sys, time\n"
 
@@ -96,7 +97,7 @@ def test_a_service_can_be_started_again(start: Starter) -> None:
 LAUNCH_AND_WAIT = """
 import sys
 from pathlib import Path
-from chimbuko.processes import Service
+from chimbuko.service import Service
 service = Service("made", "made_service", [], {}, Path(sys.argv[1]))
 print(service.wait_ready()["pid"], flush=True)
 sys.stdin.read()

@@ -11,7 +11,7 @@ import pytest
 
 from chimbuko.cli import servicegroup
 from chimbuko.cli.servicegroup import ServiceGroup
-from chimbuko.processes import Service
+from chimbuko.service import Service
 
 WAITS = "import signal; print('{}', flush=True); signal.pause()"
 

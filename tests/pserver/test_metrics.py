@@ -23,9 +23,9 @@ from chimbuko.messages import (
     FunctionStatistics,
     RankStatistics,
 )
-from chimbuko.processes import Service
 from chimbuko.pserver.metrics import MOST_GROUPS, FiguresCollector, MetricsPort, RunFigures
 from chimbuko.records import StreamHealth
+from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.views import AgentFigures, SlowRank, ViewChanges, ViewDelta
 

@@ -30,8 +30,8 @@ from chimbuko.messages import (
     PackedTable,
 )
 from chimbuko.moments import Moments
-from chimbuko.processes import Service
 from chimbuko.records import StepCount
+from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from tests.pserver.agents import Agent
 from tests.pserver.test_state import EXCLUSIVE, Values, health_of, learned_of, make_agent, timers_of

@@ -13,8 +13,9 @@ from redis.cluster import RedisCluster
 
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.errors import ServiceError
-from chimbuko.processes import Service, is_held
+from chimbuko.processes import is_held
 from chimbuko.sacrifice import Sacrifice
+from chimbuko.service import Service
 from chimbuko.viz.jobs.celeryapp import celery_app
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
