@@ -21,12 +21,11 @@ from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from examples.findings import all_anomalies
 from examples.truth import match, read_truth
-from tests.integration.conftest import AGENT, command_line, descendants
+from tests.integration.conftest import AGENT, READER, command_line, descendants
 
 SOURCE = Path(__file__).parent.parent.parent / "examples" / "heat_mpi.c"
 COMPILE = ("mpicc", "-O2", "-g", "-finstrument-functions")
 TAU_EXEC = ("tau_exec", "-T", "mpi,pthread", "-adios2_trace")
-READERS = "chimbuko.ad.forkserver"
 FIRST_KILL_S = 1.0
 LONGEST_PAUSE_S = 4.0
 MOST_KILLS = 6
@@ -197,8 +196,7 @@ def _kill_one(root: int, chance: random.Random) -> int:
     """Kill the agent, with one chance in three, or a reader; 1 if there was one."""
     ours = {pid: command_line(pid) for pid in descendants(root)}
     agents = sorted(pid for pid, command in ours.items() if AGENT in command)
-    # The oldest is the fork server itself.
-    readers = sorted(pid for pid, command in ours.items() if READERS in command)[1:]
+    readers = sorted(pid for pid, command in ours.items() if READER in command)
     victims = agents if chance.random() < 1 / 3 else readers
     if not victims:
         return 0

@@ -1,26 +1,23 @@
-"""The fork server of an agent with a clock: its children note when the calls of each step are labelled.
-
-With ``CHIMBUKO_BENCHMARK_POLL_S`` in the environment they follow files as ADIOS2 does by itself, and look
-for the next step every so many seconds.
-"""
+"""The fork server of an agent with a clock: its children note when the calls of each step are labelled."""
 
 from __future__ import annotations
 
-import os
 import struct
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from chimbuko.ad import child, forkserver, sources
+from chimbuko.ad import child
 from chimbuko.ad.child import StreamChild
 from chimbuko.ad.detection import Detection
+from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.trace import reader
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
-POLL = "CHIMBUKO_BENCHMARK_POLL_S"
 LABELS = "labels"
 """File of a stream's folder: step, time of its newest event, and when its calls had labels, in µs."""
 LABEL = struct.Struct("qdd")
@@ -53,39 +50,35 @@ class Polled:
         self._reader.close()
 
 
-def clock_labels() -> None:
-    """Let every child note when it has labels."""
-    judged, stepped = Detection.step, StreamChild._step
+def clocked_fork_server(poll_s: float | None) -> ForkServer:
+    """A fork server whose children note when they have labels.
 
-    def judge(*arguments: Any) -> Any:
-        global _labelled_us
-        answer = judged(*arguments)
-        _labelled_us = time.time_ns() / 1e3
-        return answer
-
-    def step(self: StreamChild, step: TraceStep) -> None:
-        interval_us = step.interval_us()
-        stepped(self, step)
-        if interval_us is not None:
-            with (Path(self._spec.box).parent / LABELS).open("ab", buffering=0) as file:
-                file.write(LABEL.pack(step.step, interval_us[1], _labelled_us))
-
-    Detection.step = judge  # type: ignore[method-assign]
-    StreamChild._step = step  # type: ignore[method-assign]
+    With ``poll_s`` they follow files as ADIOS2 does by itself, which looks for the next step every so many
+    seconds.
+    """
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(Detection, "step", _judging))
+        patches.enter_context(patch.object(StreamChild, "_step", _stepping))
+        if poll_s is not None:
+            frequency = {"BeginStepPollingFrequencySecs": str(poll_s)}
+            patches.enter_context(patch.dict(reader.HARMLESS_SST_PARAMETERS, frequency))
+            patches.enter_context(patch.object(child, "open_source", Polled))
+        return ForkServer()
 
 
-def poll(seconds: str) -> None:
-    """Let every child follow files as ADIOS2 does."""
-    reader.HARMLESS_SST_PARAMETERS["BeginStepPollingFrequencySecs"] = seconds
-
-    def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> sources.Source:
-        return Polled(spec, first_step, names)
-
-    child.open_source = open_source  # type: ignore[attr-defined]
+_judged, _stepped = Detection.step, StreamChild._step
 
 
-if __name__ == "__main__":
-    clock_labels()
-    if POLL in os.environ:
-        poll(os.environ[POLL])
-    forkserver.serve()
+def _judging(*arguments: Any) -> Any:
+    global _labelled_us
+    answer = _judged(*arguments)
+    _labelled_us = time.time_ns() / 1e3
+    return answer
+
+
+def _stepping(self: StreamChild, step: TraceStep) -> None:
+    interval_us = step.interval_us()
+    _stepped(self, step)
+    if interval_us is not None:
+        with (Path(self._spec.box).parent / LABELS).open("ab", buffering=0) as file:
+            file.write(LABEL.pack(step.step, interval_us[1], _labelled_us))

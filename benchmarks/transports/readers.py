@@ -9,24 +9,21 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
-from unittest.mock import patch
+from typing import ClassVar, Self
 
 import msgspec
 
-from benchmarks.transports.clocked import LABEL, LABELS, POLL
-from chimbuko.ad import forks
+from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.figures import cpu_s
-from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.supervisor import TICK_S, Supervisor
+from chimbuko.ad.warmup import warm_kernels
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.guard import Options
 from chimbuko.follow.presence import Role, announce, guard_of
@@ -75,8 +72,8 @@ class Readers:
         self._guard = GuardStarter(Options(str(folder), linger_s=1.0))
         self._guard.ensure()
         announce(folder, "agent", Role.AGENT)
-        self._forks = _clocked_fork_server(poll_s)
-        self._forks.wait_ready()
+        warm_kernels()
+        self._forks = clocked_fork_server(poll_s)
         self._supervisor = _Supervisor(self._forks, self._streams, self._take_new)
         self._ticks = 0
         self._due_s = 0.0
@@ -159,21 +156,6 @@ class Readers:
     def _take_new(self) -> list[AgentStream]:
         new, self._new = self._new, []
         return new
-
-
-def _clocked_fork_server(poll_s: float | None) -> ForkServer:
-    popen = subprocess.Popen
-
-    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        environment = dict(os.environ) | ({} if poll_s is None else {POLL: str(poll_s)})
-        clocked = [
-            word.replace("chimbuko.ad.forkserver", "benchmarks.transports.clocked") for word in command
-        ]
-        root = Path(__file__).parent.parent.parent
-        return popen(clocked, cwd=root, env=environment, **options)
-
-    with patch.object(forks.subprocess, "Popen", start):
-        return ForkServer()
 
 
 def steps_analysed(stream: AgentStream) -> Counter[int]:

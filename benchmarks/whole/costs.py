@@ -162,5 +162,7 @@ def _name_of(words: Sequence[str]) -> str:
         return " ".join([module, *verb])
     if words[1:2] == ["-c"]:
         return "python -c"
-    names = [Path(word).name.split()[0] for word in words[:2] if word and not word.startswith("-")]
+    # Who has set a title has it as its first word.
+    firsts = [word.split()[0] for word in words[:2] if word.strip() and not word.startswith("-")]
+    names = [Path(word).name for word in firsts]
     return names[-1] if names and names[0].startswith("python") else (names[0] if names else "?")

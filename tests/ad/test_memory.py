@@ -17,6 +17,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
+from tests.ad.forking import warm_fork_server
 
 ROWS_PER_STEP = 500
 OUTLIER_SHARE = 0.02
@@ -37,8 +38,7 @@ MOST_UNREAD_BYTES = 16 << 20
 
 @pytest.fixture
 def forks() -> Iterator[ForkServer]:
-    server = ForkServer()
-    server.wait_ready()
+    server = warm_fork_server()
     yield server
     server.close()
 

@@ -14,7 +14,6 @@ import pytest
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import ExchangeBox
-from chimbuko.ad.forks import ForkServer
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.room import SparseFile
 from chimbuko.ad.stream import AgentStream
@@ -26,6 +25,7 @@ from chimbuko.pserver.state import ServerState
 from chimbuko.records import UNREADABLE_STREAMS
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import Transport, parse_stream_path
+from tests.ad.forking import warm_fork_server
 from tests.ad.test_exchange import STEPS, analyse, calls_known, forked, make_analysis
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
 from tests.trace.whole_streams import random_stream, write_stream
@@ -119,8 +119,7 @@ def test_a_stream_for_which_there_is_no_memory_is_given_up_at_once(tmp_path: Pat
     stream = AgentStream(
         name, Transport.FILES, 0, "node1", tmp_path / "stream", config, make_detector(config).schema
     )
-    forks = ForkServer()
-    forks.wait_ready()
+    forks = warm_fork_server()
     in_use = int(Path(f"/proc/{forks.pid}/statm").read_text().split()[0]) * resource.getpagesize()
     resource.prlimit(forks.pid, resource.RLIMIT_AS, (in_use + LEFT_BYTES, in_use + LEFT_BYTES))
     found = [stream]

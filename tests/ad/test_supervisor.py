@@ -22,13 +22,13 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.messages import RecordBatch
 from chimbuko.records import StreamHealth
 from chimbuko.trace.discovery import Transport, parse_stream_path
+from tests.ad.forking import warm_fork_server
 from tests.trace.whole_streams import random_stream, write_stream
 
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
-    server = ForkServer()
-    server.wait_ready()
+    server = warm_fork_server()
     yield server
     server.close()
 

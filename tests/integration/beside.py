@@ -19,7 +19,16 @@ from typing import Any
 
 from chimbuko.follow.presence import STOPPED, looked_up
 from chimbuko.follow.watchdog import PATIENCE_S
-from tests.integration.conftest import AGENT, BROKER, STAND_IN, Run, Start, command_line, descendants
+from tests.integration.conftest import (
+    AGENT,
+    BROKER,
+    FORK_SERVER,
+    STAND_IN,
+    Run,
+    Start,
+    command_line,
+    descendants,
+)
 
 TRANSPORTS = ("files", "sst")
 EXIT_CODE = 5
@@ -69,7 +78,7 @@ class Application:
     @property
     def agent_processes(self) -> list[int]:
         """The agent, the fork server and the readers."""
-        return self.run.processes(AGENT) + self.run.processes("chimbuko.ad.forkserver")
+        return self.run.processes(AGENT) + self.run.processes(FORK_SERVER) + self.run.readers
 
     @property
     def steps(self) -> list[int]:

@@ -90,9 +90,8 @@ class Command:
 
     @property
     def readers(self) -> list[int]:
-        """Processes of the streams: what the fork servers have forked."""
-        servers = self.processes("chimbuko.ad.forkserver")
-        return [pid for pid in servers if any(pid in children(server) for server in servers)]
+        """Processes of the streams."""
+        return self.processes(READER)
 
     def processes(self, module: str) -> list[int]:
         """Ids of the run's processes of one module, oldest first, found among its descendants."""
@@ -181,6 +180,8 @@ def command_line(pid: int) -> str:
 
 
 AGENT = "chimbuko.ad.service"
+FORK_SERVER = "chimbuko.ad.forkserver"
+READER = "chimbuko.ad.child"
 STORE = "chimbuko.provenance.service"
 BROKER = "valkey-server"
 SERVER = "chimbuko.pserver.service"

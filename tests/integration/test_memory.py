@@ -18,6 +18,7 @@ from chimbuko.sacrifice import Sacrifice
 from tests.integration.conftest import (
     AGENT,
     BROKER,
+    FORK_SERVER,
     SERVER,
     STORE,
     Start,
@@ -27,7 +28,6 @@ from tests.integration.conftest import (
 )
 from tests.integration.held import CHIMBUKO, CODE
 
-FORK_SERVER = "chimbuko.ad.forkserver"
 WRITER = "chimbuko.tracer.nursery"
 GUARD = "chimbuko.follow.guard"
 TICKING = """
@@ -83,7 +83,7 @@ def test_all_of_ours_end_before_the_application(start: Start, tmp_path: Path) ->
     assert {score(pid) for pid in (run.process.pid, *theirs)} == {OWN}
     (guard,) = processes(GUARD, place)
     assert score(guard) == OWN + Sacrifice.GUARD
-    (server,) = [pid for pid in run.processes(FORK_SERVER) if pid not in run.readers]
+    (server,) = run.processes(FORK_SERVER)
     expected = {
         **dict.fromkeys(run.processes(BROKER), Sacrifice.BROKER),
         **dict.fromkeys([*run.processes(SERVER), *run.processes(STORE)], Sacrifice.SERVICE),

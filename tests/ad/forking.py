@@ -1,0 +1,14 @@
+"""Fork servers as agents have them: all that readers need is loaded before."""
+
+from __future__ import annotations
+
+from chimbuko.ad.forks import ForkServer
+from chimbuko.ad.warmup import warm_kernels
+from chimbuko.starting import uncollected
+
+
+def warm_fork_server() -> ForkServer:
+    """One whose readers load nothing."""
+    with uncollected():
+        warm_kernels()
+    return ForkServer()
