@@ -16,6 +16,7 @@ from chimbuko.cli.mishaps import Mishaps, words_of
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.cli.transport import shield_news
+from chimbuko.cli.wakeup import Wakeup
 from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.processes import heed
@@ -24,10 +25,8 @@ from chimbuko.rundir import RunDirectory
 INTERRUPTED = 130
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-FAILED_LOOK_S = 0.1
-"""After a look that failed at once."""
-KEPT_LOOK_S = 0.1
-"""Between two looks whether a kept dashboard has been interrupted."""
+LOOK_S = 0.5
+"""Between two looks, where nothing happens."""
 
 
 class Conductor:
@@ -91,7 +90,7 @@ class Conductor:
     def _lead(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
         """Exit code where no application was started."""
         problems, run_id = self._problems, self._run.read_info().id
-        with Services(self._run, self._services, problems) as services:
+        with Wakeup() as wakeup, Services(self._run, self._services, problems) as services:
             with Agents(self._run, run_id, self._agents, services.broker_url, problems) as agents:
                 services.wait_ready()
                 agents.wait_ready()
@@ -101,7 +100,7 @@ class Conductor:
                     say(f"metrics: {services.metrics_url}")
                 code = self._start_application()
                 if code == 0:
-                    code = self._watch(services, agents)
+                    code = self._watch(services, agents, wakeup)
             services.finish()
             state = "interrupted" if self._interrupts else "finished"
             exit_code = code if self._command_line else None
@@ -110,7 +109,9 @@ class Conductor:
                 say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
                 # Not signal.pause(): a signal just before it would be waited for again, for ever.
                 while self._interrupts == 0:
-                    time.sleep(KEPT_LOOK_S)
+                    with self._mishaps.survived("the dashboard cannot be looked after"):
+                        services.look_after_dashboard()
+                    wakeup.wait(LOOK_S, services.visitors)
         return code if self._command_line else code or closing_code
 
     def _tidy_up(self) -> None:
@@ -141,11 +142,12 @@ class Conductor:
                 )
         return 0
 
-    def _watch(self, services: Services, agents: Agents) -> int:
+    def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         with Progress(services.client) as progress:
             while self._is_going_on(agents):
                 self._look(progress, services, agents)
+                wakeup.wait(LOOK_S, services.visitors)
             if self._agents.place is not None:
                 with self._mishaps.survived("what the shield reports cannot be read"):
                     self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
@@ -154,6 +156,7 @@ class Conductor:
             # What they still have to deliver, they cannot without the services.
             while agents.is_analysing and time.monotonic() < latest_s:
                 self._look(progress, services, None)
+                wakeup.wait(LOOK_S, services.visitors)
         if self._application is None and agents.has_failed:
             return ServiceError.exit_code
         if self._application is None:
@@ -163,11 +166,9 @@ class Conductor:
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
         """See once how far all is and that it goes on; what fails is tried again at the next look."""
         with self._mishaps.survived("the analysis cannot be looked after"):
-            progress.show_next()
+            progress.show()
             for line in (*services.look_after(), *(agents.look_after() if agents else ())):
                 progress.say(line)
-            return
-        time.sleep(FAILED_LOOK_S)
 
     def _application_code(self, application: subprocess.Popen[bytes]) -> int:
         """Wait for the application; its exit code as a shell would give it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -16,8 +16,7 @@ from chimbuko.messages import FRAMES, Frame
 from chimbuko.processes import log, write_error
 from chimbuko.records import Silence, StreamHealth
 
-WAIT_MS = 100
-
+MOST_FRAMES = 100
 MOST_NAMED = 3
 
 _frames = msgspec.msgpack.Decoder(Frame)
@@ -40,18 +39,18 @@ class Progress:
     ) -> None:
         self._clear()
 
-    def show_next(self) -> None:
-        """Wait a moment for news and show them."""
-        try:
-            entries = read_stream(self._broker, FRAMES, self._read_to, 100, WAIT_MS)
-        except redis.RedisError:
-            time.sleep(WAIT_MS / 1000)
-            entries = []
+    def show(self) -> None:
+        """Show what is new, if anybody sees it."""
+        if not self._is_shown:
+            return
+        entries: list[tuple[bytes, bytes]] = []
+        with suppress(redis.RedisError):
+            entries = read_stream(self._broker, FRAMES, self._read_to, MOST_FRAMES)
         for entry, payload in entries:
             self._read_to = entry
             for stream in _frames.decode(payload).health:
                 self._health[stream.program, stream.rank] = stream
-        if entries and self._is_shown:
+        if entries:
             self._clear()
             write_error(progress_line(self._health.values()))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import run_with_store, service_options
 from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
+from chimbuko.cli.wakeup import Wakeup
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
 from chimbuko.processes import heed
@@ -131,13 +131,13 @@ class Host:
         """Exit code: 130 where agents were not waited for."""
         heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
         problems = self._problems
-        with Services(self._run, self._options, problems) as services:
+        with Wakeup() as wakeup, Services(self._run, self._options, problems) as services:
             roll_call = RollCall(services.client)
             roll_call.look()
             services.wait_ready()
             try:
                 self._announce(services)
-                self._wait_for_end(services, roll_call)
+                self._wait_for_end(services, roll_call, wakeup)
             finally:
                 with suppress(OSError):
                     self._run.dashboard_path.unlink(missing_ok=True)
@@ -161,28 +161,23 @@ class Host:
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 
-    def _wait_for_end(self, services: Services, roll_call: RollCall) -> None:
-        look_at = 0.0
+    def _wait_for_end(self, services: Services, roll_call: RollCall, wakeup: Wakeup) -> None:
         with Progress(services.client) as progress:
             while not roll_call.is_over and self._signals < 2:
                 roll_call.is_ending = roll_call.is_ending or self._signals > 0
-                is_due = time.monotonic() >= look_at
-                if is_due:
-                    look_at = time.monotonic() + LOOK_PERIOD_S
-                self._look(progress, services, roll_call if is_due else None)
+                self._look(progress, services, roll_call)
+                wakeup.wait(LOOK_PERIOD_S, services.visitors)
 
-    def _look(self, progress: Progress, services: Services, roll_call: RollCall | None) -> None:
+    def _look(self, progress: Progress, services: Services, roll_call: RollCall) -> None:
         """See once that all goes on; what fails is tried again at the next look."""
         with self._mishaps.survived("the services cannot be looked after"):
-            progress.show_next()
+            progress.show()
             lines = services.look_after()
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
-                lines += roll_call.look() if roll_call else []
+                lines += roll_call.look()
             for line in lines:
                 progress.say(line)
-            return
-        time.sleep(LOOK_PERIOD_S)
 
     def _on_signal(self, signum: int, frame: object) -> None:
         self._signals += 1

@@ -55,14 +55,12 @@ class ServiceGroup:
         self._mishaps = Mishaps(problems)
         self._members: list[_Member] = []
 
-    def add(self, service: Service, can_go_on: bool = False, may_end: bool = False) -> Service:
-        """Look after a service from now on."""
-        self._members.append(_Member(service, can_go_on, may_end))
+    def add(
+        self, service: Service, can_go_on: bool = False, may_end: bool = False, is_starting: bool = False
+    ) -> Service:
+        """Look after a service from now on; ``is_starting`` where nobody is going to wait for it."""
+        self._members.append(_Member(service, can_go_on, may_end, is_starting=is_starting))
         return service
-
-    def leave(self, service: Service) -> None:
-        """Look after a service, which has ended, no more."""
-        self._members = [member for member in self._members if member.service is not service]
 
     @property
     def is_empty(self) -> bool:

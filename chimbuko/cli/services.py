@@ -6,9 +6,8 @@ it, and only then does the broker go.
 
 from __future__ import annotations
 
-import secrets
 import shutil
-import socket
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,8 @@ import msgspec
 import redis
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number, read_stream
+from chimbuko.cli.dashboard import Dashboard
 from chimbuko.cli.mishaps import Mishaps
-from chimbuko.cli.progress import say
 from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.rollcall import ROLL_CALL_KEYS
 from chimbuko.cli.scratch import ScratchNote, scratch_folder
@@ -34,14 +33,13 @@ from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
-from chimbuko.sacrifice import Sacrifice
 from chimbuko.service import Service
 from chimbuko.starting import fork
 from chimbuko.viz.jobs.keys import LEFT_BEHIND
-from chimbuko.viz.listening import listen
 
-TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 SERVICE_STOP_S = 30.0
+ASK_PERIOD_S = 2.0
+"""How often the broker is asked for news: six questions, which take a millisecond."""
 FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
@@ -102,7 +100,6 @@ class Services:
         self.run = run
         self.options = options
         self.broker_url = options.broker_url or ""
-        self.dashboard_url = ""
         self.metrics_url = ""
         self._problems = problems
         self._info = run.read_info()
@@ -118,9 +115,8 @@ class Services:
         self._private_broker: PrivateBroker | None = None
         self._mishaps = Mishaps(problems)
         self._learning = ServiceGroup(problems)
-        self._showing = ServiceGroup(problems)
-        self._dashboard: Service | None = None
-        self._listening: socket.socket | None = None
+        self._dashboard: Dashboard | None = None
+        self._ask_at_s = 0.0
         self._programs: dict[bytes, bytes] = {}
         self._instances = 0
         self._broker_is_ours = False
@@ -147,25 +143,16 @@ class Services:
         """
         for facts in self._learning.wait_ready():
             self.metrics_url = facts.get("metrics", self.metrics_url)
-        if self._dashboard is not None:
-            self._wait_for_dashboard(self._dashboard)
 
-    def _wait_for_dashboard(self, dashboard: Service) -> None:
-        """Its port is ours by now: whatever else fails of it, a run can do without."""
-        try:
-            self.dashboard_url = dashboard.wait_ready()["url"]
-        except ServiceError as error:
-            self._problems.append(f"there is no dashboard: {error}")
-            say(self._problems[-1])
-            self._showing.leave(dashboard)
-            self._stop_listening()
-            return
-        self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+    @property
+    def dashboard_url(self) -> str:
+        """Its address with the token; empty where there is none."""
+        return self._dashboard.url if self._dashboard else ""
 
-    def _stop_listening(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+    @property
+    def visitors(self) -> list[int]:
+        """Descriptors that become readable when somebody wants to see a dashboard that has no process yet."""
+        return self._dashboard.visitors if self._dashboard else []
 
     @property
     def info(self) -> RunInfo:
@@ -174,11 +161,17 @@ class Services:
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
-        lines = [*self._revive_broker(), *self._learning.look_after(), *self._showing.look_after()]
-        if self._showing.has_given_up:
-            # A page would wait at it for ever.
-            self._stop_listening()
-        return [*lines, *self._store_news(), *self._new_rivalries(), *self._new_instances()]
+        lines = [*self._revive_broker(), *self._learning.look_after(), *self.look_after_dashboard()]
+        now_s = time.monotonic()
+        if now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + ASK_PERIOD_S
+            self._keep_claim()
+            lines += [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
+        return lines
+
+    def look_after_dashboard(self) -> list[str]:
+        """Start it when somebody wants to see it, and again where it ended on its own."""
+        return self._dashboard.look_after() if self._dashboard else []
 
     def _new_instances(self) -> list[str]:
         with suppress(redis.RedisError):
@@ -211,12 +204,16 @@ class Services:
             # It may be killed while it starts, or there is no process to be had: then there is a next time.
             with suppress(ServiceError, OSError):
                 self._private_broker.start()
+                self._keep_claim()
+        return lines
+
+    def _keep_claim(self) -> None:
+        """Say that the broker is ours, and what would be lost with it."""
         with suppress(redis.RedisError):
             self.client.expire(RUN, CLAIM_S)
             self._remember_programs()
             if self.dashboard_url:
                 self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
-        return lines
 
     def _remember_programs(self) -> None:
         """Only the numbers of programs would be lost with the broker: agents send again all else."""
@@ -257,8 +254,8 @@ class Services:
         """Stop everything that is left. Nothing is raised, so that all of it is."""
         with self._mishaps.survived("the services could not be ended in order"):
             self.finish()
-        self._showing.stop(SERVICE_STOP_S)
-        self._stop_listening()
+        if self._dashboard is not None:
+            self._dashboard.stop(SERVICE_STOP_S)
         with self._mishaps.survived("the broker could not be ended in order"):
             self._leave_broker()
         if not self._is_store_elsewhere:
@@ -299,22 +296,11 @@ class Services:
             can_go_on=True,
         )
         if self.options.has_dashboard:
-            # Ours, so that a dashboard which is started again has the port again, and no page is refused.
-            self._listening = listen(self.options.port)
-            arguments = ["--run-dir", str(self.run.path), "--listening", str(self._listening.fileno())]
-            arguments += ["--processes", str(self.options.dashboard_processes)]
-            token = {TOKEN_VARIABLE: secrets.token_urlsafe(24)}
-            self._dashboard = Service(
-                "dashboard",
-                "chimbuko.viz",
-                arguments,
-                secret | token,
-                self.run.logs,
-                (self._listening.fileno(),),
-                Sacrifice.DASHBOARD,
-                start=fork,
+            options = self.options
+            self._dashboard = Dashboard(
+                self.run, self.broker_url, options.port, options.dashboard_processes, self._problems
             )
-            self._showing.add(self._dashboard, can_go_on=True)
+            self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs, start=fork)

@@ -37,7 +37,7 @@ def dashboard_of(command: Command) -> int:
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in children(command.process.pid) if f"-m {DASHBOARD} " in command_line(pid)]
+        found[:] = [pid for pid in children(command.process.pid) if f"{DASHBOARD} " in command_line(pid)]
         return len(found) == 1
 
     command.wait_until(look)
@@ -111,7 +111,7 @@ def test_a_dashboard_that_always_dies_is_given_up(start: Start, held: Held) -> N
 
     def is_given_up() -> bool:
         for pid in children(run.process.pid):
-            if f"-m {DASHBOARD} " in command_line(pid):
+            if f"{DASHBOARD} " in command_line(pid):
                 os.kill(pid, signal.SIGKILL)
         return any(line.startswith("chimbuko: dashboard ended early; its log") for line in run.lines)
 
