@@ -1,5 +1,5 @@
 """``python -m chimbuko``."""
 
-from chimbuko.cli import main
+from chimbuko.cli import start
 
-main()
+start()

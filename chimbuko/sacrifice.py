@@ -15,10 +15,12 @@ class Sacrifice(IntEnum):
     """How much sooner than the application a process of ours ends where memory does.
 
     So much its ``oom_score_adj`` is above the application's. A point counts as a thousandth of all memory, or
-    of what its cgroup may use. The launcher has the application's own value: with it the application's exit
-    code would be lost.
+    of what its cgroup may use.
     """
 
+    LAUNCHER = 40
+    """With it all others end. The application's exit code is its parent's affair, which has the application's
+    own value."""
     GUARD = 50
     """It protects the application, and takes little."""
     BROKER = 200

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from chimbuko import __version__
+from chimbuko.cli.parent import part
 from chimbuko.errors import ChimbukoError
 from chimbuko.starting import one_blas_thread, uncollected
 
@@ -69,6 +70,13 @@ class _Verbs(click.Group):
         except ChimbukoError as error:
             print(f"chimbuko: {error}", file=sys.stderr)
             ctx.exit(error.exit_code)
+
+
+def start() -> None:
+    """What the command ``chimbuko`` does."""
+    if sys.argv[1:2] == ["run"]:
+        part()
+    main()
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from contextlib import suppress
 
@@ -13,6 +12,7 @@ import redis
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
 from chimbuko.cli.mishaps import Mishaps, words_of
+from chimbuko.cli.parent import news_of_application, start_application
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.cli.transport import shield_news
@@ -21,6 +21,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory
+from chimbuko.starting import Process
 
 INTERRUPTED = 130
 NOT_FOUND = 127
@@ -57,7 +58,7 @@ class Conductor:
         self._problems = problems
         self._mishaps = Mishaps(problems)
         self._interrupts = 0
-        self._application: subprocess.Popen[bytes] | None = None
+        self._application: Process | None = None
 
     def conduct(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
         """Exit code of the application; 130 where a recorded run was interrupted.
@@ -127,7 +128,7 @@ class Conductor:
         if self._interrupts:
             return INTERRUPTED
         try:
-            self._application = subprocess.Popen(self._command_line, env=self._environment)
+            self._application = start_application(self._command_line, self._environment)
         except FileNotFoundError:
             say(f"{self._command_line[0]}: no such command")
             return NOT_FOUND
@@ -144,10 +145,11 @@ class Conductor:
 
     def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
+        application = news_of_application()
         with Progress(services.client) as progress:
             while self._is_going_on(agents):
                 self._look(progress, services, agents)
-                wakeup.wait(LOOK_S, services.visitors)
+                wakeup.wait(LOOK_S, [*services.visitors, *application])
             if self._agents.place is not None:
                 with self._mishaps.survived("what the shield reports cannot be read"):
                     self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
@@ -170,7 +172,7 @@ class Conductor:
             for line in (*services.look_after(), *(agents.look_after() if agents else ())):
                 progress.say(line)
 
-    def _application_code(self, application: subprocess.Popen[bytes]) -> int:
+    def _application_code(self, application: Process) -> int:
         """Wait for the application; its exit code as a shell would give it."""
         code = application.wait()
         return code if code >= 0 else 128 - code
@@ -189,12 +191,12 @@ class Conductor:
                 if not os.isatty(0):
                     self._application.send_signal(signal.SIGINT)
                 if self._interrupts == 2:
-                    self._application.terminate()
+                    self._application.send_signal(signal.SIGTERM)
                 elif self._interrupts > 2:
-                    self._application.kill()
+                    self._application.send_signal(signal.SIGKILL)
 
     def _on_terminate(self, signum: int, frame: object) -> None:
         self._interrupts += 1
         if self._application is not None and self._application.poll() is None:
             with suppress(OSError):
-                self._application.terminate()
+                self._application.send_signal(signal.SIGTERM)

@@ -234,7 +234,8 @@ def kill_everything(application: Application) -> None:
     # The launcher before those that it would start again.
     for pid in (root, *descendants(root)):
         words = command_line(pid)
-        if BROKER in words or ("-m chimbuko" in words and GUARD not in words):
+        ours = "-m chimbuko" in words or words.startswith("chimbuko.")
+        if BROKER in words or (ours and GUARD not in words):
             _send([pid], signal.SIGKILL)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from chimbuko.cli.parent import TITLE
 from chimbuko.rundir import RunDirectory
 from tests.integration.conftest import Command, Run, Start, children, command_line
 from tests.integration.held import CODE, Held
@@ -37,7 +38,8 @@ def dashboard_of(command: Command) -> int:
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in children(command.process.pid) if f"{DASHBOARD} " in command_line(pid)]
+        launcher = next(iter(command.processes(TITLE)), command.process.pid)
+        found[:] = [pid for pid in children(launcher) if f"{DASHBOARD} " in command_line(pid)]
         return len(found) == 1
 
     command.wait_until(look)
@@ -55,6 +57,17 @@ def kill_dashboard(command: Command) -> int:
 def answers(url: str) -> bool:
     """Whether who has the address is let in."""
     return requests.get(url, timeout=60).status_code == 200
+
+
+def test_it_begins_with_the_first_visitor(start: Start, held: Held) -> None:
+    run = start("--", *held.command)
+    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    held.wait(run)
+    assert run.processes(DASHBOARD) == []
+    assert answers(url)
+    assert run.processes(DASHBOARD) != []
+    held.release()
+    assert run.end() == CODE, run.output
 
 
 @pytest.mark.parametrize("processes", first(1, [1, 2]))
@@ -80,6 +93,7 @@ def test_it_comes_back_on_its_port_with_its_token(start: Start, held: Held, proc
 def test_one_of_its_processes_is_killed(start: Start, held: Held) -> None:
     run = start("--dashboard-processes", "2", "--", *held.command)
     url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    assert answers(url)
     servers = children(dashboard_of(run))
     os.kill(servers[0], signal.SIGKILL)
     assert all(answers(url) for _ in range(8))
@@ -94,6 +108,7 @@ def test_the_file_with_its_address_stays_right(command: Callable[..., Command], 
     services = command("serve", run.path)
     services.wait_for_line("services are ready")
     url = run.dashboard_path.read_text()
+    assert answers(url)
     kill_dashboard(services)
     assert run.dashboard_path.read_text() == url
     assert answers(url)
@@ -108,11 +123,11 @@ def test_a_dashboard_that_always_dies_is_given_up(start: Start, held: Held) -> N
     run = start("--", *held.command)
     url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
     held.wait(run)
+    assert answers(url)
 
     def is_given_up() -> bool:
-        for pid in children(run.process.pid):
-            if f"{DASHBOARD} " in command_line(pid):
-                os.kill(pid, signal.SIGKILL)
+        for pid in run.processes(f"{DASHBOARD} "):
+            os.kill(pid, signal.SIGKILL)
         return any(line.startswith("chimbuko: dashboard ended early; its log") for line in run.lines)
 
     run.wait_until(is_given_up)

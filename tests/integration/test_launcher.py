@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.cli.parent import TITLE
 from chimbuko.errors import ServiceError
 from tests.integration.conftest import BROKER, SERVER, Outcome, Run, Start
 from tests.integration.held import CHIMBUKO, CODE, LOOKS_S, TERMINATED, Held, mounted
@@ -153,7 +154,7 @@ def process_group() -> Iterator[Path]:
 def test_no_process_can_be_started(start: Start, held: Held, process_group: Path) -> None:
     run = start(*BARE, *held.command)
     held.wait(run)
-    (process_group / "cgroup.procs").write_text(str(run.process.pid))
+    (process_group / "cgroup.procs").write_text(str(run.service(TITLE)))
     (process_group / "pids.max").write_text("1")
     os.kill(run.service(SERVER), signal.SIGKILL)
     os.kill(run.service(BROKER), signal.SIGKILL)

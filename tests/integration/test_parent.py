@@ -1,0 +1,36 @@
+"""The application outlives the launcher, and its exit code is passed on by the process that the user started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from chimbuko.cli.parent import TITLE
+from tests.integration.conftest import Start
+from tests.integration.held import CODE, Held
+
+
+def test_a_launcher_that_is_killed_takes_neither_program_nor_exit_code_with_it(
+    start: Start, tmp_path: Path
+) -> None:
+    folder = tmp_path / "application"
+    folder.mkdir()
+    held = Held(folder)
+    run = start("--no-dashboard", "--", *held.command)
+    held.wait(run)
+    os.kill(run.service(TITLE), signal.SIGKILL)
+    run.wait_for_line("the analysis has ended early (signal 9); the program goes on")
+    held.release()
+    assert run.end() == CODE, run.output
+    assert held.end == "well"
+
+
+def test_the_program_has_none_of_our_settings(start: Start, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run = start("--no-dashboard", "--", "sh", "-c", f"env > {told}; cat /proc/self/oom_score_adj >> {told}")
+    assert run.end() == 0, run.output
+    lines = told.read_text().splitlines()
+    assert lines[-1] == Path("/proc/self/oom_score_adj").read_text().strip()
+    names = {line.partition("=")[0] for line in lines}
+    assert not names & {"CHIMBUKO_OOM_SCORE_ADJ", "CHIMBUKO_BROKER", "OPENBLAS_NUM_THREADS"} - set(os.environ)
