@@ -7,6 +7,7 @@ and the state of the analysis are of the same step, whenever a process is killed
 from __future__ import annotations
 
 import copyreg
+import os
 import pickle
 from dataclasses import dataclass
 from io import BytesIO
@@ -40,19 +41,22 @@ class CheckpointFiles:
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"checkpoint.{slot}" for slot in (0, 1)]
+        # Used again and again: fresh memory, and files of new blocks, would cost more than what is written.
+        self._content = BytesIO()
         self.is_failing = False
         """Whether the last one could not be saved."""
         self._is_told = False
 
     def save(self, slot: int, checkpoint: Checkpoint) -> None:
         """Write one of them. Where the disk is full, all goes on without."""
-        path = self._paths[slot]
-        content = BytesIO()
+        path, content = self._paths[slot], self._content
+        content.seek(0)
         pickler = pickle.Pickler(content, pickle.HIGHEST_PROTOCOL)
         pickler.dispatch_table = _WITHOUT_NAMES
         pickler.dump(checkpoint)
         try:
-            path.write_bytes(content.getbuffer())
+            # What is left of a longer one stands behind the end, and is not looked at.
+            _overwrite(path, content.getbuffer()[: content.tell()])
             self.is_failing = False
         except OSError as error:
             if not self._is_told:
@@ -71,6 +75,16 @@ class CheckpointFiles:
         _names = names
         checkpoint: Checkpoint = pickle.loads(content)
         return checkpoint
+
+
+def _overwrite(path: Path, content: memoryview) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        at = 0
+        while at < len(content):
+            at += os.pwrite(file, content[at:], at)
+    finally:
+        os.close(file)
 
 
 _names = StreamNames()

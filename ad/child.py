@@ -334,9 +334,9 @@ class StreamChild:
             if self._is_asked_to_go:
                 return False
             time.sleep(LOCKSTEP_POLL_S)
-        # From here on a successor judges by the model that has just come.
+        # A successor takes it, too: there is no newer one before all streams have closed the next epoch.
+        self._box.take_model(self._analysis)
         self._epoch = epoch
-        self._commit_surely()
         self._box[Cell.PHASE] = Phase.READING
         return not self._is_asked_to_go
 

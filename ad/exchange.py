@@ -338,7 +338,7 @@ class ExchangeBox:
         return self._slots[self[Cell.ACTIVE]].next_step
 
     def take_model(self, analysis: StreamAnalysis) -> None:
-        """For a new process of the stream: judge by the model that is there; waits for the lock."""
+        """For the stream's process: judge by the model that is there; waits for the lock."""
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         self._take_model(analysis)
         self._unlock()

@@ -53,7 +53,9 @@ class SparseFile:
             There is no room.
         """
         first, behind = at // PAGESIZE, -(-(at + size_bytes) // PAGESIZE)
-        self._allocate(first + np.flatnonzero(~self._is_allocated[first:behind]))
+        is_allocated = self._is_allocated[first:behind]
+        if not is_allocated.all():
+            self._allocate(first + np.flatnonzero(~is_allocated))
 
     def allocate_rows(self, at: int, row_bytes: int, rows: Int64Array) -> None:
         """The same for some rows of a table that begins at ``at``."""

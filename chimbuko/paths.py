@@ -63,15 +63,24 @@ class PathTable:
         self.all[OTHERS].parent = self.all[OTHERS].function = NONE
 
     def __getstate__(self) -> dict[str, Any]:
-        slots = np.flatnonzero(self.slots)
-        return {"most": len(self.all), "rows": self.rows.copy(), "slots": (slots, self.slots[slots])}
+        rows = self.rows
+        used = np.flatnonzero(rows["calls"])
+        return {
+            "most": len(self.all),
+            "parents": rows["parent"].copy(),
+            "functions": rows["function"].copy(),
+            "used": (used, rows[used]),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["most"])  # type: ignore[misc]
-        self.count[0] = len(state["rows"])
-        self.all[: self.count[0]] = state["rows"]
-        slots, values = state["slots"]
-        self.slots[slots] = values
+        told = np.zeros(len(state["parents"]), PATH)
+        told["parent"], told["function"], told["calls"] = state["parents"], state["functions"], 1
+        # In the same order they get the same rows.
+        self.add(told)
+        self.forget_calls()
+        used, rows = state["used"]
+        self.all[used] = rows
 
     @property
     def rows(self) -> Rows:
