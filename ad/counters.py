@@ -45,7 +45,7 @@ class Counters:
     @property
     def node_state(self) -> Table:
         """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
-        return self._node_state[: self._watched].view(np.recarray)
+        return self._node_state[: self._watched]
 
     def read(self, step: TraceStep, names: StreamNames, stacks: CallStacks) -> None:
         """Take in the counter values of the next step, whose calls were built."""

@@ -132,6 +132,8 @@ class _Slot:
         self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
         self._touched_at = at
         at += self._touched.nbytes
+        self._has_room = np.zeros(MAX_TIMERS, np.bool_)
+        """By function: whether this process has made sure of the room for it."""
         self._table_at = at
         cells = MAX_TIMERS * schema.width
         self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
@@ -154,14 +156,20 @@ class _Slot:
     def allocate_for(self, active: _Slot, extent: Extent, steps: int) -> None:
         """... of what is in the ``active`` copy, and of what comes to it."""
         self._allocate_steps(active.steps + steps)
-        timers = np.union1d(active.timers, extent.timers)
-        behind = max(int(self._behind_timers[0]), int(timers[-1]) + 1 if len(timers) else 0)
-        self._file.allocate(self._touched_at, behind)
-        self._behind_timers[0] = behind
-        self._file.allocate_rows(self._table_at, self._table.itemsize * self._schema.width, timers)
+        for timers in (active.timers, extent.timers):
+            self._allocate_timers(timers)
         self.paths.allocate(self._file, max(active.paths.count, extent.paths))
         traffic = max(active.views.traffic, extent.traffic)
         self.views.allocate(self._file, traffic, max(active.views.flagged_steps, extent.flagged_steps))
+
+    def _allocate_timers(self, timers: npt.NDArray[np.int64]) -> None:
+        if self._has_room[timers].all():
+            return
+        behind = max(int(self._behind_timers[0]), int(timers[-1]) + 1)
+        self._file.allocate(self._touched_at, behind)
+        self._behind_timers[0] = behind
+        self._file.allocate_rows(self._table_at, self._table.itemsize * self._schema.width, timers)
+        self._has_room[timers] = True
 
     def _allocate_steps(self, steps: int) -> None:
         self._file.allocate(self._at, self._COUNTS_BYTES + steps * _STEP.itemsize)
@@ -183,7 +191,7 @@ class _Slot:
     @property
     def timers(self) -> npt.NDArray[np.int64]:
         """Functions of which it has statistics, i8[n], ascending."""
-        return np.flatnonzero(self._touched[: self._behind_timers[0]])
+        return self._touched[: self._behind_timers[0]].nonzero()[0]
 
     def learned(self) -> Learned:
         """A copy of the statistics."""
@@ -195,7 +203,7 @@ class _Slot:
         return [StepCount(program, rank, *step) for step in self._steps[: self.steps].tolist()]
 
     def copy_from(self, other: _Slot) -> None:
-        """Become a copy of the other one."""
+        """Become a copy of the other one, but for the paths."""
         self._touched[self.timers] = 0
         timers = other.timers
         self._touched[timers] = 1
@@ -204,7 +212,6 @@ class _Slot:
         self._steps[:count] = other._steps[:count]
         self._step_count[0] = count
         self.views.copy_from(other.views)
-        self.paths.copy_from(other.paths)
 
     def add(self, learned: Learned, steps: Sequence[StepCount]) -> None:
         """Add what was learned in these steps."""
@@ -221,7 +228,7 @@ class _Slot:
         """Take out the statistics of some functions, the flags of all of ``timers``, and all steps."""
         self._touched[timers[is_taken]] = 0
         flags_at = [self._schema.slices[name].start for name in FLAGS]
-        self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.empty(1)[:, flags_at]
+        self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.identity[flags_at]
         self._step_count[0] = 0
 
 
@@ -324,7 +331,7 @@ class ExchangeBox:
             filled.add(learned, steps)
             filled.next_step = analysis.stacks.last_step + 1
             filled.views.put(analysis.hand_out_views(generation))
-            filled.paths.put(analysis.hand_out_paths())
+            filled.paths.put(active.paths, analysis.hand_out_paths())
             save(into)
             self[Cell.ACTIVE] = into
             self._take_model(analysis)

@@ -183,6 +183,8 @@ class SpoolWriter:
 
     def _catch_up(self) -> None:
         """Go on behind what another process has appended: an agent speaks for one that it has given up."""
+        if self._is_last:
+            return
         paths = _segment_paths(self._folder)
         if not paths:
             return
@@ -191,6 +193,19 @@ class SpoolWriter:
             self._segments = [s for s in self._segments if s.path in paths and s.path != paths[-1]]
             self._segments.append(_Segment(paths[-1], 0, []))
             self._continue_after(self._segments[-1])
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether nothing stands behind what this process knows: the next segment has the next frame's name."""
+        current = self._current
+        try:
+            is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
+        except FileNotFoundError:
+            return False
+        return is_same and not self._segment_path(self.next_sequence).exists()
+
+    def _segment_path(self, sequence: int) -> Path:
+        return self._folder / f"{sequence:016d}{_SUFFIX}"
 
     def _continue_after(self, segment: _Segment) -> None:
         """Go on where an earlier process was killed, which may have been in mid-frame."""
@@ -223,12 +238,11 @@ class SpoolWriter:
         current = self._current
         if is_new or current is None:
             self._forget_removed()
-            current = _Segment(self._folder / f"{batch.sequence:016d}{_SUFFIX}", 0, [])
+            current = _Segment(self._segment_path(batch.sequence), 0, [])
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(current.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        file = self._opened(current.path)
         try:
             _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
         except OSError:
@@ -239,6 +253,14 @@ class SpoolWriter:
             os.close(file)
         current.size_bytes += _FRAME.size + len(frame)
         current.severities_us += _severities_us(batch.records)
+
+    def _opened(self, path: Path) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            return os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return os.open(path, flags, 0o666)
 
     def _forget_removed(self) -> None:
         """Forget segments that were acknowledged and removed."""

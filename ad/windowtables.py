@@ -200,7 +200,7 @@ Kept = TypeVar("Kept", Places, Pool)
 def _in_use(arrays: Kept) -> Kept:
     """Without the room for more rows."""
     used = {
-        name: getattr(arrays, name)[: arrays.sizes[cell]].copy()
+        name: getattr(arrays, name)[: arrays.sizes[cell]]
         for name, cell in _USED.items()
         if name in arrays._fields
     }

@@ -88,11 +88,18 @@ class TableSchema:
     def empty(self, rows: int) -> Float64Array:
         """A table of ``rows`` rows that changes nothing when merged."""
         table = np.empty((rows, self.width))
+        table[:] = self.identity
+        return table
+
+    @cached_property
+    def identity(self) -> Float64Array:
+        """A row that changes nothing when it is merged, f8[width]."""
+        row = np.empty(self.width)
         for start, column in zip(self.starts, self.columns, strict=True):
-            table[:, start : start + column.width] = (
+            row[start : start + column.width] = (
                 EMPTY if column.rule is Rule.MOMENTS else _IDENTITY[column.rule]
             )
-        return table
+        return row
 
     def grown(self, table: Float64Array, rows: int) -> Float64Array:
         """``table`` itself, or a larger copy with at least ``rows`` rows."""
