@@ -88,7 +88,7 @@ def _write(content: BytesIO, checkpoint: Checkpoint) -> None:
     objects = _Objects(content)
     objects.dump(checkpoint)
     arrays_at = content.tell()
-    content.writelines(objects.arrays)
+    content.writelines([array.data for array in objects.arrays])
     content.getbuffer()[: _HEAD.size] = _HEAD.pack(arrays_at)
 
 
@@ -123,11 +123,8 @@ class _Restored(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """What stands for an array, or for the names, is what was kept of it."""
-        return (
-            self._known.get(name)
-            if module == __name__ and name in self._known
-            else super().find_class(module, name)
-        )
+        is_kept = module == __name__ and name in self._known
+        return self._known[name] if is_kept else super().find_class(module, name)
 
     def _next_array(self, kind: bytes, shape: tuple[int, ...]) -> Array:
         # A copy is aligned, and can be written to: for others kernels would be compiled once more.

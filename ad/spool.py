@@ -196,7 +196,7 @@ class SpoolWriter:
 
     @property
     def _is_last(self) -> bool:
-        """Whether nothing stands behind what this process knows: the next segment has the next frame's name."""
+        """Whether this process knows all frames: a segment that another one begins has the number of the next."""
         current = self._current
         try:
             is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
