@@ -88,7 +88,7 @@ def _write(content: BytesIO, checkpoint: Checkpoint) -> None:
     objects = _Objects(content)
     objects.dump(checkpoint)
     arrays_at = content.tell()
-    content.writelines([array.data for array in objects.arrays])
+    content.writelines(objects.arrays)
     content.getbuffer()[: _HEAD.size] = _HEAD.pack(arrays_at)
 
 
@@ -102,7 +102,7 @@ class _Objects(pickle.Pickler):
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.arrays: list[Array] = []
+        self.arrays: list[Any] = []
 
     def reducer_override(self, obj: object) -> Any:
         """As ``pickle`` asks of each object that is not one of its own."""

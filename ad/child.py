@@ -57,7 +57,10 @@ READER = "reader"
 """File of a stream's folder with the id of the process that reads it."""
 READING = "reading"
 """State of a stream that goes on."""
-LOCKSTEP_POLL_S = 0.001
+EPOCH_WAIT_S = 0.1
+"""Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
+BUSY_POLL_S = 0.001
+"""Between two tries to commit while the agent is at the same file."""
 COMMIT_TRIES = 20
 MOST_TRIES = 1000
 COMMIT_PERIOD_S = 0.05
@@ -330,10 +333,9 @@ class StreamChild:
         self._commit_surely()
         self._box[Cell.CLOSED_EPOCH] = epoch - 1
         self._box[Cell.PHASE] = Phase.WAITING
-        while self._box[Cell.MODEL_EPOCH] < epoch - 1:
+        while not self._box.wait_for_epoch(epoch - 1, EPOCH_WAIT_S):
             if self._is_asked_to_go:
                 return False
-            time.sleep(LOCKSTEP_POLL_S)
         # A successor takes it, too: there is no newer one before all streams have closed the next epoch.
         self._box.take_model(self._analysis)
         self._epoch = epoch
@@ -346,7 +348,7 @@ class StreamChild:
             began_s = time.thread_time()
             if self._try_commit() or self._shortage.is_blocking:
                 break
-            time.sleep(LOCKSTEP_POLL_S)
+            time.sleep(BUSY_POLL_S)
         # To wait for the agent, or for a core, is no work; and the first one, in cold memory, does not tell
         # what the next ones take.
         before_s, self._commit_took_s = self._commit_took_s, time.thread_time() - began_s
@@ -364,7 +366,7 @@ class StreamChild:
             if self._shortage.is_blocking:
                 # Not stuck: nobody shall take this process away.
                 self._box[Cell.LOOKS] += 1
-            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else LOCKSTEP_POLL_S)
+            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else BUSY_POLL_S)
         return True
 
     @property

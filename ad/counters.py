@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from chimbuko.ad.additions import CallMetrics, Int32Array, table
@@ -41,6 +43,9 @@ class Counters:
         self._metrics = Metrics(rank)
         self.owners = np.empty(0, np.int32)
         """i4[counters]: the call that each value of the step belongs to; NONE for none, and for metrics."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"owners": None}
 
     @property
     def node_state(self) -> Table:

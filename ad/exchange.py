@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis import Extent, StreamAnalysis
+from chimbuko.ad.bell import Bell
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.ad.paths import PathOutbox
 from chimbuko.ad.plight import SIZE_BYTES as PLIGHT_BYTES
@@ -257,6 +258,7 @@ class ExchangeBox:
         self._file = self._memory.file
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
+        self._bell = Bell(memory, self._cells.nbytes)
         self.plight = PlightCells(np.frombuffer(memory, np.uint8, PLIGHT_BYTES, mmap.PAGESIZE))
         at = _HEADER_BYTES
         self._slots = [_Slot(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
@@ -279,6 +281,7 @@ class ExchangeBox:
             slot.allocate()
         if not self[Cell.IS_MADE]:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
+            self._bell.make()
             self[Cell.IS_MADE] = 1
 
     def __getitem__(self, cell: Cell) -> int:
@@ -350,6 +353,15 @@ class ExchangeBox:
         self._take_model(analysis)
         self._unlock()
 
+    def wait_for_epoch(self, epoch: int, timeout_s: float) -> bool:
+        """For the stream's process, ``WAITING``: whether the model of all streams' ``epoch`` is there.
+
+        Waits for it, and no longer than for a signal.
+        """
+        if self[Cell.MODEL_EPOCH] < epoch:
+            self._bell.wait(timeout_s)
+        return self[Cell.MODEL_EPOCH] >= epoch
+
     def _take_model(self, analysis: StreamAnalysis) -> None:
         version = self[Cell.MODEL_VERSION]
         if version not in (0, self._seen_version):
@@ -414,6 +426,8 @@ class ExchangeBox:
         self[Cell.MODEL_VERSION] = version
         self[Cell.MODEL_EPOCH] = epoch
         self._unlock()
+        if self[Cell.PHASE] == Phase.WAITING:
+            self._bell.ring()
         return True
 
     def _try_lock(self) -> bool:

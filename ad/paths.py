@@ -34,7 +34,10 @@ class CallPaths:
         self._handed_out = self._table.all[:0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_handed_out": self._handed_out[:0]}
+        return self.__dict__ | {"_handed_out": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_handed_out": state["_table"].all[:0]})
 
     def read(self, stacks: CallStacks) -> None:
         """Add the calls that ended in the step whose ``stacks`` were built."""

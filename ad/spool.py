@@ -186,6 +186,8 @@ class SpoolWriter:
         if self._is_last:
             return
         paths = _segment_paths(self._folder)
+        if self._current is not None and self._current.path not in paths:
+            self._current = None
         if not paths:
             return
         known = {segment.path: segment.size_bytes for segment in self._segments}
@@ -196,16 +198,16 @@ class SpoolWriter:
 
     @property
     def _is_last(self) -> bool:
-        """Whether this process knows all frames: a segment that another one begins has the number of the next."""
+        """Whether this process knows all frames: a segment of another one has the number of the next."""
         current = self._current
         try:
             is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
         except FileNotFoundError:
             return False
-        return is_same and not self._segment_path(self.next_sequence).exists()
+        return is_same and not os.path.exists(self._segment_path(self.next_sequence))
 
-    def _segment_path(self, sequence: int) -> Path:
-        return self._folder / f"{sequence:016d}{_SUFFIX}"
+    def _segment_path(self, sequence: int) -> str:
+        return f"{self._folder}/{sequence:016d}{_SUFFIX}"
 
     def _continue_after(self, segment: _Segment) -> None:
         """Go on where an earlier process was killed, which may have been in mid-frame."""
@@ -231,14 +233,14 @@ class SpoolWriter:
 
     def _has_to_begin_segment(self) -> bool:
         current = self._current
-        return current is None or current.size_bytes >= SEGMENT_BYTES or not current.path.exists()
+        return current is None or current.size_bytes >= SEGMENT_BYTES
 
     def _write(self, batch: RecordBatch, is_new: bool) -> None:
         """Write a frame, into a new segment or into the current one."""
         current = self._current
         if is_new or current is None:
             self._forget_removed()
-            current = _Segment(self._segment_path(batch.sequence), 0, [])
+            current = _Segment(Path(self._segment_path(batch.sequence)), 0, [])
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)

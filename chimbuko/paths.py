@@ -65,11 +65,11 @@ class PathTable:
 
     def __getstate__(self) -> dict[str, Any]:
         rows = self.rows
-        used = np.flatnonzero(rows["calls"])
+        used = rows["calls"].nonzero()[0]
         return {
             "most": len(self.all),
-            "parents": rows["parent"].copy(),
-            "functions": rows["function"].copy(),
+            "parents": rows["parent"],
+            "functions": rows["function"],
             "used": (used, rows[used]),
         }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -56,6 +57,11 @@ class TableSchema:
     """The columns of a table; the table itself is a plain f8[rows, width] array."""
 
     columns: tuple[Column, ...]
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Those of this module go by their names: a stream's process keeps one with each of its commits."""
+        name = next((name for name, known in globals().items() if known is self), None)
+        return name or (TableSchema, (self.columns,))
 
     @cached_property
     def width(self) -> int:
