@@ -147,6 +147,11 @@ class StreamAnalysis:
             self._stacks.end(steps)
 
     @property
+    def steps(self) -> int:
+        """How many were analysed."""
+        return self._steps
+
+    @property
     def end_us(self) -> int:
         """Time of the newest event."""
         return self._interval_us[1]

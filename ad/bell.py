@@ -40,6 +40,6 @@ class Bell:
             _libc.sem_post(self._semaphore)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until it rings, a signal comes, or the time is over: look whether what is waited for is there."""
+        """Wait until it rings, a signal comes or the time is over; what is waited for may be there or not."""
         seconds, fraction = divmod(time.time() + timeout_s, 1.0)
         _libc.sem_timedwait(self._semaphore, ctypes.byref(_Time(int(seconds), int(1e9 * fraction))))

@@ -71,6 +71,13 @@ was found in them is given up."""
 ROOM_POLL_S = 0.05
 LAST_ROOM_S = 3.0
 """How long to wait for room where nobody writes the stream any more."""
+QUIET_PERIODS = 3.0
+"""Steps in which nothing was found are committed together for so long: of a rank that is fine a commit costs
+as much as all else, here and in all that it goes through."""
+LOUD_STEPS = 20
+"""The first steps of a stream are never quiet: what they teach, all ranks need to know soon."""
+MOST_QUIET_BYTES = 1 << 20
+"""... as long as they take no more space than this."""
 COMMIT_SHARE = 0.02
 """Part of the time that commits may take: of 5,000 functions one takes some 20 ms."""
 
@@ -135,7 +142,9 @@ class StreamChild:
         self._source: Source | None = None
         self._results: list[StepResult] = []
         """Since the last commit."""
-        self._commit_at_s = 0.0
+        self._commit_at_s = self._committed_at_s = 0.0
+        self._quiet_bytes = 0
+        """Of the steps since then."""
         self._commit_took_s = 0.0
         self._is_asked_to_go = False
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
@@ -173,6 +182,8 @@ class StreamChild:
     def run(self) -> None:
         """Read to the end, or until asked to go."""
         signal.signal(signal.SIGTERM, self._ask_to_go)
+        # From the agent, when it has left word in the box: that ends a wait for the next step.
+        signal.signal(signal.SIGCONT, lambda *_: None)
         # Before it asks to be let in: stopped from then on it holds up its writer.
         self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
         try:
@@ -213,8 +224,7 @@ class StreamChild:
         last = None
         while not self._is_asked_to_go:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
-            # What could not be committed is tried again soon, and not only with the next step.
-            got = source.next_step(COMMIT_PERIOD_S if self._results else None)
+            got = source.next_step(self._commit_in_s)
             self._box[Cell.LOOKS] += 1
             self._box[Cell.HEARTBEAT] += got is not Waiting.NOT_READY
             self._box[Cell.PHASE] = Phase.READING
@@ -234,9 +244,29 @@ class StreamChild:
                 source.end()
             if self._has_too_much and not self._commit_surely() and self._shortage.is_blocking:
                 self._lose_results()
-            if self._results and not self._spec.config.lockstep and time.monotonic() >= self._commit_at_s:
+            if self._commit_in_s == 0.0:
                 self._commit()
         return Phase.IDLE
+
+    @property
+    def _commit_in_s(self) -> float | None:
+        """Until the next commit is due, in seconds; None where nothing waits for one."""
+        if not self._results or self._spec.config.lockstep:
+            return None
+        due_s = self._commit_at_s
+        if self._is_quiet:
+            due_s = max(due_s, self._committed_at_s + QUIET_PERIODS * self._spec.config.period_us / 1e6)
+        return max(due_s - time.monotonic(), 0.0)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nobody needs to know at once what steps have brought: they stay in their files so long."""
+        return (
+            self._spec.transport is Transport.FILES
+            and self._analysis.steps > LOUD_STEPS
+            and not any(result.records.heads or result.count.anomalies for result in self._results)
+            and self._quiet_bytes < MOST_QUIET_BYTES
+        )
 
     @property
     def _has_too_much(self) -> bool:
@@ -312,6 +342,7 @@ class StreamChild:
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, self._names)
         self._results.append(result)
+        self._quiet_bytes += step.size_bytes
         self._open_calls.tell(self._analysis.stacks, result.count)
 
     def _save_names(self) -> bool:
@@ -415,6 +446,7 @@ class StreamChild:
         self._shortage.tell(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._results.clear()
+        self._committed_at_s, self._quiet_bytes = time.monotonic(), 0
         if self._source is not None:
             self._source.give_back(self._analysis.stacks.last_step + 1)
         return True

@@ -17,8 +17,8 @@ from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 POLL_S = 0.05
-LONGEST_WAIT_S = 0.5
-"""Between two looks at what else there is to do."""
+LONGEST_WAIT_S = 1.25
+"""Between two looks at what else there is to do: not while a step comes each second, as usual."""
 
 
 class FollowedStream:
@@ -82,7 +82,8 @@ class FollowedStream:
         """Step to where its data ends at least."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or half a second.
+        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
+        second, and when a signal has come.
 
         Raises
         ------
