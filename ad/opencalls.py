@@ -162,5 +162,7 @@ class OpenCallsFile:
     def new_reports(self) -> Reports:
         """For the stream's process: what was reported since the last time, REPORT[n]."""
         first, self.reports_seen = self.reports_seen, int(self._cells[_Cell.REPORTS])
+        if first == self.reports_seen:
+            return self._reports[:0]
         numbers = np.arange(max(first, self.reports_seen - _MOST_REPORTS), self.reports_seen)
         return self._reports[numbers % _MOST_REPORTS]
