@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.ad.additions import Int32Array
@@ -39,6 +40,11 @@ class StepResult:
     count: StepCount
     left_out: dict[str, int]
     """Function to number of its abnormal calls that are not recorded, as they are too many."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records."""
+        return sum(map(len, msgspec.structs.astuple(self.records)))
 
 
 @dataclass(frozen=True)

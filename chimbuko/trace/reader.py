@@ -15,7 +15,6 @@ import numpy as np
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
-    ARRAY_COUNTS,
     COMMS,
     COUNTERS,
     EVENTS,
