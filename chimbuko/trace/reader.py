@@ -15,6 +15,7 @@ import numpy as np
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
+    ARRAY_COUNTS,
     COMMS,
     COUNTERS,
     EVENTS,
@@ -221,8 +222,9 @@ class StreamReader:
 
     def _array(self, name: str, is_wanted: bool) -> UInt64Array:
         columns = ARRAY_COLUMNS[name]
-        # An array whose count is 0 is absent, so the count tells nothing.
-        variable = self._io.InquireVariable(name) if is_wanted else None
+        rows = self._scalar(ARRAY_COUNTS[name]) if is_wanted else 0
+        variable = self._io.InquireVariable(name) if rows else None
+        # An array whose count is 0 is absent, and a count without its array is a damaged step.
         # What ADIOS2 does not know is a variable that is false, and not None.
         if not variable:
             return np.empty((0, columns), np.uint64)
