@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import Table
 from chimbuko.packed import COUNTER, MEMBER
+from chimbuko.rows import as_table
 
 Int32Array = npt.NDArray[np.int32]
 
 
 def table(dtype: np.dtype[np.void], rows: int) -> Table:
     """A new table whose rows kernels can fill."""
-    return np.empty(rows, dtype).view(np.recarray)
+    return as_table(np.empty(rows, dtype))
 
 
 @dataclass(frozen=True)

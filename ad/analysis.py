@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import msgspec
+import numpy as np
+
+from chimbuko.ad.additions import Int32Array
 from chimbuko.ad.counters import Counters
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.floodlimit import FloodLimit
@@ -36,6 +40,11 @@ class StepResult:
     count: StepCount
     left_out: dict[str, int]
     """Function to number of its abnormal calls that are not recorded, as they are too many."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records."""
+        return sum(map(len, msgspec.structs.astuple(self.records)))
 
 
 @dataclass(frozen=True)
@@ -90,8 +99,8 @@ class StreamAnalysis:
         is_recorded = self._config.records_step(step.step)
         selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
         counted = selection if is_recorded else judged
-        anomalies = int(counted.is_anomaly.sum())
-        severity_us = float(counted.severity_us[counted.is_anomaly].sum())
+        is_flagged = counted.is_anomaly
+        anomalies = int(np.count_nonzero(is_flagged))
         # A step without events has no time of its own.
         end_us = self._interval_us[1]
         self._interval_us = stacks.interval_us or (end_us, end_us)
@@ -124,11 +133,10 @@ class StreamAnalysis:
             end_us=self._interval_us[1],
             calls=completed,
             anomalies=anomalies,
-            severity_us=severity_us,
-            highest_score=float(counted.score[counted.is_anomaly].max(initial=0.0)),
+            severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
+            highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
         )
-        left_out = Counter(stacks.calls["function"][selection.left_out].tolist())
-        return StepResult(records, count, {names.timer_name(f): number for f, number in left_out.items()})
+        return StepResult(records, count, _by_name(stacks.calls["function"][selection.left_out], names))
 
     def follow(self, first_step: int, totals: StreamHealth | None) -> None:
         """Begin at a step, behind a process of which only the totals are left."""
@@ -143,6 +151,11 @@ class StreamAnalysis:
         """The stream had so many steps, if that is known: those at its end that never came are a gap."""
         if steps is not None:
             self._stacks.end(steps)
+
+    @property
+    def steps(self) -> int:
+        """How many were analysed."""
+        return self._steps
 
     @property
     def end_us(self) -> int:
@@ -223,3 +236,9 @@ class StreamAnalysis:
             losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
             largest_step_bytes=self._largest_step_bytes,
         )
+
+
+def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:
+    """How often each function occurs."""
+    numbers = Counter(functions.tolist()) if len(functions) else {}
+    return {names.timer_name(function): number for function, number in numbers.items()}

@@ -10,23 +10,22 @@ commit; over SST behind a gap.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
-from chimbuko.ad import exchange
+from chimbuko.ad import outbox
 from chimbuko.ad.analysis import StepResult, StreamAnalysis
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.claim import claim
+from chimbuko.ad.commitschedule import CommitSchedule
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.flightrecorder import FlightRecorder
 from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.namesfile import NamesFile, new_metadata
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import NO_MEMORY, ChildSpec
 from chimbuko.ad.plight import Part
@@ -45,69 +44,25 @@ from chimbuko.records import (
     NO_ROOM_RECORDERS,
     NO_ROOM_RECORDS,
     NO_ROOM_STEPS,
-    Metadata,
 )
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
-NAMES = "names"
-"""File of a stream's folder with its names."""
-READER = "reader"
-"""File of a stream's folder with the id of the process that reads it."""
 READING = "reading"
 """State of a stream that goes on."""
-LOCKSTEP_POLL_S = 0.001
+EPOCH_WAIT_S = 0.1
+"""Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
+BUSY_POLL_S = 0.001
+"""Between two tries to commit while the agent is at the same file."""
 COMMIT_TRIES = 20
 MOST_TRIES = 1000
-COMMIT_PERIOD_S = 0.05
-"""What steps have brought is committed so often at most: after each of many small steps it buys nothing."""
 MOST_HELD_BYTES = 8 << 20
 """Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
 was found in them is given up."""
 ROOM_POLL_S = 0.05
 LAST_ROOM_S = 3.0
 """How long to wait for room where nobody writes the stream any more."""
-COMMIT_SHARE = 0.02
-"""Part of the time that commits may take: of 5,000 functions one takes some 20 ms."""
-
-
-class NamesFile:
-    """The stream's names, for the agent, and for a successor."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._sizes: tuple[int, ...] = ()
-
-    def load_into(self, names: StreamNames) -> None:
-        """Fill in what an earlier process of this stream knew."""
-        if self._path.exists():
-            known = read_names(self._path)
-            names.timers |= known.timers
-            names.counters |= known.counters
-            names.event_types |= known.event_types
-            names.metadata |= known.metadata
-            names.program = known.program
-
-    def save(self, names: StreamNames) -> bool:
-        """Write atomically; False if nothing is new. Raises ``OSError`` where there is no room."""
-        sizes = (len(names.timers), len(names.counters), len(names.event_types), len(names.metadata))
-        if sizes == self._sizes:
-            return False
-        temporary = self._path.with_suffix(".tmp")
-        try:
-            temporary.write_bytes(msgspec.msgpack.encode(names))
-            os.replace(temporary, self._path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        self._sizes = sizes
-        return True
-
-
-def read_names(path: Path) -> StreamNames:
-    """The names that a stream's process saved."""
-    return msgspec.msgpack.decode(path.read_bytes(), type=StreamNames)
 
 
 class StreamChild:
@@ -116,7 +71,7 @@ class StreamChild:
     def __init__(self, spec: ChildSpec) -> None:
         self._spec = spec
         schema = make_detector(spec.config).schema
-        self._claim = _claim(Path(spec.box).parent)
+        self._claim = claim(Path(spec.box).parent)
         self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
         self._box[Cell.PHASE] = Phase.OPENING
         self._shortage = Shortage(self._box.plight)
@@ -132,8 +87,7 @@ class StreamChild:
         self._source: Source | None = None
         self._results: list[StepResult] = []
         """Since the last commit."""
-        self._commit_at_s = 0.0
-        self._commit_took_s = 0.0
+        self._schedule = CommitSchedule(spec.config, can_wait=spec.transport is Transport.FILES)
         self._is_asked_to_go = False
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
         self._begin(self._checkpoints.load(self._box[Cell.ACTIVE], self._names))
@@ -170,6 +124,8 @@ class StreamChild:
     def run(self) -> None:
         """Read to the end, or until asked to go."""
         signal.signal(signal.SIGTERM, self._ask_to_go)
+        # From the agent, when it has left word in the box: that ends a wait for the next step.
+        signal.signal(signal.SIGCONT, lambda *_: None)
         # Before it asks to be let in: stopped from then on it holds up its writer.
         self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
         try:
@@ -210,8 +166,7 @@ class StreamChild:
         last = None
         while not self._is_asked_to_go:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
-            # What could not be committed is tried again soon, and not only with the next step.
-            got = source.next_step(COMMIT_PERIOD_S if self._results else None)
+            got = source.next_step(self._commit_in_s)
             self._box[Cell.LOOKS] += 1
             self._box[Cell.HEARTBEAT] += got is not Waiting.NOT_READY
             self._box[Cell.PHASE] = Phase.READING
@@ -231,17 +186,24 @@ class StreamChild:
                 source.end()
             if self._has_too_much and not self._commit_surely() and self._shortage.is_blocking:
                 self._lose_results()
-            if self._results and not self._spec.config.lockstep and time.monotonic() >= self._commit_at_s:
+            if self._commit_in_s == 0.0:
                 self._commit()
         return Phase.IDLE
 
     @property
+    def _commit_in_s(self) -> float | None:
+        """Until the next commit is due, in seconds; None where nothing waits for one."""
+        if not self._results or self._spec.config.lockstep:
+            return None
+        return max(self._schedule.due_s() - time.monotonic(), 0.0)
+
+    @property
     def _has_too_much(self) -> bool:
         """More than the outbox holds could never be committed, nor shall it fill the memory: better wait."""
-        if len(self._results) > exchange.MOST_STEPS // 4:
+        if len(self._results) > outbox.MOST_STEPS // 4:
             return True
         # Usually it is committed before it can become much.
-        return self._shortage.is_blocking and held_bytes(self._results) > MOST_HELD_BYTES
+        return self._shortage.is_blocking and _held_bytes(self._results) > MOST_HELD_BYTES
 
     def _lose_results(self) -> None:
         """Give up what steps have brought, for which there is no room; what they teach is still kept."""
@@ -309,6 +271,7 @@ class StreamChild:
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, self._names)
         self._results.append(result)
+        self._schedule.note(result, step.size_bytes, self._analysis.steps)
         self._open_calls.tell(self._analysis.stacks, result.count)
 
     def _save_names(self) -> bool:
@@ -330,13 +293,12 @@ class StreamChild:
         self._commit_surely()
         self._box[Cell.CLOSED_EPOCH] = epoch - 1
         self._box[Cell.PHASE] = Phase.WAITING
-        while self._box[Cell.MODEL_EPOCH] < epoch - 1:
+        while not self._box.wait_for_epoch(epoch - 1, EPOCH_WAIT_S):
             if self._is_asked_to_go:
                 return False
-            time.sleep(LOCKSTEP_POLL_S)
-        # From here on a successor judges by the model that has just come.
+        # A successor takes it, too: there is no newer one before all streams have closed the next epoch.
+        self._box.take_model(self._analysis)
         self._epoch = epoch
-        self._commit_surely()
         self._box[Cell.PHASE] = Phase.READING
         return not self._is_asked_to_go
 
@@ -346,12 +308,9 @@ class StreamChild:
             began_s = time.thread_time()
             if self._try_commit() or self._shortage.is_blocking:
                 break
-            time.sleep(LOCKSTEP_POLL_S)
-        # To wait for the agent, or for a core, is no work; and the first one, in cold memory, does not tell
-        # what the next ones take.
-        before_s, self._commit_took_s = self._commit_took_s, time.thread_time() - began_s
-        usual_s = min(before_s, self._commit_took_s)
-        self._commit_at_s = time.monotonic() + max(COMMIT_PERIOD_S, usual_s / COMMIT_SHARE)
+            time.sleep(BUSY_POLL_S)
+        # To wait for the agent, or for a core, is no work.
+        self._schedule.tried(time.monotonic(), time.thread_time() - began_s)
 
     def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
         """Commit, also while the agent is busy; false where it stays so after this process is asked to go,
@@ -364,7 +323,7 @@ class StreamChild:
             if self._shortage.is_blocking:
                 # Not stuck: nobody shall take this process away.
                 self._box[Cell.LOOKS] += 1
-            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else LOCKSTEP_POLL_S)
+            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else BUSY_POLL_S)
         return True
 
     @property
@@ -413,6 +372,7 @@ class StreamChild:
         self._shortage.tell(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._results.clear()
+        self._schedule.done(time.monotonic())
         if self._source is not None:
             self._source.give_back(self._analysis.stacks.last_step + 1)
         return True
@@ -428,38 +388,15 @@ class StreamChild:
         return SpoolFrame(
             records=joined([part for part in made if part.heads] or [PackedRecords()]),
             steps=[result.count for result in results],
-            metadata=self._new_metadata(),
+            metadata=new_metadata(self._names, self._known_metadata, self._spec.program),
             health=analysis.health(state),
             counter_statistics=analysis.counter_statistics() if are_counters_due else [],
             left_out=dict(left_out),
         )
 
-    def _new_metadata(self) -> list[Metadata]:
-        metadata = self._names.metadata
-        new = metadata.keys() - self._known_metadata if len(metadata) > len(self._known_metadata) else ()
-        return [
-            Metadata(self._spec.program, rank, thread, key, metadata[rank, thread, key])
-            for rank, thread, key in sorted(new)
-        ]
 
-
-def _claim(folder: Path) -> int:
-    """Wait until no other process reads the stream, and keep others from it; the file says which one does.
-
-    A predecessor that cannot end at once holds it until it has left its stream in order.
-    """
-    file = os.open(folder / READER, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.lockf(file, fcntl.LOCK_EX)
-    os.ftruncate(file, 0)
-    # The lock is what counts; who holds it is for people, and on a full disk they go without.
-    with suppress(OSError):
-        os.pwrite(file, str(os.getpid()).encode(), 0)
-    return file
-
-
-def held_bytes(results: list[StepResult]) -> int:
-    """Size of the records of some steps."""
-    return sum(sum(map(len, msgspec.structs.astuple(result.records))) for result in results)
+def _held_bytes(results: list[StepResult]) -> int:
+    return sum(result.size_bytes for result in results)
 
 
 def run_child(spec: ChildSpec) -> int:

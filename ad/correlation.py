@@ -5,6 +5,8 @@ The two may come in either order and many steps apart: what a GPU did is often t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -47,6 +49,15 @@ class Correlation:
         self._open_ids: dict[Place, int] = {}
         self.new_ids = np.empty(0, np.uint64)
         """Of the launches in the last step."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._counter == NONE:
+            return {"_most_nodes": self._most_nodes, "_named": self._named}
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_most_nodes"])  # type: ignore[misc]
+        self.__dict__.update(state)
 
     @property
     def forgotten(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from chimbuko.ad.additions import CallMetrics, Int32Array, table
@@ -42,10 +44,13 @@ class Counters:
         self.owners = np.empty(0, np.int32)
         """i4[counters]: the call that each value of the step belongs to; NONE for none, and for metrics."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"owners": None}
+
     @property
     def node_state(self) -> Table:
         """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
-        return self._node_state[: self._watched].view(np.recarray)
+        return self._node_state[: self._watched]
 
     def read(self, step: TraceStep, names: StreamNames, stacks: CallStacks) -> None:
         """Take in the counter values of the next step, whose calls were built."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chimbuko.ad.spool import SpoolReader, remove_acknowledged
+from chimbuko.ad.segments import remove_acknowledged
+from chimbuko.ad.spool import SpoolReader
 
 
 class SpoolDelivery:

@@ -70,7 +70,7 @@ class Detection:
             typical,
         )
         abnormal = self._flagged[:found]
-        self._is_wanted[stacks.calls.function[abnormal]] = 1
+        self._is_wanted[stacks.calls["function"][abnormal]] = 1
         ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
         self._is_wanted[typical != NONE] = 0
         rows = np.concatenate([abnormal, ordinary])

@@ -20,33 +20,26 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis import Extent, StreamAnalysis
+from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.bell import Bell
 from chimbuko.ad.kernels.stack import MAX_TIMERS
-from chimbuko.ad.paths import PathOutbox
+from chimbuko.ad.outbox import OutboxCopy
 from chimbuko.ad.plight import SIZE_BYTES as PLIGHT_BYTES
 from chimbuko.ad.plight import PlightCells
 from chimbuko.ad.room import SparseFile
 from chimbuko.ad.statistics import Learned
-from chimbuko.ad.views import StreamViews, ViewOutbox
+from chimbuko.ad.views import StreamViews
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Float64Array
 from chimbuko.paths import Rows
 from chimbuko.records import StepCount
-from chimbuko.tables import FLAGS, TableSchema
+from chimbuko.tables import TableSchema
 
 _HEADER_CELLS = 64
 _HEADER_BYTES = mmap.PAGESIZE + PLIGHT_BYTES
-MOST_STEPS = 4096
-"""Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""
-
-_STEP = np.dtype(
-    [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
-    + [(name, np.float64) for name in ("severity_us", "highest_score")]
-)
 
 
 class Cell(IntEnum):
@@ -110,121 +103,6 @@ class Phase(IntEnum):
     """The stream stopped without an end: its writer died."""
 
 
-class _Slot:
-    """One copy of the outbox, in the shared file from ``at`` on."""
-
-    _COUNTS_BYTES = 24
-
-    def __init__(self, file: SparseFile, at: int, schema: TableSchema) -> None:
-        memory = file.memory
-        self._file = file
-        self._at = at
-        self._schema = schema
-        self._step_count = np.frombuffer(memory, np.int64, 1, at)
-        at += self._step_count.nbytes
-        self._next_step = np.frombuffer(memory, np.int64, 1, at)
-        at += self._next_step.nbytes
-        self._behind_timers = np.frombuffer(memory, np.int64, 1, at)
-        """Behind the highest function that was ever in it: what lies there is not to be touched."""
-        at += self._behind_timers.nbytes
-        self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
-        at += self._steps.nbytes
-        self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
-        self._touched_at = at
-        at += self._touched.nbytes
-        self._table_at = at
-        cells = MAX_TIMERS * schema.width
-        self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
-        at += self._table.nbytes
-        self.paths = PathOutbox(memory, at)
-        self.views = ViewOutbox(memory, at + PathOutbox.SIZE_BYTES)
-
-    @staticmethod
-    def size_bytes(schema: TableSchema) -> int:
-        """Space of one copy."""
-        own = _Slot._COUNTS_BYTES + MOST_STEPS * _STEP.itemsize + MAX_TIMERS + 8 * MAX_TIMERS * schema.width
-        return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
-
-    def allocate(self) -> None:
-        """Make sure of what is looked at also while the copy is empty; ``OSError`` where there is no room."""
-        self._allocate_steps(0)
-        self.paths.allocate(self._file, 0)
-        self.views.allocate(self._file, 0, 0)
-
-    def allocate_for(self, active: _Slot, extent: Extent, steps: int) -> None:
-        """... of what is in the ``active`` copy, and of what comes to it."""
-        self._allocate_steps(active.steps + steps)
-        timers = np.union1d(active.timers, extent.timers)
-        behind = max(int(self._behind_timers[0]), int(timers[-1]) + 1 if len(timers) else 0)
-        self._file.allocate(self._touched_at, behind)
-        self._behind_timers[0] = behind
-        self._file.allocate_rows(self._table_at, self._table.itemsize * self._schema.width, timers)
-        self.paths.allocate(self._file, max(active.paths.count, extent.paths))
-        traffic = max(active.views.traffic, extent.traffic)
-        self.views.allocate(self._file, traffic, max(active.views.flagged_steps, extent.flagged_steps))
-
-    def _allocate_steps(self, steps: int) -> None:
-        self._file.allocate(self._at, self._COUNTS_BYTES + steps * _STEP.itemsize)
-
-    @property
-    def steps(self) -> int:
-        """How many steps are in it."""
-        return int(self._step_count[0])
-
-    @property
-    def next_step(self) -> int:
-        """The step behind the last one that was analysed."""
-        return int(self._next_step[0])
-
-    @next_step.setter
-    def next_step(self, step: int) -> None:
-        self._next_step[0] = step
-
-    @property
-    def timers(self) -> npt.NDArray[np.int64]:
-        """Functions of which it has statistics, i8[n], ascending."""
-        return np.flatnonzero(self._touched[: self._behind_timers[0]])
-
-    def learned(self) -> Learned:
-        """A copy of the statistics."""
-        timers = self.timers
-        return Learned(timers, self._table[timers])
-
-    def step_counts(self, program: int, rank: int) -> list[StepCount]:
-        """The steps."""
-        return [StepCount(program, rank, *step) for step in self._steps[: self.steps].tolist()]
-
-    def copy_from(self, other: _Slot) -> None:
-        """Become a copy of the other one."""
-        self._touched[self.timers] = 0
-        timers = other.timers
-        self._touched[timers] = 1
-        self._table[timers] = other._table[timers]
-        count = other.steps
-        self._steps[:count] = other._steps[:count]
-        self._step_count[0] = count
-        self.views.copy_from(other.views)
-        self.paths.copy_from(other.paths)
-
-    def add(self, learned: Learned, steps: Sequence[StepCount]) -> None:
-        """Add what was learned in these steps."""
-        is_known = self._touched[learned.timers] != 0
-        fresh, known = learned.timers[~is_known], learned.timers[is_known]
-        self._table[fresh] = learned.table[~is_known]
-        self._schema.merge(self._table, known, learned.table[is_known])
-        self._touched[fresh] = 1
-        for number, step in enumerate(steps, self.steps):
-            self._steps[number] = msgspec.structs.astuple(step)[2:]
-        self._step_count[0] += len(steps)
-
-    def remove(self, timers: npt.NDArray[np.int64], is_taken: npt.NDArray[np.bool_]) -> None:
-        """Take out the statistics of some functions, the flags of all of ``timers``, and all steps."""
-        self._touched[timers[is_taken]] = 0
-        flags_at = [self._schema.slices[name].start for name in FLAGS]
-        self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.empty(1)[:, flags_at]
-        self._step_count[0] = 0
-
-
 class ExchangeBox:
     """One end of the exchange; both ends map the same file.
 
@@ -245,14 +123,15 @@ class ExchangeBox:
         self._schema = schema
         self._stream = program, rank
         rows, width = MAX_TIMERS, schema.width
-        slot_bytes = _Slot.size_bytes(schema)
+        slot_bytes = OutboxCopy.size_bytes(schema)
         self._memory = SparseFile(path, _HEADER_BYTES + 2 * slot_bytes + 8 * rows * width)
         self._file = self._memory.file
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
+        self._bell = Bell(memory, self._cells.nbytes)
         self.plight = PlightCells(np.frombuffer(memory, np.uint8, PLIGHT_BYTES, mmap.PAGESIZE))
         at = _HEADER_BYTES
-        self._slots = [_Slot(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
+        self._slots = [OutboxCopy(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
         at += 2 * slot_bytes
         self._inbox = np.frombuffer(memory, np.float64, rows * width, at).reshape(rows, width)
         self._inbox_at = at
@@ -272,6 +151,7 @@ class ExchangeBox:
             slot.allocate()
         if not self[Cell.IS_MADE]:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
+            self._bell.make()
             self[Cell.IS_MADE] = 1
 
     def __getitem__(self, cell: Cell) -> int:
@@ -310,7 +190,7 @@ class ExchangeBox:
             There is no room for more in the outbox: nothing was done.
         """
         active = self._slots[self[Cell.ACTIVE]]
-        if active.steps + len(steps) > MOST_STEPS or not self._try_lock():
+        if not active.takes(len(steps)) or not self._try_lock():
             return False
         if self[Cell.IS_TAKING]:
             self._unlock()
@@ -324,7 +204,7 @@ class ExchangeBox:
             filled.add(learned, steps)
             filled.next_step = analysis.stacks.last_step + 1
             filled.views.put(analysis.hand_out_views(generation))
-            filled.paths.put(analysis.hand_out_paths())
+            filled.paths.put(active.paths, analysis.hand_out_paths())
             save(into)
             self[Cell.ACTIVE] = into
             self._take_model(analysis)
@@ -338,10 +218,19 @@ class ExchangeBox:
         return self._slots[self[Cell.ACTIVE]].next_step
 
     def take_model(self, analysis: StreamAnalysis) -> None:
-        """For a new process of the stream: judge by the model that is there; waits for the lock."""
+        """For the stream's process: judge by the model that is there; waits for the lock."""
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         self._take_model(analysis)
         self._unlock()
+
+    def wait_for_epoch(self, epoch: int, timeout_s: float) -> bool:
+        """For the stream's process, ``WAITING``: whether the model of all streams' ``epoch`` is there.
+
+        Waits for it, and no longer than for a signal.
+        """
+        if self[Cell.MODEL_EPOCH] < epoch:
+            self._bell.wait(timeout_s)
+        return self[Cell.MODEL_EPOCH] >= epoch
 
     def _take_model(self, analysis: StreamAnalysis) -> None:
         version = self[Cell.MODEL_VERSION]
@@ -407,6 +296,8 @@ class ExchangeBox:
         self[Cell.MODEL_VERSION] = version
         self[Cell.MODEL_EPOCH] = epoch
         self._unlock()
+        if self[Cell.PHASE] == Phase.WAITING:
+            self._bell.ring()
         return True
 
     def _try_lock(self) -> bool:

@@ -41,10 +41,13 @@ class Metrics:
         self._open = _no_totals()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_numbers": None, "_series": _no_series()}
+        if not len(self._counters):
+            return {"_rank": self._rank}
+        return self.__dict__ | {"_numbers": None, "_series": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__init__(int(state["_rank"]))  # type: ignore[misc]
+        self.__dict__.update(state | {"_series": self._series})
         self._numbers = np.full(MAX_THREAD_ID if len(self._counters) else 0, NONE, np.int32)
 
     def add(self, counter: int) -> None:
@@ -106,7 +109,7 @@ class Metrics:
             counts,
             into,
         )
-        return CallMetrics(counts, into[:count].view(np.recarray))
+        return CallMetrics(counts, into[:count])
 
     def note(self, stacks: CallStacks, moments: Float64Array) -> None:
         """Note the totals as they are at the end of the step.

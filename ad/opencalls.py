@@ -21,6 +21,7 @@ from chimbuko.ad.kernels.stack import Table
 from chimbuko.ad.room import allocated
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.records import StepCount
+from chimbuko.rows import as_table
 from chimbuko.trace.schema import UInt64Array
 
 MOST_OPEN_CALLS = 4096
@@ -93,7 +94,7 @@ class OpenCallsFile:
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
         self._reports = np.frombuffer(memory, REPORT, _MOST_REPORTS, at)
         at += self._reports.nbytes
-        self._calls: Table = np.frombuffer(memory, OPEN, MOST_OPEN_CALLS, at).view(np.recarray)
+        self._calls: Table = as_table(np.frombuffer(memory, OPEN, MOST_OPEN_CALLS, at))
         self.reports_seen = int(self._cells[_Cell.REPORTS])
         """Of the agent's reports, those that the stream's process knows."""
 
@@ -148,7 +149,7 @@ class OpenCallsFile:
                     step=cells[_Cell.STEP],
                     start_us=cells[_Cell.START_US],
                     newest_us=cells[_Cell.NEWEST_US],
-                    calls=calls.view(np.recarray),
+                    calls=calls,
                 )
         return None
 
@@ -161,5 +162,7 @@ class OpenCallsFile:
     def new_reports(self) -> Reports:
         """For the stream's process: what was reported since the last time, REPORT[n]."""
         first, self.reports_seen = self.reports_seen, int(self._cells[_Cell.REPORTS])
+        if first == self.reports_seen:
+            return self._reports[:0]
         numbers = np.arange(max(first, self.reports_seen - _MOST_REPORTS), self.reports_seen)
         return self._reports[numbers % _MOST_REPORTS]

@@ -58,7 +58,7 @@ def elapsed_us(
         where a function other than MPI's returns on the main thread: the calls that were open at the last
         one may long have ended, unless they are slow ones.
     """
-    known_us = opened.newest_us - opened.calls.entry_us.astype(np.float64)
+    known_us = opened.newest_us - opened.calls["entry_us"].astype(np.float64)
     is_open_still = is_prompt | (history.mean_us >= BLIND_PERIODS * period_us)
     elapsed: Float64Array = np.maximum(known_us + np.where(is_open_still, silence_us, 0.0), 0.0)
     return elapsed
@@ -67,10 +67,10 @@ def elapsed_us(
 def find_overdue(opened: OpenCalls, history: History, elapsed: Float64Array) -> npt.NDArray[np.intp]:
     """Indices of the overdue calls; where callers of an overdue call are overdue too, it stands for them."""
     calls = opened.calls
-    is_trusted = calls.doubts & (UNKNOWN | UNCERTAIN) == 0
+    is_trusted = calls["doubts"] & (UNKNOWN | UNCERTAIN) == 0
     overdue: npt.NDArray[np.intp] = np.flatnonzero(is_trusted & (elapsed > history.limit_us))
     # Threads are contiguous, with their innermost call last.
-    threads = calls.thread[overdue]
+    threads = calls["thread"][overdue]
     is_innermost = np.ones(len(overdue), np.bool_)
     is_innermost[:-1] = threads[1:] != threads[:-1]
     return overdue[is_innermost]

@@ -17,7 +17,7 @@ from chimbuko.trace.schema import StreamNames
 def report_of(opened: OpenCalls, call: int, history: History, score: float) -> Reports:
     """What its stream's process shall know of the reported call ``call``, an index; REPORT[1]."""
     report = np.zeros(1, REPORT)
-    report["step"], report["row"] = opened.calls.step[call], opened.calls.row[call]
+    report["step"], report["row"] = opened.calls["step"][call], opened.calls["row"][call]
     report["score"] = score
     report["limit_us"] = history.limit_us[call]
     report["expected_us"] = history.mean_us[call]
@@ -50,22 +50,22 @@ def pack_report(
         The stream's.
     """
     calls = opened.calls
-    on_thread = np.flatnonzero(calls.thread == calls.thread[call])
+    on_thread = np.flatnonzero(calls["thread"] == calls["thread"][call])
     stack, inside = on_thread[on_thread <= call][::-1], on_thread[on_thread >= call]
     head = np.zeros(1, HEAD)
     for name in ("entry_us", "function", "thread", "depth", "children"):
         head[name] = calls[name][call]
-    in_children_us = calls.child_us[call] + (elapsed_us[inside[1]] if len(inside) > 1 else 0.0)
+    in_children_us = calls["child_us"][call] + (elapsed_us[inside[1]] if len(inside) > 1 else 0.0)
     head["exclusive_us"] = max(elapsed_us[call] - in_children_us, 0.0)
     head["step_start_us"] = opened.start_us
-    head["step_end_us"] = calls.entry_us[call] + np.uint64(elapsed_us[call])
+    head["step_end_us"] = calls["entry_us"][call] + np.uint64(elapsed_us[call])
     for name in ("score", "expected_us", "spread_us", "seen"):
         head[name] = report[name]
     head["severity_us"] = elapsed_us[call] - report["expected_us"]
     head["model_version"] = model_version
-    head["begin_step"], head["begin_row"] = calls.step[call], calls.row[call]
+    head["begin_step"], head["begin_row"] = calls["step"][call], calls["row"][call]
     head["step"] = opened.step
-    head["messages_count"] = calls.messages[call]
+    head["messages_count"] = calls["messages"][call]
     head["launch_step"] = head["launch_row"] = NO_CALL
     head["launch_thread"] = UNKNOWN_THREAD
     head["frames"], head["members"] = len(stack), len(inside)
@@ -74,7 +74,7 @@ def pack_report(
         heads=head.tobytes(),
         frames=_members(opened, stack).tobytes(),
         members=_members(opened, inside).tobytes(),
-        functions={n: names.timer_name(n) for n in np.unique(calls.function[on_thread]).tolist()},
+        functions={n: names.timer_name(n) for n in np.unique(calls["function"][on_thread]).tolist()},
     )
 
 

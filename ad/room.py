@@ -42,6 +42,8 @@ class SparseFile:
         except OSError:
             os.close(self.file)
             raise
+        self._sizes_bytes: dict[int, int] = {}
+        """How much was made sure of at each place: it is asked for again and again."""
         self._is_allocated = np.zeros(-(-size_bytes // PAGESIZE), np.bool_)
 
     def allocate(self, at: int, size_bytes: int) -> None:
@@ -52,8 +54,11 @@ class SparseFile:
         OSError
             There is no room.
         """
+        if size_bytes <= self._sizes_bytes.get(at, 0):
+            return
         first, behind = at // PAGESIZE, -(-(at + size_bytes) // PAGESIZE)
         self._allocate(first + np.flatnonzero(~self._is_allocated[first:behind]))
+        self._sizes_bytes[at] = size_bytes
 
     def allocate_rows(self, at: int, row_bytes: int, rows: Int64Array) -> None:
         """The same for some rows of a table that begins at ``at``."""

@@ -7,26 +7,22 @@ the highest severities and counts the others by function.
 
 from __future__ import annotations
 
-import fcntl
-import itertools
 import math
 import os
-import struct
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from chimbuko.ad.segments import FRAME, SUFFIX, first_sequence, frames_of, locked, segment_paths
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import HEAD, PackedRecords, joined
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 
-_FRAME = struct.Struct("<IQ")
-_SUFFIX = ".spool"
 _TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
 MOST_HELD_BYTES = 2 << 20
@@ -85,7 +81,7 @@ class SpoolWriter:
         for leftover in folder.glob(f"*{_TEMPORARY_SUFFIX}"):
             leftover.unlink()
         self._segments = [
-            _Segment(path, path.stat().st_size, [_UNKNOWN_US]) for path in _segment_paths(folder)
+            _Segment(path, path.stat().st_size, [_UNKNOWN_US]) for path in segment_paths(folder)
         ]
         self._current: _Segment | None = None
         self._held: list[PackedRecords] = []
@@ -183,7 +179,11 @@ class SpoolWriter:
 
     def _catch_up(self) -> None:
         """Go on behind what another process has appended: an agent speaks for one that it has given up."""
-        paths = _segment_paths(self._folder)
+        if self._is_last:
+            return
+        paths = segment_paths(self._folder)
+        if self._current is not None and self._current.path not in paths:
+            self._current = None
         if not paths:
             return
         known = {segment.path: segment.size_bytes for segment in self._segments}
@@ -192,13 +192,26 @@ class SpoolWriter:
             self._segments.append(_Segment(paths[-1], 0, []))
             self._continue_after(self._segments[-1])
 
+    @property
+    def _is_last(self) -> bool:
+        """Whether this process knows all frames: a segment of another one has the number of the next."""
+        current = self._current
+        try:
+            is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
+        except FileNotFoundError:
+            return False
+        return is_same and not os.path.exists(self._segment_path(self.next_sequence))
+
+    def _segment_path(self, sequence: int) -> str:
+        return f"{self._folder}/{sequence:016d}{SUFFIX}"
+
     def _continue_after(self, segment: _Segment) -> None:
         """Go on where an earlier process was killed, which may have been in mid-frame."""
         # The segment is named by its first frame, even if that was never completed.
-        self._sequence = _first_sequence(segment.path) - 1
+        self._sequence = first_sequence(segment.path) - 1
         end = 0
         severities_us: list[float] = []
-        for behind, sequence, frame in _frames(segment.path, 0):
+        for behind, sequence, frame in frames_of(segment.path, 0):
             batch = _batches.decode(frame)
             end, self._sequence, self.dropped = behind, sequence, Counter(batch.dropped)
             severities_us += _severities_us(batch.records)
@@ -216,29 +229,36 @@ class SpoolWriter:
 
     def _has_to_begin_segment(self) -> bool:
         current = self._current
-        return current is None or current.size_bytes >= SEGMENT_BYTES or not current.path.exists()
+        return current is None or current.size_bytes >= SEGMENT_BYTES
 
     def _write(self, batch: RecordBatch, is_new: bool) -> None:
         """Write a frame, into a new segment or into the current one."""
         current = self._current
         if is_new or current is None:
             self._forget_removed()
-            current = _Segment(self._folder / f"{batch.sequence:016d}{_SUFFIX}", 0, [])
+            current = _Segment(Path(self._segment_path(batch.sequence)), 0, [])
             self._segments.append(current)
             self._current = current
         frame = _encoder.encode(batch)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(current.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        file = self._opened(current.path)
         try:
-            _write_all(file, _FRAME.pack(len(frame), batch.sequence) + frame)
+            _write_all(file, FRAME.pack(len(frame), batch.sequence) + frame)
         except OSError:
             # Half a frame would hide all that follow it.
             os.ftruncate(file, current.size_bytes)
             raise
         finally:
             os.close(file)
-        current.size_bytes += _FRAME.size + len(frame)
+        current.size_bytes += FRAME.size + len(frame)
         current.severities_us += _severities_us(batch.records)
+
+    def _opened(self, path: Path) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            return os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return os.open(path, flags, 0o666)
 
     def _forget_removed(self) -> None:
         """Forget segments that were acknowledged and removed."""
@@ -273,20 +293,20 @@ class SpoolWriter:
                 segment.path.with_suffix(_TEMPORARY_SUFFIX).unlink(missing_ok=True)
 
     def _compact(self, segment: _Segment) -> None:
-        with _locked(self._folder):
+        with locked(self._folder):
             if not segment.path.exists():
                 return
             temporary = segment.path.with_suffix(_TEMPORARY_SUFFIX)
             severities_us: list[float] = []
             dropped: Counter[str] = Counter()
             with temporary.open("wb") as file:
-                for _, sequence, frame in _frames(segment.path, 0):
+                for _, sequence, frame in frames_of(segment.path, 0):
                     batch = _batches.decode(frame)
                     kept, lost = self._severe(batch.records)
                     dropped += lost
                     severities_us += _severities_us(kept)
                     smaller = _encoder.encode(msgspec.structs.replace(batch, records=kept))
-                    file.write(_FRAME.pack(len(smaller), sequence) + smaller)
+                    file.write(FRAME.pack(len(smaller), sequence) + smaller)
                 size_bytes = file.tell()
             os.replace(temporary, segment.path)
             segment.size_bytes, segment.severities_us = size_bytes, severities_us
@@ -328,11 +348,11 @@ class SpoolReader:
         self._path = None
 
     def _frames_ahead(self) -> Iterator[tuple[Path, int, int, bytes]]:
-        for path in _segment_paths(self._folder):
+        for path in segment_paths(self._folder):
             if self._path is not None and path < self._path:
                 continue
             try:
-                for end, sequence, frame in _frames(path, self._offset if self._is_at(path) else 0):
+                for end, sequence, frame in frames_of(path, self._offset if self._is_at(path) else 0):
                     yield path, end, sequence, frame
             except FileNotFoundError:
                 continue
@@ -342,24 +362,8 @@ class SpoolReader:
         if path != self._path:
             return False
         with path.open("rb") as file:
-            file.seek(self._offset - self._length - _FRAME.size)
-            return file.read(_FRAME.size) == _FRAME.pack(self._length, self._sequence)
-
-
-def spools_in(folder: Path) -> list[Path]:
-    """All spools under ``folder`` that hold anything."""
-    return sorted({path.parent for path in folder.rglob(f"*{_SUFFIX}") if path.stat().st_size})
-
-
-def remove_acknowledged(folder: Path, sequence: int) -> None:
-    """Remove segments all of whose frames are acknowledged, except the last, which is being written."""
-    paths = _segment_paths(folder)
-    if len(paths) < 2 or _first_sequence(paths[1]) > sequence + 1:
-        return
-    with _locked(folder):
-        for path, following in itertools.pairwise(paths):
-            if _first_sequence(following) <= sequence + 1:
-                path.unlink(missing_ok=True)
+            file.seek(self._offset - self._length - FRAME.size)
+            return file.read(FRAME.size) == FRAME.pack(self._length, self._sequence)
 
 
 def _abnormal_calls(records: PackedRecords) -> Counter[str]:
@@ -369,10 +373,6 @@ def _abnormal_calls(records: PackedRecords) -> Counter[str]:
     functions, counts = np.unique(heads.function[is_counted], return_counts=True)
     found = zip(functions.tolist(), counts.tolist(), strict=True)
     return Counter({records.functions[function]: count for function, count in found})
-
-
-def _segment_paths(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 def _severities_us(records: PackedRecords) -> list[float]:
@@ -385,35 +385,3 @@ def _write_all(file: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(file, left) :]
-
-
-def _first_sequence(path: Path) -> int:
-    return int(path.stem)
-
-
-def _frames(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
-    """Frames of a segment from a byte offset on: (offset behind it, sequence, content)."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        content = file.read()
-    at = 0
-    while at + _FRAME.size <= len(content):
-        length, sequence = _FRAME.unpack_from(content, at)
-        end = at + _FRAME.size + length
-        # The last frame may be half written, for now or, after a kill, for ever.
-        if end > len(content):
-            return
-        yield offset + end, sequence, content[at + _FRAME.size : end]
-        at = end
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Compaction and removal exclude each other."""
-    # Of the folder itself: on a full disk there is no room for a file, and to remove must not need any.
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)

@@ -11,6 +11,7 @@ from chimbuko.ad.kernels import stack
 from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.kernels.points import chain_points
 from chimbuko.ad.kernels.stack import CALL, POINT, THREAD, Table
+from chimbuko.rows import as_table
 from chimbuko.trace.schema import MAX_TIME_US, MPI_PREFIX, EventColumn, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64
@@ -150,7 +151,7 @@ class CallStacks:
     def is_main_open(self) -> bool:
         """Whether a call of the main thread is open."""
         number = self._thread_numbers[MAIN_THREAD]
-        return bool(number != stack.NONE and self.threads.top[number] != stack.NONE)
+        return bool(number != stack.NONE and self.threads["top"][number] != stack.NONE)
 
     def build(self, step: TraceStep, names: StreamNames) -> None:
         """Rebuild the calls of the next step.
@@ -281,7 +282,7 @@ def _table(dtype: np.dtype[np.void], rows: int) -> Table:
     """Begins with a cache line: a call takes one, and with 32 threads two would cost a quarter more."""
     memory = np.zeros(rows * dtype.itemsize + CACHE_LINE_BYTES, np.uint8)
     begin = -memory.ctypes.data % CACHE_LINE_BYTES
-    return memory[begin : begin + rows * dtype.itemsize].view(dtype).view(np.recarray)
+    return as_table(memory[begin : begin + rows * dtype.itemsize].view(dtype))
 
 
 def _event_kinds(names: StreamNames) -> npt.NDArray[np.uint8]:

@@ -92,7 +92,7 @@ class StreamStatistics:
             self._own,
             self.extremes,
         )
-        timers = np.flatnonzero(self.extremes[:, 1] >= 0)
+        timers = (self.extremes[:, 1] >= 0).nonzero()[0]
         self._is_touched[timers] = True
         return completed, timers
 
@@ -133,13 +133,13 @@ class StreamStatistics:
     @property
     def learned_timers(self) -> Timers:
         """Of which something was learned since the last time, ascending."""
-        return np.flatnonzero(self._is_touched)
+        return self._is_touched.nonzero()[0]
 
     def hand_out(self, generation: int) -> Learned:
         """What was learned since the last time, to be merged into the global model by others."""
         timers = self.learned_timers
         learned = Learned(timers, self._own[timers])
-        self._own[timers] = self._schema.empty(1)
+        self._own[timers] = self._schema.identity
         self._is_touched[:] = False
         held = self._handed_out.get(generation)
         self._handed_out[generation] = learned if held is None else self._merged(held, learned)

@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.ad.child import NAMES, READER, READING, read_names
+from chimbuko.ad.child import READING
+from chimbuko.ad.claim import READER
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.journal import Taken
+from chimbuko.ad.namesfile import NAMES, read_names
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.plight import Plight

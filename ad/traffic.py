@@ -68,7 +68,8 @@ class Traffic:
         """
         if generation != self._generation:
             self._generation = generation
-            self._forget_told()
+            if self._told[:, 0].any():
+                self._forget_told()
         self._told = self._totals[: self._count].copy()
         first = 0 if self._told[OTHERS_ROW, 0] else 1
         rows = np.empty(self._count - first, TRAFFIC)

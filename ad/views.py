@@ -92,9 +92,12 @@ class ViewOutbox:
     def copy_from(self, other: ViewOutbox) -> None:
         """Become a copy of the other one."""
         traffic, paces, flagged = other._counts.tolist()
-        self._traffic[:traffic] = other._traffic[:traffic]
-        self._paces[:paces] = other._paces[:paces]
-        self._flagged_steps[:flagged] = other._flagged_steps[:flagged]
+        if traffic:
+            self._traffic[:traffic] = other._traffic[:traffic]
+        if paces:
+            self._paces[:paces] = other._paces[:paces]
+        if flagged:
+            self._flagged_steps[:flagged] = other._flagged_steps[:flagged]
         self._counts[:] = other._counts
 
     def look(self) -> StreamViews:

@@ -40,7 +40,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
             open_calls.tell(analysis.stacks, result.count)
             learned = analysis.hand_out(number)
             analysis.take_model(learned.table, number, number)
-            paths.put(analysis.hand_out_paths())
+            paths.put(paths, analysis.hand_out_paths())
             merged.add(paths.look())
         read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
     analysis.finish()

@@ -93,7 +93,7 @@ class Watch:
         for stream in self._streams:
             opened = left[stream.key]
             # A program that ends leaves no call open on its main thread.
-            if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls.thread):
+            if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls["thread"]):
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
 
     def look(self, stream: AgentStream) -> None:
@@ -110,7 +110,7 @@ class Watch:
     def _report(self, stream: AgentStream, opened: OpenCalls, silence_us: float, drained: int) -> None:
         """Report the calls that have become overdue, and again those that have become so much more."""
         before = self._reported.pop(stream.key, {})
-        first_us = int(opened.calls.entry_us.min(initial=opened.newest_us))
+        first_us = int(opened.calls["entry_us"].min(initial=opened.newest_us))
         is_long = opened.newest_us - first_us + silence_us >= LEAST_US
         if not is_long or not self._config.records_step(opened.step):
             return
@@ -124,7 +124,7 @@ class Watch:
         scores = self._detector.judge(limits.measures, elapsed[overdue]).score
         reported = self._reported[stream.key] = {}
         for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):
-            place = int(opened.calls.step[call]), int(opened.calls.row[call])
+            place = int(opened.calls["step"][call]), int(opened.calls["row"][call])
             reported[place] = before.get(place, 0.0)
             if elapsed[call] >= REPEAT_AT * reported[place]:
                 # Word to the stream's process first: if that has not gone on by then it will hear of it
@@ -141,7 +141,7 @@ class Watch:
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
         """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
         to ignore."""
-        functions, which = np.unique(opened.calls.function, return_inverse=True)
+        functions, which = np.unique(opened.calls["function"], return_inverse=True)
         names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
         wanted = {at: name for at, name in names if not any(matches(name) for matches in self._ignored)}
         known = self._statistics.model_for(stream.program, wanted)
@@ -169,9 +169,9 @@ def _is_waited_for(stream: AgentStream) -> bool:
 def _silence(opened: OpenCalls, names: StreamNames) -> Silence:
     """What the rank was in when it fell silent: on its main thread, where that has an open call."""
     calls = opened.calls
-    on_main = np.flatnonzero(calls.thread == MAIN_THREAD)
+    on_main = np.flatnonzero(calls["thread"] == MAIN_THREAD)
     if not len(calls):
         return Silence(opened.newest_us, "", 0)
     innermost = int(on_main[-1]) if len(on_main) else len(calls) - 1
-    name = names.timer_name(int(calls.function[innermost]))
-    return Silence(opened.newest_us, name, int(calls.entry_us[innermost]))
+    name = names.timer_name(int(calls["function"][innermost]))
+    return Silence(opened.newest_us, name, int(calls["entry_us"][innermost]))

@@ -82,7 +82,8 @@ class WindowTables:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["config"])  # type: ignore[misc]
         self.room[1][:] = state["given"]
-        self.places, self.pool = state["places"], state["pool"]
+        self.places = self.places._replace(**state["places"])
+        self.pool = self.pool._replace(**state["pool"])
         self.enlarge()
 
     def parts(self) -> dict[str, bytes]:
@@ -194,17 +195,15 @@ _USED = {
 """Which cell tells how many rows of each table are in use between steps."""
 
 Arrays = TypeVar("Arrays", Places, Pool, Links, Out)
-Kept = TypeVar("Kept", Places, Pool)
 
 
-def _in_use(arrays: Kept) -> Kept:
-    """Without the room for more rows."""
+def _in_use(arrays: Places | Pool) -> dict[str, Array]:
+    """Those that are not empty, without the room for more rows."""
     used = {
-        name: getattr(arrays, name)[: arrays.sizes[cell]].copy()
-        for name, cell in _USED.items()
-        if name in arrays._fields
+        name: array[: arrays.sizes[_USED[name]]] if name in _USED else array
+        for name, array in arrays._asdict().items()
     }
-    return arrays._replace(**used)
+    return {name: array for name, array in used.items() if len(array)}
 
 
 def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:

@@ -165,7 +165,7 @@ class CTwin:
         ours, its = kernel.stacks.calls[:count], self._arrays["calls"][:count]
         for name in set(CALL.names or ()) - {"thread"}:
             assert np.array_equal(its[name], ours[name]), name
-        assert np.array_equal(its["thread"], kernel.stacks.threads.id[ours["thread"]])
+        assert np.array_equal(its["thread"], kernel.stacks.threads["id"][ours["thread"]])
         for name, attached in (
             ("messages", kernel.stacks.message_calls),
             ("values", kernel.stacks.counter_calls),

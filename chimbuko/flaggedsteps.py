@@ -22,17 +22,6 @@ def empty(rows: int) -> Rows:
     return table
 
 
-def of_step(functions: Int64Array) -> Rows:
-    """Of one step of a rank: the function of each flagged call, i8[calls]."""
-    numbers, counts = np.unique(functions, return_counts=True)
-    rows = np.empty(len(numbers), FLAGGED_STEPS)
-    rows["function"], rows["steps"] = numbers, 1
-    rows["fewest"] = rows["most"] = counts
-    for power, name in enumerate(_SUMS[1:], start=2):
-        rows[name] = counts.astype(np.float64) ** power
-    return rows
-
-
 def add(into: Rows, at: Int64Array, rows: Rows) -> None:
     """Add ``rows[i]`` to ``into[at[i]]``, in place."""
     for name in _SUMS:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from chimbuko.kernels import paths as kernels
 from chimbuko.kernels.paths import NONE, OTHERS
+from chimbuko.rows import as_table
 
 Rows = npt.NDArray[np.void]
 UInt64Array = npt.NDArray[np.uint64]
@@ -55,23 +56,32 @@ class PathTable:
 
     def __init__(self, most: int = MOST_PATHS) -> None:
         # Memory that is 0 is not in use until it is written.
-        self.all = np.zeros(most, PATH).view(np.recarray)
+        self.all = as_table(np.zeros(most, PATH))
         """``PATH[most]``: also the rows that are not in use."""
         self.slots: UInt64Array = np.zeros(2 * most, np.uint64)
         self.count: Int64Array = np.ones(1, np.int64)
         """i8[1]: rows in use. All as the kernels take them."""
-        self.all[OTHERS].parent = self.all[OTHERS].function = NONE
+        self.all[OTHERS]["parent"] = self.all[OTHERS]["function"] = NONE
 
     def __getstate__(self) -> dict[str, Any]:
-        slots = np.flatnonzero(self.slots)
-        return {"most": len(self.all), "rows": self.rows.copy(), "slots": (slots, self.slots[slots])}
+        rows = self.rows
+        used = rows["calls"].nonzero()[0]
+        return {
+            "most": len(self.all),
+            "parents": rows["parent"],
+            "functions": rows["function"],
+            "used": (used, rows[used]),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["most"])  # type: ignore[misc]
-        self.count[0] = len(state["rows"])
-        self.all[: self.count[0]] = state["rows"]
-        slots, values = state["slots"]
-        self.slots[slots] = values
+        told = np.zeros(len(state["parents"]), PATH)
+        told["parent"], told["function"], told["calls"] = state["parents"], state["functions"], 1
+        # In the same order they get the same rows.
+        self.add(told)
+        self.forget_calls()
+        used, rows = state["used"]
+        self.all[used] = rows
 
     @property
     def rows(self) -> Rows:
@@ -89,7 +99,7 @@ class PathTable:
         if (told["parent"][1:] >= np.arange(1, len(told))).any() or (told["parent"] < NONE).any():
             raise ValueError("call paths whose parents do not stand before them")
         # A copy: of an array that cannot be written to, kernels would be compiled once more.
-        kernels.merge_paths(told.copy().view(np.recarray), self.all, self.slots, self.count)
+        kernels.merge_paths(as_table(told.copy()), self.all, self.slots, self.count)
 
     def forget_calls(self) -> None:
         """Go on from none on any path; the paths keep their rows."""

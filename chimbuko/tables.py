@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -57,6 +58,11 @@ class TableSchema:
 
     columns: tuple[Column, ...]
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Those of this module go by their names: a stream's process keeps one with each of its commits."""
+        name = next((name for name, known in globals().items() if known is self), None)
+        return name or (TableSchema, (self.columns,))
+
     @cached_property
     def width(self) -> int:
         """Numbers per row."""
@@ -88,11 +94,18 @@ class TableSchema:
     def empty(self, rows: int) -> Float64Array:
         """A table of ``rows`` rows that changes nothing when merged."""
         table = np.empty((rows, self.width))
+        table[:] = self.identity
+        return table
+
+    @cached_property
+    def identity(self) -> Float64Array:
+        """A row that changes nothing when it is merged, f8[width]."""
+        row = np.empty(self.width)
         for start, column in zip(self.starts, self.columns, strict=True):
-            table[:, start : start + column.width] = (
+            row[start : start + column.width] = (
                 EMPTY if column.rule is Rule.MOMENTS else _IDENTITY[column.rule]
             )
-        return table
+        return row
 
     def grown(self, table: Float64Array, rows: int) -> Float64Array:
         """``table`` itself, or a larger copy with at least ``rows`` rows."""

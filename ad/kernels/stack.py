@@ -65,7 +65,7 @@ PROGRESS_CELLS = 5
 
 # Rows of a table, and not one array per column: half the time of the kernel was counting references to
 # the columns, and one row that is looked up costs Python 1 µs instead of 0.1 µs per column.
-Table = np.recarray[Any, Any]
+Table = npt.NDArray[Any]
 
 CALL = np.dtype(
     [

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.ad.child import NAMES, read_names
-from chimbuko.ad.spool import SpoolReader, spools_in
+from chimbuko.ad.namesfile import NAMES, read_names
+from chimbuko.ad.segments import spools_in
+from chimbuko.ad.spool import SpoolReader
 from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.scratch import forget
 from chimbuko.errors import ConfigError

@@ -17,8 +17,8 @@ from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 POLL_S = 0.05
-LONGEST_WAIT_S = 0.5
-"""Between two looks at what else there is to do."""
+LONGEST_WAIT_S = 1.25
+"""Between two looks at what else there is to do: not while a step comes each second, as usual."""
 
 
 class FollowedStream:
@@ -68,6 +68,8 @@ class FollowedStream:
         self._ranks = rank, first_rank
         self._next_step = first_step
         self._given_back = first_step
+        self._dropped_to = 0
+        """Steps before this one were given up, as was known when the last one had been read."""
         self._is_ours = is_ours
         self._index = StepIndex(path)
         self._data = DataFile(path)
@@ -82,7 +84,8 @@ class FollowedStream:
         """Step to where its data ends at least."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or half a second.
+        """The next step; ``NOT_READY`` where none is complete within ``timeout_s`` seconds, or about a
+        second, and when a signal has come.
 
         Raises
         ------
@@ -176,14 +179,15 @@ class FollowedStream:
                 files=self._path,
             )
         wanted = self._next_step
-        self._reader.first_step = max(wanted, self._first.get())
+        self._reader.first_step = max(wanted, self._dropped_to)
         step = self._reader.next_step(0.0)
+        # Looked at after it was read: it may have been zeros by then.
+        self._dropped_to = self._first.by(GUARD)
         # Where all that is complete was given up, there is no step.
         number = step.step if isinstance(step, TraceStep) else self._reader.first_step
         if not isinstance(step, TraceStep) and number == wanted:
             return step
-        # Looked at after it was read: it may have been zeros by then.
-        is_there = isinstance(step, TraceStep) and number >= self._first.get()
+        is_there = isinstance(step, TraceStep) and number >= self._dropped_to
         self._next_step = number + 1 if isinstance(step, TraceStep) else number
         lost = range(wanted, number if is_there else self._next_step)
         if lost:

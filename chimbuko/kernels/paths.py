@@ -105,9 +105,16 @@ def merge_paths(told: Table, rows: Table, slots: UInt64Array, count: Int64Array)
 
 
 @njit(cache=True, nogil=True)
-def merge_same(told: Table, rows: Table) -> None:
-    """Add the calls of ``told`` ``PATH[n]`` to the first n ``rows``, which are of the same paths or new."""
+def add_to_copy(before: Table, count: int, told: Table, rows: Table) -> None:
+    """Make the first n ``rows`` those of ``before`` ``PATH[count]`` with the calls of ``told`` ``PATH[n]``.
+
+    The rows of ``told`` are of the same paths, and of new ones behind them.
+    """
     for at in range(len(told)):
+        if at < count and before[at].calls != 0:
+            rows[at] = before[at]
+        else:
+            rows[at].calls = 0
         rows[at].parent = told[at].parent
         rows[at].function = told[at].function
         merge_path(rows[at], told[at])

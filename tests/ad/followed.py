@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.generate import Shape, SyntheticTrace
 from chimbuko import flaggedsteps
-from chimbuko.ad.child import read_names
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
+from chimbuko.ad.namesfile import read_names
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig

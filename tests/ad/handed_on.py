@@ -16,6 +16,7 @@ from chimbuko.ad.opencalls import REPORT, OpenCallsFile
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import NO_EPOCH
 from chimbuko.packed import HEAD, PARTS, PackedRecords
+from chimbuko.paths import PATH
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.trace.whole_streams import Step
@@ -99,7 +100,11 @@ def analyse_stream(
             seen.add("learned", learned.table.tobytes())
             seen.add("views", [np.asarray(rows).tobytes() for rows in (views.traffic, views.paces)])
             seen.add("flagged steps", np.asarray(views.flagged_steps).tobytes())
-            seen.add("paths", analysis.hand_out_paths().tobytes())
+            paths = analysis.hand_out_paths()
+            # Without calls, the other columns mean nothing.
+            for column in PATH.names[3:]:
+                paths[column][paths["calls"] == 0] = 0.0
+            seen.add("paths", paths.tobytes())
         seen.add("health", analysis.health("reading"))
         seen.add("counters", analysis.counter_statistics())
         if is_saved(number):
@@ -123,7 +128,7 @@ def analyse_stream(
         if number % REPORT_EVERY == 1 and len(told.calls):
             report = np.zeros(1, REPORT)
             report["limit_us"], report["score"] = 10.0, 7.0
-            report["step"], report["row"] = told.calls.step[-1], told.calls.row[-1]
+            report["step"], report["row"] = told.calls["step"][-1], told.calls["row"][-1]
             open_calls.report(report)
     seen.add("last records", rows_of(analysis.finish()))
     seen.add("last health", analysis.health("ended"))

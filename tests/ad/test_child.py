@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.ad.child import NamesFile, StreamChild, read_names
+from chimbuko.ad.child import StreamChild
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.namesfile import NamesFile, read_names
 from chimbuko.ad.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import ALL_EPOCHS, RecordBatch

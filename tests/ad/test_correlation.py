@@ -18,7 +18,7 @@ ids = st.integers(0, 40).map(lambda number: number * ((1 << 21) + 1) if number %
 
 def one_thread() -> Table:
     threads = table(THREAD, 1)
-    threads.id[0] = THREAD_ID
+    threads["id"][0] = THREAD_ID
     return threads
 
 
@@ -50,7 +50,7 @@ def test_the_newest_launch_of_an_id_is_found_until_it_is_overwritten(steps: list
     launches, slow = ring(NODES), SlowLaunches()
     calls = table(CALL, 1)
     calls[0] = np.zeros(1, CALL)[0]
-    calls.parent[0] = NONE
+    calls["parent"][0] = NONE
     for is_launch, identity in steps:
         one = np.array([identity], np.uint64)
         if is_launch:
@@ -77,7 +77,7 @@ def test_a_larger_ring_holds_the_same(noted: list[int]) -> None:
     small, large = ring(NODES), ring(4 * NODES)
     calls = table(CALL, 1)
     calls[0] = np.zeros(1, CALL)[0]
-    calls.parent[0] = NONE
+    calls["parent"][0] = NONE
     rows = np.zeros(len(noted), np.int32)
     keys = np.array(noted, np.uint64)
     free = np.full(1, NONE, np.int64)

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.exchange import MOST_STEPS, Cell, ExchangeBox
+from chimbuko.ad.exchange import Cell, ExchangeBox
 from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.outbox import MOST_STEPS
 from chimbuko.config import AnalysisConfig
 from chimbuko.messages import NO_EPOCH
 from chimbuko.moments import Moments
@@ -241,7 +242,14 @@ def die(*_: object) -> None:
 
 @pytest.mark.parametrize(
     "moment",
-    ["ExchangeBox._try_lock", "_Slot.copy_from", "_Slot.add", "ViewOutbox.put", "PathOutbox.put", "save"],
+    [
+        "exchange.ExchangeBox._try_lock",
+        "outbox.OutboxCopy.copy_from",
+        "outbox.OutboxCopy.add",
+        "views.ViewOutbox.put",
+        "paths.PathOutbox.put",
+        "save",
+    ],
 )
 @pytest.mark.parametrize("is_taken_before", [False, True])
 def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all_there(
@@ -255,7 +263,7 @@ def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all
     kept = pickle.dumps(analysis)
     analyse(analysis, 10, 3, comms=sent)
     if moment != "save":
-        monkeypatch.setattr(f"chimbuko.ad.exchange.{moment}", die)
+        monkeypatch.setattr(f"chimbuko.ad.{moment}", die)
     with pytest.raises(Death):
         stream.exchange(analysis, STEPS[1:2], die if moment == "save" else lambda slot: None)
     monkeypatch.undo()

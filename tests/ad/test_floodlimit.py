@@ -11,6 +11,7 @@ from chimbuko.ad.floodlimit import BURST_PERIODS, FloodLimit
 from chimbuko.ad.kernels.stack import CALL, Table
 from chimbuko.ad.selection import Selection
 from chimbuko.config import AnalysisConfig
+from chimbuko.rows import as_table
 from tests.reference.floodlimit import Call, SlowLimit
 
 MOST = 3
@@ -28,8 +29,8 @@ def selection(calls: list[Call]) -> Selection:
 
 
 def table_of(calls: list[Call]) -> Table:
-    rows = np.zeros(len(calls), CALL).view(np.recarray)
-    rows.function = [function for function, *_ in calls]
+    rows = as_table(np.zeros(len(calls), CALL))
+    rows["function"] = [function for function, *_ in calls]
     return rows
 
 

@@ -24,7 +24,7 @@ CONFIG = AnalysisConfig(window_calls=2, final_after_steps=3)
 def selection_of(stacks: CallStacks) -> Selection:
     """All calls of GPU threads that have ended."""
     calls = stacks.calls[: stacks.count]
-    on_gpu = stacks.threads.id[calls["thread"]] > 0
+    on_gpu = stacks.threads["id"][calls["thread"]] > 0
     rows = np.flatnonzero((calls["exit"] > 0) & on_gpu).astype(np.int32)
     ones = np.ones(len(rows))
     return Selection(rows, ones > 0, ones, ones, ones, ones, ones)
@@ -93,7 +93,7 @@ def test_threads_of_a_gpu_are_told_by_their_metadata(maker: str) -> None:
     (step,) = trace.steps
     stacks.build(step, names(maker))
     launches.of_calls(step, names(maker), stacks, selection_of(stacks))
-    of_threads = dict(zip(stacks.threads.id.tolist(), launches.is_gpu.tolist(), strict=True))
+    of_threads = dict(zip(stacks.threads["id"].tolist(), launches.is_gpu.tolist(), strict=True))
     assert [of_threads[thread] for thread in (0, 1, 3)] == [0, 1, 1]
 
 

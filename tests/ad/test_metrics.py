@@ -52,7 +52,7 @@ def measured(steps: list[TraceStep], names: StreamNames) -> tuple[Rises, Counter
     for step in steps:
         stacks.build(step, names)
         counters.read(step, names, stacks)
-        rows = np.flatnonzero(stacks.calls.exit[: stacks.count]).astype(np.int32)
+        rows = np.flatnonzero(stacks.calls["exit"][: stacks.count]).astype(np.int32)
         metrics = counters.of_calls(stacks, rows)
         assert metrics.counts.sum() == len(metrics.rows)
         for value in metrics.rows:

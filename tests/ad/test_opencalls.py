@@ -14,6 +14,7 @@ from chimbuko.ad.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.opencalls import MOST_OPEN_CALLS, REPORT, OpenCallsFile
 from chimbuko.ad.stacks import CallStacks
 from chimbuko.records import StepCount
+from chimbuko.rows import as_table
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names
 
@@ -76,7 +77,7 @@ def test_where_there_is_no_room_each_thread_keeps_its_innermost_calls() -> None:
     stacks = CallStacks(RANK)
     deep = [(thread, 0, 100 + depth, 1000 + depth) for thread in (0, 1) for depth in range(20)]
     stacks.build(step_of([*deep, (2, 0, 300, 1000)]), StreamNames())
-    room = np.zeros(10, OPEN).view(np.recarray)
+    room = as_table(np.zeros(10, OPEN))
     count = gather_open(stacks.calls, stacks.threads, stacks.thread_count, room)
     kept = [(int(row.thread), int(row.function)) for row in room[:count]]
     assert kept == [(0, 117), (0, 118), (0, 119), (1, 117), (1, 118), (1, 119), (2, 300)]
@@ -91,7 +92,7 @@ def test_more_open_calls_than_fit_are_no_danger(tmp_path: Path) -> None:
     opened = told.read()
     assert opened is not None
     assert len(opened.calls) == MOST_OPEN_CALLS
-    assert int(opened.calls.entry_us[-1]) == deep[-1][-1]
+    assert int(opened.calls["entry_us"][-1]) == deep[-1][-1]
 
 
 def test_new_process_knows_of_no_open_call(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_what_is_read_while_it_is_written_is_of_one_step(tmp_path: Path) -> None
                 if opened is not None:
                     size = opened.step
                     assert (opened.start_us, opened.newest_us, len(opened.calls)) == (size, size, size)
-                    assert opened.calls.function.tolist() == [size] * size
+                    assert opened.calls["function"].tolist() == [size] * size
                     seen.add(size)
         finally:
             process.kill()

@@ -18,6 +18,7 @@ from chimbuko.ad.overdue import (
     elapsed_us,
     find_overdue,
 )
+from chimbuko.rows import as_table
 
 NEWEST_US = 1_700_000_000_000_000
 PERIOD_US = 1e6
@@ -37,11 +38,11 @@ silences = st.floats(0, 4e8)
 
 
 def opened_of(stacks: list[list[Call]]) -> tuple[OpenCalls, History]:
-    rows = np.zeros(sum(map(len, stacks)), OPEN).view(np.recarray)
+    rows = as_table(np.zeros(sum(map(len, stacks)), OPEN))
     flat = [call for stack in stacks for call in stack]
-    rows.entry_us = [NEWEST_US - call[0] for call in flat]
-    rows.doubts = [call[4] for call in flat]
-    rows.thread = [thread for thread, stack in enumerate(stacks) for _ in stack]
+    rows["entry_us"] = [NEWEST_US - call[0] for call in flat]
+    rows["doubts"] = [call[4] for call in flat]
+    rows["thread"] = [thread for thread, stack in enumerate(stacks) for _ in stack]
     known = np.array([call[1:4] for call in flat], np.float64).reshape(-1, 3).T
     history = History(seen=known[0], mean_us=known[1], spread_us=known[1], longest_us=known[2])
     return OpenCalls(1, 0, 0, NEWEST_US, rows), history
@@ -84,7 +85,7 @@ def test_what_is_overdue_stays_so(stacks: list[list[Call]], one_us: float, other
         found.append(
             dict(
                 zip(
-                    *(lambda at: (opened.calls.thread[at].tolist(), at.tolist()))(
+                    *(lambda at: (opened.calls["thread"][at].tolist(), at.tolist()))(
                         find_overdue(opened, history, elapsed)
                     ),
                     strict=True,

@@ -80,7 +80,7 @@ def test_what_waits_in_the_outbox_adds_up_until_it_is_taken(trace: MadeTrace, is
         stacks.build(step, made_names())
         whole.read(stacks)
         paths.read(stacks)
-        stream.put(paths.hand_out())
+        stream.put(stream, paths.hand_out())
         if is_taken[number % len(is_taken)]:
             taken.add(agent.look())
             agent.clear()

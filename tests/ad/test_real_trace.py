@@ -37,13 +37,13 @@ def test_all_rows_make_calls_that_close_and_messages_of_mpi_calls(streams: list[
         with StreamReader(stream.path, "BPFile") as reader:
             while isinstance(step := reader.next_step(1.0), TraceStep):
                 stacks.build(step, reader.names)
-                calls += int((stacks.calls.exit[: stacks.count] > 0).sum())
+                calls += int((stacks.calls["exit"][: stacks.count] > 0).sum())
                 messages += len(step.comms)
                 assert (stacks.message_calls != NONE).all()
-                functions = stacks.calls.function[stacks.message_calls]
+                functions = stacks.calls["function"][stacks.message_calls]
                 assert all(reader.names.timers[timer].startswith("MPI_") for timer in set(functions.tolist()))
         assert stacks.lost() == {}
-        assert (stacks.threads.top[: stacks.thread_count] == NONE).all()
+        assert (stacks.threads["top"][: stacks.thread_count] == NONE).all()
         assert stacks.gap_steps == 0
     assert calls == CALLS
     assert messages == MESSAGES

@@ -11,10 +11,10 @@ import pytest
 import redis
 
 from chimbuko.ad import recorderservice
-from chimbuko.ad.child import NamesFile
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell
 from chimbuko.ad.flightrecorder import FlightRecorder
+from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.recorderservice import RecorderService
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import PrivateBroker, connect

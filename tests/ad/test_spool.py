@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad import spool
-from chimbuko.ad.spool import SpoolFrame, SpoolReader, SpoolWriter, remove_acknowledged
+from chimbuko.ad.segments import remove_acknowledged
+from chimbuko.ad.spool import SpoolFrame, SpoolReader, SpoolWriter
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import pack
 from chimbuko.records import CallRecord, CounterStatistics, Label, StepCount, StreamHealth

@@ -42,12 +42,11 @@ def assert_equal(stacks: CallStacks, slow: SlowStacks) -> None:
     def row_of(call: SlowCall | None) -> int:
         return -1 if call is None else index[id(call)]
 
-    table = stacks.calls
     for row, call in enumerate(slow.calls):
+        its = stacks.calls[row]
         assert (
-            table.step[row], table.row[row], stacks.threads.id[table.thread[row]], table.function[row],
-            table.entry[row], table.exit[row], table.child_us[row], table.parent[row], table.depth[row],
-            table.children[row], table.messages[row], table.doubts[row],
+            its.step, its.row, stacks.threads["id"][its.thread], its.function, its.entry, its.exit,
+            its.child_us, its.parent, its.depth, its.children, its.messages, its.doubts,
         ) == (
             call.step, call.row, call.thread, call.function, call.entry, call.exit, call.child_us,
             row_of(call.parent), call.depth, call.children, call.messages, call.flags,
@@ -106,9 +105,9 @@ def test_points_lie_in_the_closed_interval_of_their_call(trace: MadeTrace) -> No
             for row, call in zip(rows.tolist(), attached.tolist(), strict=True):
                 if call < 0:
                     continue
-                end = int(stacks.calls.exit[call])
-                assert stacks.threads.id[stacks.calls.thread[call]] == row[2]
-                assert stacks.calls.entry[call] <= row[column] and (end == 0 or row[column] <= end)
+                end = int(stacks.calls["exit"][call])
+                assert stacks.threads["id"][stacks.calls["thread"][call]] == row[2]
+                assert stacks.calls["entry"][call] <= row[column] and (end == 0 or row[column] <= end)
 
 
 @EXAMPLES
@@ -122,16 +121,16 @@ def test_exclusive_times_sum_up_to_the_outermost_inclusive_time(trace: MadeTrace
         stacks.build(step, names)
         table = stacks.calls
         for row in range(stacks.count):
-            if table.exit[row]:
-                inclusive_us = int(table.exit[row]) - int(table.entry[row])
-                exclusive_us += inclusive_us - int(table.child_us[row])
-                outermost_us += inclusive_us if table.parent[row] < 0 else 0
+            if table["exit"][row]:
+                inclusive_us = int(table["exit"][row]) - int(table["entry"][row])
+                exclusive_us += inclusive_us - int(table["child_us"][row])
+                outermost_us += inclusive_us if table["parent"][row] < 0 else 0
     table = stacks.calls
-    for top in stacks.threads.top[: stacks.thread_count]:
+    for top in stacks.threads["top"][: stacks.thread_count]:
         while top >= 0:
             # An open call has so far passed this much on to nobody.
-            outermost_us += int(table.child_us[top])
-            top = table.parent[top]
+            outermost_us += int(table["child_us"][top])
+            top = table["parent"][top]
     assert exclusive_us == outermost_us
 
 
@@ -165,9 +164,9 @@ def test_stacks_recover_from_any_damage(trace: MadeTrace) -> None:
     stacks.build(step_of(CLEAN_TAIL, number + 1), names)
     table = stacks.calls
     tail = range(stacks.carried + 1, stacks.count)
-    assert [int(table.depth[row]) for row in tail] == [0, 1]
-    assert [int(table.exit[row] - table.entry[row] - table.child_us[row]) for row in tail] == [7, 3]
-    assert all(int(table.doubts[row]) in (0, stack.FIRST) for row in tail)
+    assert [int(table["depth"][row]) for row in tail] == [0, 1]
+    assert [int(table["exit"][row] - table["entry"][row] - table["child_us"][row]) for row in tail] == [7, 3]
+    assert all(int(table["doubts"][row]) in (0, stack.FIRST) for row in tail)
 
 
 def test_threads_timers_and_calls_grow_as_they_appear() -> None:
@@ -178,7 +177,7 @@ def test_threads_timers_and_calls_grow_as_they_appear() -> None:
     assert (stacks.count, stacks.thread_count) == (300, 340)
     assert stacks.timers >= 300
     stacks.build(step_of([[0, RANK, n, 1, n, START_US + 1000] for n in range(300)], number=1), StreamNames())
-    assert int((stacks.calls.exit[:300] > 0).sum()) == 300
+    assert int((stacks.calls["exit"][:300] > 0).sum()) == 300
     assert lost_rows(stacks) == 0
     assert stacks.losses[stack.COUNTER_OUTSIDE_CALLS] == 40
 
@@ -203,7 +202,7 @@ def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
     stacks = compare(MadeTrace(steps, nothing, nothing, list(range(len(steps)))))
     assert stacks.losses[stack.LOST_EXIT] == lost
     assert stacks.losses[stack.EXIT_WITHOUT_ENTRY] == 0
-    assert stacks.calls.exit[0] == START_US + lost
+    assert stacks.calls["exit"][0] == START_US + lost
     # What is open does not grow with what was lost.
     assert stacks.carried <= stack.MAX_DEPTH + 1
 
@@ -253,7 +252,7 @@ def test_an_absurd_timer_costs_a_row_and_no_memory(timer: int) -> None:
     stacks.build(step_of([main, bad]), made_names())
     assert stacks.lost() == {"rows with an absurd timer": 1}
     assert stacks.timers < 1000
-    assert stacks.calls.doubts[0] & stack.UNCERTAIN
+    assert stacks.calls["doubts"][0] & stack.UNCERTAIN
 
 
 def test_a_gap_makes_open_calls_unknown_and_no_others() -> None:
@@ -262,8 +261,8 @@ def test_a_gap_makes_open_calls_unknown_and_no_others() -> None:
     stacks.build(step_of([[0, RANK, 0, 0, 0, START_US]]), names)
     stacks.build(step_of([[0, RANK, 0, 0, 1, START_US + 1], [0, RANK, 0, 1, 1, START_US + 2]], 4), names)
     assert stacks.gap_steps == 3
-    assert stacks.calls.doubts[0] & stack.UNKNOWN
-    assert not stacks.calls.doubts[1] & stack.UNKNOWN
+    assert stacks.calls["doubts"][0] & stack.UNKNOWN
+    assert not stacks.calls["doubts"][1] & stack.UNKNOWN
 
 
 def test_a_stream_joined_late_begins_with_a_gap() -> None:

@@ -14,11 +14,11 @@ import pytest
 import redis
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.child import NamesFile
 from chimbuko.ad.exchange import Cell, ExchangeBox
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.merging import AgentStatistics
+from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect

@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.ad import child
+from chimbuko.ad import child, commitschedule
+from chimbuko.ad.bell import Bell
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.child import StreamChild
-from chimbuko.ad.exchange import Cell, ExchangeBox, Phase, _Slot
+from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.orders import ChildSpec
+from chimbuko.ad.outbox import OutboxCopy
 from chimbuko.ad.spool import SpoolWriter
 from chimbuko.follow import holes
 from chimbuko.follow.holes import GUARD, FirstStep
@@ -60,21 +62,24 @@ def made() -> MadeStream:
 
 @pytest.fixture(autouse=True)
 def own_signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCONT)}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
 def commits_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "COMMIT_PERIOD_S", 0.0)
-    monkeypatch.setattr(child, "COMMIT_SHARE", 1e9)
+    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commitschedule, "COMMIT_SHARE", 1e9)
+    monkeypatch.setattr(commitschedule, "LOUD_STEPS", STEPS)
 
 
 def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
     """Whenever a process of the stream waits for its agent, that has its turn."""
     clock = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: agent.tick()})
     monkeypatch.setattr(child, "time", clock)
+    monkeypatch.setattr(Bell, "wait", lambda bell, timeout_s: agent.tick())
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +121,7 @@ AT_THE_END = "before the stream is closed"
 MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     # Where, the function that it dies in, what is left of that, and whether it has been done whole.
     "before the slot is filled": (ExchangeBox, "exchange", None, False),
-    "while the slot is filled": (_Slot, "copy_from", None, True),
+    "while the slot is filled": (OutboxCopy, "copy_from", None, True),
     "before the checkpoint is saved": (CheckpointFiles, "save", None, False),
     "while the checkpoint is saved": (CheckpointFiles, "save", half_written, False),
     "after the checkpoint was saved": (CheckpointFiles, "save", None, True),
@@ -295,7 +300,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
 
     monkeypatch.setattr(ExchangeBox, "exchange", noting_exchange)
     monkeypatch.setattr(FollowedStream, "give_back", noting_give_back)
-    monkeypatch.setattr(child, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
     StreamChild(spec).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
@@ -412,9 +417,9 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
     path = tmp_path / "tau-metrics-app-0.bp"
     write_whole(path, made)
     spec = spec_of(tmp_path, path)
-    monkeypatch.setattr("chimbuko.ad.exchange.MOST_STEPS", 7)
+    monkeypatch.setattr("chimbuko.ad.outbox.MOST_STEPS", 7)
     agent = Agent(spec)
-    monkeypatch.setattr(child, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
     waits = 0
 
     def wait(seconds: float) -> None:

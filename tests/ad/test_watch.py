@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.child import NamesFile
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.opencalls import OpenCallsFile
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.watch import Watch

@@ -42,13 +42,13 @@ def selection_of(stacks: CallStacks) -> Selection:
     rows = [
         row
         for row in range(stacks.count)
-        if table.exit[row] and is_chosen(int(table.step[row]), int(table.row[row]))
+        if table["exit"][row] and is_chosen(int(table["step"][row]), int(table["row"][row]))
     ]
-    abnormal = [is_abnormal(int(table.step[row]), int(table.row[row])) for row in rows]
+    abnormal = [is_abnormal(int(table["step"][row]), int(table["row"][row])) for row in rows]
     left_out = [
         row
         for row in range(stacks.count)
-        if table.exit[row] and is_left_out(int(table.step[row]), int(table.row[row]))
+        if table["exit"][row] and is_left_out(int(table["step"][row]), int(table["row"][row]))
     ]
     ones = np.ones(len(rows))
     return Selection(

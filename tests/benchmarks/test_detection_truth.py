@@ -63,7 +63,7 @@ def assert_streams_hold_the_truth(run: LabelledRun) -> None:
                 seen += 1
         assert not call_of_event
         assert stacks.lost() == {}
-        assert (stacks.threads.top[: stacks.thread_count] == NONE).all()
+        assert (stacks.threads["top"][: stacks.thread_count] == NONE).all()
     assert seen == len(truth.entry)
 
 

@@ -13,7 +13,7 @@ from chimbuko.ad.flaggedsteps import FlaggedSteps
 from chimbuko.ad.merging import AgentStatistics, Part
 from chimbuko.ad.statistics import Learned
 from chimbuko.ad.views import StreamViews
-from chimbuko.flaggedsteps import empty, merged, moments_per_step, of_step
+from chimbuko.flaggedsteps import empty, merged, moments_per_step
 from chimbuko.messages import FunctionStatistics
 from chimbuko.moments import Moments
 from chimbuko.pserver.state import ServerState
@@ -95,7 +95,9 @@ def check(found: FunctionStatistics, counts: list[int]) -> None:
 
 
 def test_nothing_adds_nothing() -> None:
-    rows = of_step(np.array([4, 4, 7]))
+    steps = FlaggedSteps()
+    steps.note(np.array([4, 4, 7]))
+    rows = steps.not_taken(0)
     assert (
         merged(rows, empty(0)).tolist()
         == rows.tolist()

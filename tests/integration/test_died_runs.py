@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.ad.spool import SpoolReader, spools_in
+from chimbuko.ad.segments import spools_in
+from chimbuko.ad.spool import SpoolReader
 from chimbuko.cli import services
 from chimbuko.cli.agents import AgentOptions, Agents
 from chimbuko.cli.runfolder import START_S

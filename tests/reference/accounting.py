@@ -29,6 +29,6 @@ class Accounting:
         stacks = self._stacks
         before, self._counted = self._counted, lost_rows(stacks) + points_outside(stacks)
         entries = stacks.count - stacks.carried
-        exits = int((stacks.calls.exit[: stacks.count] > 0).sum())
+        exits = int((stacks.calls["exit"][: stacks.count] > 0).sum())
         attached = int((stacks.message_calls >= 0).sum() + (stacks.counter_calls >= 0).sum())
         return step.rows - entries - exits - attached - (self._counted - before)

@@ -1,0 +1,22 @@
+"""Structured arrays as kernels take them: ``array[row].field`` works in compiled code and in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[Any]
+"""Its elements are ``numpy.record``. It is no ``numpy.recarray``: to take a slice of one costs 6 µs and not
+0.2 µs, to get one of its fields 6 µs and not 0.1 µs, and to hand one to a kernel 5 µs and not 2 µs."""
+
+
+def copied(table: Table) -> Table:
+    """A copy of a contiguous table, byte by byte: numpy goes field by field, and takes 15 times as long."""
+    return table.view(np.uint8).copy().view(table.dtype)
+
+
+def as_table(array: npt.NDArray[Any]) -> Table:
+    """The same memory as a table."""
+    return array.view(np.dtype((np.record, array.dtype)))
