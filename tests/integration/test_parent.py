@@ -1,4 +1,4 @@
-"""The application outlives the launcher, and the process that the user has started passes its exit code on."""
+"""The application outlives the launcher; the process that the user has started passes its exit code on."""
 
 from __future__ import annotations
 
