@@ -17,7 +17,7 @@ from chimbuko.ad.plight import Part
 from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
+from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS, STORE_WANTED
 from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
@@ -74,6 +74,7 @@ class BrokerLink:
         self._news = news
         self._round_s = LOCKSTEP_ROUND_S if is_lockstep else ROUND_S
         self._is_flushing = False
+        self._is_store_wanted = False
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
@@ -92,6 +93,7 @@ class BrokerLink:
         self._statistics.send_again()
         for delivery in self._deliveries:
             delivery.send_again()
+        self._is_store_wanted = self._is_flushing
 
     @property
     def is_settled(self) -> bool:
@@ -114,7 +116,7 @@ class BrokerLink:
 
     def flush(self) -> None:
         """From now on send a delta as soon as there is something to send: all streams have ended."""
-        self._is_flushing = True
+        self._is_flushing = self._is_store_wanted = True
         self._round_s = min(self._round_s, LAST_ROUND_S)
 
     def _receive_acknowledgements(self) -> None:
@@ -133,6 +135,9 @@ class BrokerLink:
             room -= sum(len(frame) for _, frame in frames)
             self._count(stream, frames)
         self._send(self._reports, room)
+        if self._is_store_wanted:
+            self._broker.xadd(STORE_WANTED, {PAYLOAD: b""}, maxlen=1)
+            self._is_store_wanted = False
 
     def _send(self, delivery: SpoolDelivery, room: int) -> list[tuple[int, bytes]]:
         """Send frames until they exceed ``room`` bytes."""
@@ -142,6 +147,7 @@ class BrokerLink:
                 for _, frame in frames:
                     pipeline.xadd(RECORDS, {PAYLOAD: frame})
                 pipeline.execute()
+            self._is_store_wanted = self._is_flushing
         return frames
 
     def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:

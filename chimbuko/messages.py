@@ -28,6 +28,8 @@ RECORDS = "{chimbuko}:records"
 """Stream of ``RecordBatch``, agents to store."""
 RECORD_ACKS = "{chimbuko}:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
+STORE_WANTED = "{chimbuko}:store-wanted"
+"""Stream of empty entries, agents to store: somebody waits for what was sent, it is not to be gathered."""
 STORE_NEWS = "{chimbuko}:store-news"
 """Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
 what there is no room for."""
@@ -59,6 +61,7 @@ ALL_KEYS = (
     FUNCTIONS,
     RECORDS,
     RECORD_ACKS,
+    STORE_WANTED,
     STORE_NEWS,
     FRAMES,
     DASHBOARD,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import platform
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +80,21 @@ class RunDirectory:
 
     @property
     def report_path(self) -> Path:
-        """All that the parameter server knew at the end, as JSON."""
-        return self.path / "report.json"
+        """All that the parameter server knew at the end, as JSON in gzip."""
+        return self.path / "report.json.gz"
+
+    def read_report(self) -> bytes:
+        """The JSON of the report.
+
+        Raises
+        ------
+        OSError
+            There is none, or it is damaged.
+        """
+        try:
+            return gzip.decompress(self.report_path.read_bytes())
+        except (EOFError, zlib.error) as error:
+            raise OSError(f"{self.report_path}: damaged ({error})") from error
 
     @property
     def logs(self) -> Path:

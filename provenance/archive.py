@@ -37,7 +37,7 @@ COMPRESSION_LEVEL: Final = 1
 131 kB in 0.3 s."""
 MANIFEST_LIMIT_BYTES = 64 << 20
 COPY_BYTES = 1 << 20
-_NAMES = re.compile(r"run\.json|provenance\.sqlite|model\.msgpack|report\.json|logs/[^/]+\.log")
+_NAMES = re.compile(r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|logs/[^/]+\.log")
 """What may be in an archive. Others of a run's files say where its processes are, or are run by a shell."""
 
 

@@ -60,7 +60,7 @@ class Agents:
     def read_report(self, run: RunDirectory) -> None:
         """What was known at the end of a run; nothing where it left no report."""
         try:
-            report = msgspec.json.decode(run.report_path.read_bytes(), type=_Report)
+            report = msgspec.json.decode(run.read_report(), type=_Report)
             self._figures = _figures(report.analysis.agents)
         except (OSError, msgspec.MsgspecError):
             return

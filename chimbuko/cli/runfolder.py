@@ -22,12 +22,14 @@ START_S = 15.0
 """How long the services of a new run may take until they can be seen."""
 
 _FILES = (
-    *("provenance.sqlite*", "model.msgpack", "report.json", "broker", "dashboard", "store", "*.tmp"),
+    *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", "*.tmp"),
     *("settings/adios2.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
     "settings/scratch-*.json",
     *("logs/*.log", "trace/**/*.sst"),
 )
 """What a run leaves in its folder, beside ``run.json``. The user may have other files there."""
+_MADE_FOR_READERS = (".sqlite-shm",)
+"""Ends of names of files that are gone when nobody reads."""
 
 
 def state_of(info: RunInfo) -> str:
@@ -35,6 +37,12 @@ def state_of(info: RunInfo) -> str:
     if info.state != RUNNING or info.host != platform.node() or is_held(claim_name(info.id)):
         return info.state
     return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+
+
+def left_bytes(run: RunDirectory) -> int:
+    """What a run leaves in its folder, in bytes of all files together, without a store elsewhere."""
+    files = {path for pattern in (*_FILES, "run.json", "recorded.json") for path in run.path.glob(pattern)}
+    return sum(path.stat().st_size for path in files if not path.name.endswith(_MADE_FOR_READERS))
 
 
 def check_ended(info: RunInfo) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.cli.recovery import recovery_lines
-from chimbuko.cli.runfolder import RUNNING, state_of
-from chimbuko.cli.summary import stored_bytes
+from chimbuko.cli.runfolder import RUNNING, left_bytes, state_of
 from chimbuko.cli.table import Column, Output
 from chimbuko.errors import StoreError
 from chimbuko.provenance.inventory import RunTotals, stored_runs, totals_of_runs
@@ -71,7 +70,7 @@ def list_folder(folder: Path) -> Listing:
         if url not in totals:
             totals[url] = _totals(url, problems)
         of_store = totals[url]
-        size = stored_bytes(run) or info.stored_bytes
+        size = left_bytes(run)
         found = None if of_store is None else of_store.get(info.id, RunTotals())
         listed.append(_listed(info, run, found, size))
     return Listing(_newest_first(listed), problems, recoveries)

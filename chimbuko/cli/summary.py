@@ -18,6 +18,7 @@ from chimbuko.cli.losses import (
     unrecorded,
     without_end,
 )
+from chimbuko.cli.runfolder import left_bytes
 from chimbuko.messages import FunctionStatistics, RankStatistics
 from chimbuko.provenance.calls import CallFilter, CallSummary
 from chimbuko.provenance.queries import Provenance, open_run
@@ -55,6 +56,9 @@ class Summary(msgspec.Struct, frozen=True):
     normal_calls: int
     trace_bytes: int
     stored_bytes: int
+    """Of all that the run leaves in its folder: store, report, model, logs and settings."""
+    store: str | None
+    """Where its provenance is, if that is not in the folder, and not counted."""
     gap_steps: int
     losses: dict[str, int]
     """Rows or calls not used, by kind, over all streams."""
@@ -83,7 +87,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def reduction(self) -> float:
-        """Bytes of trace per byte stored."""
+        """Bytes of trace per byte left in the folder."""
         return self.trace_bytes / self.stored_bytes if self.stored_bytes else 0.0
 
 
@@ -109,7 +113,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         anomalies=provenance.count(CallFilter()),
         normal_calls=provenance.count(CallFilter(label="normal")),
         trace_bytes=sum(stream.size_bytes for stream in health),
-        stored_bytes=stored_bytes(run),
+        stored_bytes=left_bytes(run),
+        store=None if run.store_path.exists() else provenance.run().store_url,
         gap_steps=sum(stream.gap_steps for stream in health),
         losses=_total_losses(health),
         dropped=sum(item.anomalies for item in provenance.dropped()),
@@ -158,8 +163,8 @@ def summary_lines(summary: Summary) -> list[str]:
         ]
     lines.append(
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
-        f"{summary.stored_bytes / 1e6:.2f} MB stored "
-        f"({summary.reduction:.0f}× less)"
+        f"{summary.stored_bytes / 1e6:.2f} MB left in the run's folder "
+        + (f"({summary.reduction:.0f}× less)" if summary.store is None else f"and more in {summary.store}")
     )
     if summary.ranks:
         lines += loss_lines(losses_of(summary))
@@ -190,7 +195,7 @@ class _Report(msgspec.Struct):
 
 def _slow_ranks(run: RunDirectory) -> list[SlowRank]:
     try:
-        return msgspec.json.decode(run.report_path.read_bytes(), type=_Report).slow_ranks
+        return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
     except FileNotFoundError:
         # The server was killed, and that is said elsewhere.
         return []
@@ -301,10 +306,3 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
         for kind, number in stream.losses.items():
             totals[kind] = totals.get(kind, 0) + number
     return totals
-
-
-def stored_bytes(run: RunDirectory) -> int:
-    """What the store in a run's folder takes; 0 where there is none."""
-    # Not the index of the log, which is gone when nobody reads.
-    files = (run.store_path, run.store_path.with_name(run.store_path.name + "-wal"))
-    return sum(path.stat().st_size for path in files if path.exists())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.rundir import RUNS_FOLDER, find_run, new_run
+from chimbuko.rundir import RUNS_FOLDER, RunDirectory, find_run, new_run
 
 COMMAND = ["mpirun", "-n", "4", "./heat"]
 
@@ -97,3 +98,14 @@ def test_a_run_without_a_broker_has_ended(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run", ["app"], AnalysisConfig(), None)
     with pytest.raises(ConfigError, match="the run has ended"):
         run.read_broker_url()
+
+
+def test_a_report_is_there_and_whole_or_cannot_be_read(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        run.read_report()
+    run.report_path.write_bytes(gzip.compress(b"[]"))
+    assert run.read_report() == b"[]"
+    run.report_path.write_bytes(gzip.compress(b"[]")[:-9])
+    with pytest.raises(OSError, match=r"report.json.gz: damaged"):
+        run.read_report()

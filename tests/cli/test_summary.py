@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from chimbuko.messages import FunctionStatistics
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
-from chimbuko.rundir import new_run
+from chimbuko.rundir import RunDirectory, new_run
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.views import SlowRank
 from tests.sample_records import make_batch
@@ -191,3 +192,16 @@ def test_what_there_was_no_room_for_is_told_with_its_remedy_and_counted_once(sum
     assert f"7 {NO_ROOM_RECORDS}" in lost and f"1 {UNREAD_STREAMS}" in lost
     assert "records of 2 anomalies, too many of their functions" in lost
     assert any("set TMPDIR" in line for line in lines)
+
+
+def test_all_that_is_left_in_the_folder_counts(summary_of: Summarize) -> None:
+    summary = summary_of([function("main", 1, 1e6)])
+    run = RunDirectory(Path(summary.run))
+    (run.logs / "agent-0.log").write_bytes(bytes(1000))
+    run.report_path.write_bytes(gzip.compress(b'{"slow_ranks": []}'))
+    (run.path / "the user's").write_bytes(bytes(5000))
+    with_all = summarize(run, [])
+    kept = (run.info_path, run.store_path, run.report_path, run.logs / "agent-0.log")
+    assert with_all.stored_bytes == sum(path.stat().st_size for path in kept) > summary.stored_bytes
+    (line,) = (line for line in summary_lines(with_all) if line.startswith("Data: "))
+    assert line.endswith(f"left in the run's folder ({with_all.reduction:.0f}× less)")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chimbuko.rundir import RunDirectory
 from chimbuko.trace.schema import EventType, StreamNames
 from chimbuko.trace.writer import StreamWriter
 from tests.integration.conftest import Run, Start
@@ -62,7 +63,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report_of(run: Run) -> dict[str, Any]:
     """What a run leaves, when it has ended."""
     assert run.end() == 0, run.output
-    report: dict[str, Any] = json.loads((run.folder / "report.json").read_text())
+    report: dict[str, Any] = json.loads(RunDirectory(run.folder).read_report())
     return report
 
 

@@ -15,7 +15,7 @@ from typing import cast
 import msgspec
 import pytest
 import redis
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.errors import StoreError
@@ -24,12 +24,13 @@ from chimbuko.messages import (
     PAYLOAD,
     RECORD_ACKS,
     RECORDS,
+    STORE_WANTED,
     Frame,
     FunctionModel,
     FunctionStatistics,
     RecordBatch,
 )
-from chimbuko.provenance import store, troubles
+from chimbuko.provenance import service, store, troubles
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
 from chimbuko.provenance.service import STORE_VARIABLE, Destination, WriterService, run_writer
@@ -337,3 +338,40 @@ def test_a_wrong_start_ends_with_one_line(
     assert said in done.stderr
     assert "hush" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_batches_are_gathered_until_somebody_waits(
+    broker: redis.Redis,
+    writer: Writer,
+    engine: Engine,
+    provenance: Provenance,
+    record: Record,
+    batch: Batch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Whatever waits for the time to be over fails the test.
+    monkeypatch.setattr(service, "GATHER_S", 3600.0)
+    url = engine.url.render_as_string(hide_password=False)
+    writing = WriterService(broker, Destination(url, provenance.run_id))
+    commits: list[int] = []
+    event.listen(writing.open(), "commit", lambda connection: commits.append(acknowledged(broker)))
+    first, second, third, fourth = numbered(batch, record, range(1, 5))
+
+    send(broker, first)
+    assert not writing.serve_once(is_stopping=False)
+    assert (acknowledged(broker), len(commits)) == (1, 1), "the first one has nothing to wait for"
+
+    send(broker, second)
+    gathering = threading.Thread(target=writing.serve_once, args=(False,))
+    gathering.start()
+    send(broker, third)
+    broker.xadd(STORE_WANTED, {PAYLOAD: b""})
+    gathering.join()
+    assert (acknowledged(broker), len(commits)) == (3, 2)
+
+    send(broker, fourth)
+    monkeypatch.setattr(service, "READ_BYTES", 1)
+    assert not writing.serve_once(is_stopping=False)
+    assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
+    assert provenance.count(ALL) == 20
+    writing.close()

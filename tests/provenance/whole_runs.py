@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ def make_whole_run(folder: Path, steps: int) -> MadeRun:
     made = make_run(folder, stored_steps=steps)
     run = made.directory
     run.model_path.write_bytes(b"what it learned")
-    run.report_path.write_text("{}")
+    run.report_path.write_bytes(gzip.compress(b"{}"))
     (run.logs / "agent-0.log").write_text("a line\n")
     (run.settings / "node").write_text("exec true\n")
     return made

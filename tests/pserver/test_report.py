@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,8 @@ def report(tmp_path: Path) -> dict[str, Any]:
     )
     assert server.apply(msgspec.structs.replace(delta, views=views))
     server.frame(is_last=True)
-    write_report(tmp_path / "report.json", server.report("model.json"))
-    found: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
+    write_report(tmp_path / "report.json.gz", server.report("model.json"))
+    found: dict[str, Any] = json.loads(gzip.decompress((tmp_path / "report.json.gz").read_bytes()))
     return found
 
 
@@ -85,8 +86,8 @@ def test_ranks_counters_and_messages(report: dict[str, Any]) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match=r"nowhere/report.json: the report cannot be written"):
-        write_report(tmp_path / "nowhere" / "report.json", ServerState().report(""))
+    with pytest.raises(ServiceError, match=r"nowhere/report.json.gz: the report cannot be written"):
+        write_report(tmp_path / "nowhere" / "report.json.gz", ServerState().report(""))
 
 
 def test_slow_ranks_and_the_analysis_itself(report: dict[str, Any]) -> None:

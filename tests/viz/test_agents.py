@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import msgspec
@@ -53,11 +54,11 @@ def test_after_the_end_the_report_tells(tmp_path: Path) -> None:
     assert agents.states(None) == []
     named = {name: getattr(READING, name) for name in READING.__struct_fields__}
     report = {"slow_ranks": [SLOW], "analysis": {"agents": {"b": named}, "streams": []}, "version": 1}
-    run.report_path.write_bytes(msgspec.json.encode(report))
+    run.report_path.write_bytes(gzip.compress(msgspec.json.encode(report)))
     agents.read_report(run)
     (only,) = agents.states(None)
     assert (only.name, only.node, only.cpu_s, only.age_s) == ("b", "c042", 12.5, None)
     assert agents.slow_ranks == [SLOW]
-    run.report_path.write_text("{}")
+    run.report_path.write_bytes(gzip.compress(b"{}"))
     agents.read_report(run)
     assert agents.states(None) == []
