@@ -78,20 +78,17 @@ class Windows:
             tables.links,
             chosen,
             about,
-            tables.out,
             stacks.message_calls,
             facts.counter_owners,
         ):
             tables.enlarge()
         tables.swap()
-        return self._packed()
+        return self._put_out(about, is_end=False)
 
     def finish(self) -> PackedRecords:
         """Final revisions of all records whose window did not fill; for the end of the stream."""
         facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8), np.empty(0, np.int32))
-        tables = self._tables
-        put_out(tables.places, tables.pool, tables.out, self._about(facts), True)
-        return self._packed()
+        return self._put_out(self._about(facts), is_end=True)
 
     @property
     def held_calls(self) -> int:
@@ -116,9 +113,13 @@ class Windows:
             facts.node_state,
         )
 
-    def _packed(self) -> PackedRecords:
-        """What was put out."""
-        out = self._tables.out
+    def _put_out(self, about: About, is_end: bool) -> PackedRecords:
+        """The records that are new or final."""
+        tables = self._tables
+        if not self.held_records:
+            return PackedRecords()
+        put_out(tables.places, tables.pool, tables.out, about, is_end)
+        out = tables.out
         sizes = out.sizes.tolist()
         if not sizes[held.RECORDS]:
             return PackedRecords()

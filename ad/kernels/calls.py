@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.points import attach_until, is_absurd
 from chimbuko.ad.kernels.stack import (
@@ -37,6 +36,7 @@ from chimbuko.ad.kernels.stack import (
     Table,
     new_thread,
 )
+from chimbuko.kernels.declare import inlined, inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 # What an event type stands for.
@@ -45,7 +45,7 @@ ENTRY = 1
 EXIT = 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_calls(
     events: npt.NDArray[np.uint64],
     messages: int,
@@ -244,13 +244,13 @@ def build_calls(
     return DONE
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _leave_thread(thread: Any, top: int, last_time: np.uint64) -> None:
     thread.top = top
     thread.last_time = last_time
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _pause(
     row: int, count: int, first_us: np.uint64, last_us: np.uint64, progress: npt.NDArray[np.int64]
 ) -> None:
@@ -260,7 +260,7 @@ def _pause(
     progress[LAST_US] = last_us
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArray[np.int64]) -> int:
     """The open call that an EXIT of ``function`` ends, or -1.
 

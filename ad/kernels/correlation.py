@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.held import fill_member
 from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import inlined, inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -54,13 +54,13 @@ class Launches(NamedTuple):
     """i8[slots]: number of the node of the launch with that id, or NONE for a free slot."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _home(key: np.uint64, slots: int) -> np.int64:
     """Slot where the search for a key begins: ids are mostly consecutive, so they are spread already."""
     return np.int64((key ^ (key >> np.uint64(21)) ^ (key >> np.uint64(42))) & np.uint64(slots - 1))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _slot_of(key: np.uint64, keys: UInt64Array, numbers: Int64Array) -> np.int64:
     """The slot that holds a key, or the free one where it would stand."""
     slot = _home(key, len(keys))
@@ -69,7 +69,7 @@ def _slot_of(key: np.uint64, keys: UInt64Array, numbers: Int64Array) -> np.int64
     return slot
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _remove(slot: np.int64, keys: UInt64Array, numbers: Int64Array) -> None:
     """Free a slot, and move into it what was pushed on by it."""
     numbers[slot] = NONE
@@ -85,7 +85,7 @@ def _remove(slot: np.int64, keys: UInt64Array, numbers: Int64Array) -> None:
         other = (other + 1) & (len(keys) - 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _new_node(launches: Launches, kind: int, key: np.uint64, caller: np.int64) -> int:
     """Number of a new node; the one that it overwrites is forgotten."""
     state, ids, kinds, keys, numbers = (
@@ -110,7 +110,7 @@ def _new_node(launches: Launches, kind: int, key: np.uint64, caller: np.int64) -
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_nodes(before: Launches, after: Launches) -> None:
     """Move all nodes into a larger ring, before any was overwritten; their numbers stay."""
     state, keys, numbers = after.state, after.keys, after.numbers
@@ -129,7 +129,7 @@ def move_nodes(before: Launches, after: Launches) -> None:
             numbers[slot] = number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def note_launches(
     ids: UInt64Array,
     rows: Int32Array,
@@ -170,7 +170,7 @@ def note_launches(
             row = calls[row].parent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_launches(ids: UInt64Array, launches: Launches, found: Int64Array) -> None:
     """Find the nodes of the launches that GPU calls name, into ``found`` i8[n], NONE where there is none."""
     keys, numbers, kinds = launches.keys, launches.numbers, launches.kinds
@@ -181,7 +181,7 @@ def find_launches(ids: UInt64Array, launches: Launches, found: Int64Array) -> No
             kinds[number % len(kinds)] = PAIRED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_stacks(nodes: Int64Array, launches: Launches, counts: Int32Array, frames: Table) -> int:
     """Copy the stacks of launches into ``frames`` ``MEMBER``, as many as it takes.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.points import is_absurd
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import add_value
 
 UNDECIDED = 0
@@ -22,7 +22,7 @@ NUMBERED = 4
 """Its values are names and not quantities."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_counters(
     counters: npt.NDArray[np.uint64],
     rank: np.uint64,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.stack import Table
+from chimbuko.kernels.declare import inner, kernel
 
 ROOM, AS_OF_US, HIGHEST_US, FOUND = range(4)
 """Columns of a function's allowance: records that there is room for, as of when, the highest severity so
@@ -14,7 +14,32 @@ far, and 0 between steps."""
 ALLOWANCE_WIDTH = 4
 
 
-@njit(cache=True, nogil=True)
+@inner
+def _sort_by_severity(order: npt.NDArray[np.int32], severity_us: npt.NDArray[np.float64]) -> None:
+    """Sort indices i4[n] by merging: the most severe first, and of two alike the earlier one."""
+    merged = np.empty(len(order), np.int32)
+    width = 1
+    while width < len(order):
+        for begin in range(0, len(order), 2 * width):
+            middle = min(begin + width, len(order))
+            end = min(begin + 2 * width, len(order))
+            left, right = begin, middle
+            for place in range(begin, end):
+                is_left = right == end
+                if left < middle and not is_left:
+                    is_left = severity_us[order[left]] >= severity_us[order[right]]
+                if is_left:
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        for place in range(len(order)):
+            order[place] = merged[place]
+        width *= 2
+
+
+@kernel
 def leave_out(
     rows: npt.NDArray[np.int32],
     is_anomaly: npt.NDArray[np.bool_],
@@ -49,10 +74,14 @@ def leave_out(
                 allowance[AS_OF_US] = now_us
             allowance[FOUND] += 1.0
             is_flood |= allowance[FOUND] > allowance[ROOM]
-    # The most severe first; of two alike the earlier one.
-    order = np.argsort(-severity_us, kind="mergesort") if is_flood else np.arange(len(rows))
+    order = np.empty(len(rows), np.int32)
+    for at in range(len(rows)):
+        order[at] = at
+    if is_flood:
+        _sort_by_severity(order, severity_us)
     count = 0
-    for at in order:
+    for place in range(len(rows)):
+        at = order[place]
         if is_anomaly[at] and rows[at] >= carried:
             allowance = allowances[calls[rows[at]].function]
             allowance[FOUND] = 0.0

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.arrays import sort
+from chimbuko.kernels.declare import inlined, inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 UInt8Array = npt.NDArray[np.uint8]
@@ -113,7 +114,7 @@ class Links(NamedTuple):
     """i4[held]: reference by new number."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def link_calls(
     calls: Table,
     carried: int,
@@ -125,8 +126,8 @@ def link_calls(
     last: Int32Array,
 ) -> None:
     """Chain the calls that were entered in the step, thread by thread, in order of entry."""
-    first[:] = NONE
-    last[:] = NONE
+    for thread in range(len(first)):
+        first[thread] = last[thread] = NONE
     if threads == 1 and total > carried:
         # Nothing of the calls has to be read, and in slices the loop is one of vectors: 2 µs instead of 70.
         behind, ahead = previous[carried:total], following[carried:total]
@@ -150,7 +151,7 @@ def link_calls(
         last[thread] = row
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
     """Rows of the calls that are open, ascending: the order in which the next step's table has them."""
     count = 0
@@ -167,16 +168,17 @@ def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
             rows[count] = row
             count += 1
             row = calls[row].parent
-    rows.sort()
+    sort(rows)
     return rows
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _chain_points(
     owners: Int32Array, of_rows: Int32Array, held: int, first: Int32Array, after: Int32Array, left: Int32Array
 ) -> None:
     """Chain the messages or counters of held calls; ``owners`` i4[points] has the call of each, or NONE."""
-    first[:held] = NONE
+    for number in range(held):
+        first[number] = NONE
     for point in range(len(owners) - 1, -1, -1):
         row = owners[point]
         number = of_rows[row] if row != NONE else NONE
@@ -188,31 +190,49 @@ def _chain_points(
         first[number] = point
 
 
-@njit(cache=True, nogil=True)
-def number_references(references: Int32Array, held: Table, links: Links, sizes: Sizes) -> None:
-    """Turn references into ``~`` new numbers, of which each call gets one; ``sizes`` are the new ones."""
+@inner
+def clear(sizes: Sizes) -> None:
+    """Set all to 0; an assignment to a slice takes five times as long to compile, wherever it stands."""
+    for cell in range(len(sizes)):
+        sizes[cell] = 0
+
+
+@inner
+def copy_row(into: Int32Array, to: int, source: Int32Array, at: int) -> None:
+    """``into[to] = source[at]``, of two arrays with as many columns; see ``clear``."""
+    for place in range(into.shape[1]):
+        into[to, place] = source[at, place]
+
+
+@inner
+def number_references(references: Int32Array, rows: int, held: Table, links: Links, sizes: Sizes) -> None:
+    """Turn references i4[rows, ...] into ``~`` new numbers, of which each call gets one.
+
+    ``sizes`` are the new ones.
+    """
     of_rows, of_held, sources = links.of_rows, links.of_held, links.sources
     count = sizes[MEMBERS]
-    for at in range(len(references)):
-        reference = references[at]
-        if reference == EMPTY:
-            continue
-        if reference < 0 and held[~reference].row != NONE:
-            reference = held[~reference].row
-        number = of_rows[reference] if reference >= 0 else of_held[~reference]
-        if number == NONE:
-            number = count
-            count += 1
-            sources[number] = reference
-            if reference >= 0:
-                of_rows[reference] = number
-            else:
-                of_held[~reference] = number
-        references[at] = ~number
+    for at in range(rows):
+        for place in range(references.shape[1]):
+            reference = references[at, place]
+            if reference == EMPTY:
+                continue
+            if reference < 0 and held[~reference].row != NONE:
+                reference = held[~reference].row
+            number = of_rows[reference] if reference >= 0 else of_held[~reference]
+            if number == NONE:
+                number = count
+                count += 1
+                sources[number] = reference
+                if reference >= 0:
+                    of_rows[reference] = number
+                else:
+                    of_held[~reference] = number
+            references[at, place] = ~number
     sizes[MEMBERS] = count
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
     """Write the call in a row of the call table into a ``MEMBER`` row."""
     call = calls[row]
@@ -230,7 +250,7 @@ def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
     member.is_anomaly = is_anomaly
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hold_calls(
     pool: Pool,
     later: Pool,
@@ -278,7 +298,7 @@ def hold_calls(
             of_rows[sources[number]] = NONE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
     """Copy the messages that are held already, and add those of the step up to ``most`` per call."""
     calls, comms, send_type = here.calls, here.comms, here.send_type
@@ -312,7 +332,7 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: In
     later.sizes[MESSAGES] = count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
     """As ``_hold_messages``."""
     calls, counters = here.calls, here.counters

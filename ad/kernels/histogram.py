@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.tail import FEWEST_CALLS, YOUNG_CALLS, YOUNG_REACH, tail_quantile
+from chimbuko.kernels.arrays import fill, first_above, total
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US, count_above, exceeded_by
+from chimbuko.kernels.declare import inner, kernel
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -44,15 +45,15 @@ EDGES = 16
 """At most half as many spans of ordinary runtimes."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _calls_up_to(above: Float64Array, us: float) -> float:
-    bucket = min(max(int(np.searchsorted(EDGES_US, us, "right")) - 1, 0), BUCKETS - 1)
+    bucket = min(max(first_above(EDGES_US, us) - 1, 0), BUCKETS - 1)
     share = (us - EDGES_US[bucket]) / (EDGES_US[bucket + 1] - EDGES_US[bucket])
     inside = min(max(share, 0.0), 1.0) * (above[bucket] - above[bucket + 1])
     return float(above[0] - above[bucket] + inside)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _calls_per_bin(above: Float64Array, low: float, width: float, calls: Float64Array) -> None:
     before = _calls_up_to(above, low)
     for number in range(len(calls)):
@@ -61,15 +62,15 @@ def _calls_per_bin(above: Float64Array, low: float, width: float, calls: Float64
         before = up_to
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _range_us(
     counts: Float64Array, above: Float64Array, highest: int, median: float, least: float
 ) -> tuple[float, float]:
     """Begin and end of the histogram: around what is common, within what has occurred or up to ``least``."""
-    total = above[0]
-    rare = max(COMMON_SHARE * total, min(COMMON_CALLS, 0.125 * total))
-    stretch = REACH / tail_quantile(rare / total)
-    begin = median - stretch * (median - exceeded_by(above, EDGES_US, total - rare))
+    calls = above[0]
+    rare = max(COMMON_SHARE * calls, min(COMMON_CALLS, 0.125 * calls))
+    stretch = REACH / tail_quantile(rare / calls)
+    begin = median - stretch * (median - exceeded_by(above, EDGES_US, calls - rare))
     end = median + stretch * (exceeded_by(above, EDGES_US, rare) - median)
     lowest = 0
     while counts[lowest] == 0.0:
@@ -77,18 +78,24 @@ def _range_us(
     return max(begin, EDGES_US[lowest]), max(min(end, EDGES_US[highest + 1]), least)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _deviation_and_skewness(calls: Float64Array, low: float, width: float) -> tuple[float, float]:
     """Of the calls in the bins, each at the centre of its bin; the deviation at least that within a bin."""
-    centres = low + width * (np.arange(len(calls)) + 0.5)
-    total = calls.sum()
-    deviations = centres - (calls * centres).sum() / total
-    within = width / math.sqrt(12.0)
-    deviation = max(math.sqrt((calls * deviations**2).sum() / total), within)
-    return deviation, (calls * deviations**3).sum() / total / deviation**3
+    of_all = total(calls)
+    centre = 0.0
+    for number in range(len(calls)):
+        centre += calls[number] * (low + width * (number + 0.5))
+    centre /= of_all
+    squares, cubes = 0.0, 0.0
+    for number in range(len(calls)):
+        apart = low + width * (number + 0.5) - centre
+        squares += calls[number] * apart**2
+        cubes += calls[number] * apart**3
+    deviation = max(math.sqrt(squares / of_all), width / math.sqrt(12.0))
+    return deviation, cubes / of_all / deviation**3
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _peaks(
     counts: Float64Array, total: float, low: float, high: float, begins: Float64Array, ends: Float64Array
 ) -> int:
@@ -111,12 +118,12 @@ def _peaks(
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _bits(share: float) -> float:
     return -math.log2(share + NOTHING)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewness: float) -> float:
     """Of a runtime in a peak."""
     before, after = _calls_up_to(above, begin), _calls_up_to(above, end)
@@ -126,7 +133,7 @@ def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewn
     return min(max(0.5 * (left + right), weighted), MOST_SCORE)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_spans(measures: Float64Array, limit: float, least: float, edges: Float64Array) -> None:
     """Spans of bins that score less than ``limit``, or lie between the median and ``least``.
 
@@ -142,19 +149,19 @@ def _write_spans(measures: Float64Array, limit: float, least: float, edges: Floa
         if is_ordinary != (found % 2 == 1):
             every[found] = begin
             found += 1
-    edges[:] = np.inf
+    fill(edges, np.inf)
     left_out = max(found - EDGES, 0)
     for edge in range(found - left_out):
         edges[edge] = every[edge if edge == 0 else edge + left_out]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score_as_hbos(calls: Float64Array, total: float, measures: Float64Array) -> None:
     for number in range(len(calls)):
         measures[SCORES + number] = _bits(calls[number] / total)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score_as_copod(
     counts: Float64Array, above: Float64Array, high: float, skewness: float, measures: Float64Array
 ) -> None:
@@ -170,7 +177,7 @@ def _score_as_copod(
         measures[SCORES + number] = least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_bins(
     counts: Float64Array,
     thresholds: Float64Array,
@@ -196,29 +203,31 @@ def score_bins(
     above = np.empty(BUCKETS + 1)
     for row in range(len(counts)):
         own = measures[row]
-        own[:] = 0.0
+        fill(own, 0.0)
         highest = count_above(counts[row], above)
-        total = above[0]
-        own[SEEN] = total
-        own[MEDIAN] = exceeded_by(above, EDGES_US, 0.5 * total) if highest >= 0 else np.nan
+        seen = above[0]
+        own[SEEN] = seen
+        own[MEDIAN] = exceeded_by(above, EDGES_US, 0.5 * seen) if highest >= 0 else np.nan
+        fill(edges[row], np.inf)
         edges[row, 0] = -np.inf
-        edges[row, 1:] = np.inf
-        if total < FEWEST_CALLS:
+        if seen < FEWEST_CALLS:
             continue
-        young_us = own[MEDIAN] * (1.0 + YOUNG_REACH * min(1.0, YOUNG_CALLS / total))
+        young_us = own[MEDIAN] * (1.0 + YOUNG_REACH * min(1.0, YOUNG_CALLS / seen))
         low, high = _range_us(counts[row], above, highest, own[MEDIAN], young_us)
         calls = np.empty(BINS)
         _calls_per_bin(above, low, (high - low) / BINS, calls)
         own[SPREAD], skewness = _deviation_and_skewness(calls, low, (high - low) / BINS)
         count = BINS
         if is_copod:
-            scott = SCOTT * own[SPREAD] / total ** (1.0 / 3.0)
+            scott = SCOTT * own[SPREAD] / seen ** (1.0 / 3.0)
             count = int(min(max(math.ceil((high - low) / scott), 1.0), float(BINS)))
         own[LOW], own[WIDTH], own[COUNT] = low, (high - low) / count, count
         if is_copod:
             _score_as_copod(counts[row], above, high, skewness, own)
         else:
-            _score_as_hbos(calls, total, own)
-        least = own[SCORES : SCORES + count].min()
-        most = max(math.log2(ALONE_BINS * total), least)
+            _score_as_hbos(calls, seen, own)
+        least = own[SCORES]
+        for number in range(1, count):
+            least = min(least, own[SCORES + number])
+        most = max(math.log2(ALONE_BINS * seen), least)
         _write_spans(own, least + thresholds[row] * (most - least), young_us, edges[row])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.stack import NONE, Table
 from chimbuko.kernels.buckets import bucket_of
+from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
 
 NO_BUCKETS = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def learn(
     calls: Table,
     count: int,
@@ -59,7 +59,7 @@ def learn(
     return completed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose(
     calls: Table,
     count: int,
@@ -86,8 +86,10 @@ def choose(
         i4[timers]: receives the most typical call of each function that is looked at, or -1.
     """
     found = 0
-    typical[:] = NONE
-    nearest = np.full(len(typical), np.inf)
+    nearest = np.empty(len(typical))
+    for function in range(len(typical)):
+        typical[function] = NONE
+        nearest[function] = np.inf
     for call in range(count):
         function = calls[call].function
         if looked_at[function] == 0:

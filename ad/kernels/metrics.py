@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.counters import EVENT, METRIC, UNDECIDED
 from chimbuko.ad.kernels.points import is_absurd
 from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE, Table
+from chimbuko.kernels.arrays import filled, first_above, zeros
+from chimbuko.kernels.declare import inlined, inner, kernel
 from chimbuko.kernels.merge import add_value
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -45,7 +46,7 @@ MOST_APART = 1
 """On each thread one EXIT and its row may stand in different steps."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def recognise(
     events: UInt64Array, counters: UInt64Array, rank: np.uint64, exit_type: np.uint64, kinds: UInt8Array
 ) -> None:
@@ -53,20 +54,20 @@ def recognise(
 
     A metric has one row for each EXIT of a thread, at the same time, and its values never fall.
     """
-    numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
+    numbers = filled(MAX_THREAD_ID, NONE)
     threads = 0
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type) and numbers[events[row, 2]] == NONE:
             numbers[events[row, 2]] = threads
             threads += 1
-    ends = np.zeros(threads + 1, np.int64)
+    ends = zeros(threads + 1)
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type):
             ends[numbers[events[row, 2]] + 1] += 1
     for thread in range(threads):
         ends[thread + 1] += ends[thread]
     exits = np.empty(ends[threads], np.uint64)
-    at = ends[:threads].copy()
+    at = _begins(ends)
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type):
             thread = numbers[events[row, 2]]
@@ -77,13 +78,22 @@ def recognise(
             kinds[counter] = _judged(counters, rank, np.uint64(counter), numbers, exits, ends)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner
+def _begins(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A copy of all but the last, to count on from."""
+    begins = np.empty(len(ends) - 1, np.int64)
+    for number in range(len(begins)):
+        begins[number] = ends[number]
+    return begins
+
+
+@inlined
 def _is_exit(events: UInt64Array, row: int, rank: np.uint64, exit_type: np.uint64) -> bool:
     is_own = events[row, 0] == 0 and events[row, 1] == rank and events[row, 2] < np.uint64(MAX_THREAD_ID)
     return bool(is_own and events[row, 3] == exit_type)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _judged(
     counters: UInt64Array,
     rank: np.uint64,
@@ -94,10 +104,12 @@ def _judged(
 ) -> int:
     """Kind of a counter, by its rows beside the times of the EXITs of each thread."""
     threads = len(ends) - 1
-    at = ends[:threads].copy()
-    apart = np.zeros(threads, np.int64)
-    is_seen = np.zeros(threads, np.uint8)
-    last = np.zeros(threads, np.uint64)
+    at = _begins(ends)
+    apart = zeros(threads)
+    is_seen = zeros(threads)
+    last = np.empty(threads, np.uint64)
+    for thread in range(threads):
+        last[thread] = 0
     matched = 0
     for row in range(len(counters)):
         is_own = counters[row, 0] == 0 and counters[row, 1] == rank and counters[row, 3] == counter
@@ -122,7 +134,7 @@ def _judged(
     return METRIC if matched >= LEAST_EXITS else UNDECIDED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_series(
     counters: UInt64Array,
     rank: np.uint64,
@@ -144,7 +156,8 @@ def sort_series(
         i4[n]: the call of each of the ``counters`` u8[n, 6]; of metrics NONE afterwards.
     """
     starts, times, values = series.starts, series.times, series.values
-    starts[:] = 0
+    for number in range(len(starts)):
+        starts[number] = 0
     for row in range(len(counters)):
         number = _series(counters, row, rank, slots, metrics, numbers)
         if number != NONE:
@@ -152,7 +165,7 @@ def sort_series(
             starts[number + 1] += 1
     for number in range(len(starts) - 1):
         starts[number + 1] += starts[number]
-    at = starts.copy()
+    at = _begins(starts)
     for row in range(len(counters)):
         number = _series(counters, row, rank, slots, metrics, numbers)
         if number != NONE:
@@ -161,7 +174,7 @@ def sort_series(
             at[number] += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _series(
     counters: UInt64Array,
     row: int,
@@ -180,7 +193,7 @@ def _series(
     return series
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_calls(
     calls: Table,
     carried: int,
@@ -238,14 +251,14 @@ def measure_calls(
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _last_until(time: np.uint64, times: UInt64Array, start: int, end: int) -> int:
     """Index of the last of ``times[start:end]`` that is not later than ``time``, or NONE."""
-    at = start + int(np.searchsorted(times[start:end], time, side="right")) - 1
+    at = start + first_above(times[start:end], time) - 1
     return at if at >= start else NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def note_totals(
     calls: Table,
     carried: int,

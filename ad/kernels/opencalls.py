@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import kernel
 
 OPEN = np.dtype(
     [
@@ -27,7 +27,7 @@ OPEN = np.dtype(
 """An open call."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_open(calls: Table, threads: Table, thread_count: int, room: Table) -> int:
     """Write the open calls into ``room`` OPEN[n]: thread by thread, of each the outermost first.
 

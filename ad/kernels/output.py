@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
 from chimbuko.ad.kernels.held import (
     COUNTER_NAMES,
@@ -17,45 +17,57 @@ from chimbuko.ad.kernels.held import (
     RECORDS,
     Int32Array,
     Pool,
-    Sizes,
     UInt8Array,
+    clear,
+    copy_row,
 )
 from chimbuko.ad.kernels.recordtables import About, Out, Places
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import inner, kernel
 
 
-@njit(cache=True, nogil=True, inline="always")
-def append(into: Table, sizes: Sizes, cell: int, source: Table, begin: int, count: int) -> None:
-    """Append rows of a table to another, which may be the same."""
+@inner
+def copy_rows(into: Table, to: np.int64, source: Table, begin: np.int64, count: np.int64) -> None:
+    """Copy ``source[begin : begin + count]`` to ``into[to:]``, which may be the same table.
+
+    Give it numbers of that type only: it is compiled for each combination, and even for each constant.
+    """
     for at in range(count):
-        into[sizes[cell] + at] = source[begin + at]
-    sizes[cell] += count
+        into[to + at] = source[begin + at]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sort_out(places: Places, links: Table, out: Out, step: int, is_end: bool) -> None:
     """Put out the heads of records that are new or final; forget the final ones.
 
     ``out.calls`` and ``out.callers`` receive the numbers of the held calls of windows and stacks.
     """
     heads, windows, around, frames = places.heads, places.windows, places.around, places.frames
+    states, metrics, launch_frames = places.node_state, places.metrics, places.launch_frames
+    out_heads, out_states, out_metrics, out_launch_frames = (
+        out.heads, out.node_state, out.metrics, out.launch_frames,
+    )  # fmt: skip
     calls, callers = out.calls, out.callers
     k = around.shape[1] // 2
     sizes, put = places.sizes, out.sizes
     count = sizes[RECORDS]
-    frame, state, metric, launch_frame = 0, 0, 0, 0
+    frame = 0
+    state = metric = launch_frame = np.int64(0)
     for cell in (RECORDS, FRAMES, NODE_STATE, METRICS, LAUNCH_FRAMES):
         sizes[cell] = 0
     for record in range(count):
         head = heads[record]
-        begin = k - windows[record].before
-        end = k + 1 + windows[record].after
-        is_final = windows[record].after == k
+        window = windows[record]
+        begin = k - window.before
+        end = k + 1 + window.after
+        is_final = window.after == k
         for place in range(k + 1, end):
             if links[~around[record, place]].row != NONE:
                 is_final = False
+        own_states, own_metrics = np.int64(head.node_state), np.int64(head.metrics)
+        own_launch_frames = np.int64(head.launch_frames)
         is_new = head.revision == 0
-        if is_end or (not is_new and step >= windows[record].last_step):
+        if is_end or (not is_new and step >= window.last_step):
             is_final = True
         if is_new or is_final:
             head.revision += 1
@@ -67,40 +79,44 @@ def _sort_out(places: Places, links: Table, out: Out, step: int, is_end: bool) -
             for at in range(end - begin):
                 calls[put[MEMBERS] + at] = ~around[record, begin + at]
             put[MEMBERS] += end - begin
-            append(out.node_state, put, NODE_STATE, places.node_state, state, head.node_state)
-            append(out.metrics, put, METRICS, places.metrics, metric, head.metrics)
-            source = places.launch_frames
-            append(out.launch_frames, put, LAUNCH_FRAMES, source, launch_frame, head.launch_frames)
-            out.heads[put[RECORDS]] = head
+            copy_rows(out_states, put[NODE_STATE], states, state, own_states)
+            copy_rows(out_metrics, put[METRICS], metrics, metric, own_metrics)
+            copy_rows(out_launch_frames, put[LAUNCH_FRAMES], launch_frames, launch_frame, own_launch_frames)
+            put[NODE_STATE] += own_states
+            put[METRICS] += own_metrics
+            put[LAUNCH_FRAMES] += own_launch_frames
+            out_heads[put[RECORDS]] = head
             put[RECORDS] += 1
         next_frame = frame + head.frames
-        next_state = state + head.node_state
-        next_metric = metric + head.metrics
-        next_launch_frame = launch_frame + head.launch_frames
+        next_state = state + own_states
+        next_metric = metric + own_metrics
+        next_launch_frame = launch_frame + own_launch_frames
         if not is_final:
             to = sizes[RECORDS]
-            windows[to] = windows[record]
-            around[to] = around[record]
+            windows[to] = window
+            copy_row(around, to, around, record)
             for at in range(head.frames):
                 frames[sizes[FRAMES] + at] = frames[frame + at]
             sizes[FRAMES] += head.frames
-            append(places.node_state, sizes, NODE_STATE, places.node_state, state, head.node_state)
-            append(places.metrics, sizes, METRICS, places.metrics, metric, head.metrics)
-            source = places.launch_frames
-            append(source, sizes, LAUNCH_FRAMES, source, launch_frame, head.launch_frames)
+            copy_rows(states, sizes[NODE_STATE], states, state, own_states)
+            copy_rows(metrics, sizes[METRICS], metrics, metric, own_metrics)
+            copy_rows(launch_frames, sizes[LAUNCH_FRAMES], launch_frames, launch_frame, own_launch_frames)
+            sizes[NODE_STATE] += own_states
+            sizes[METRICS] += own_metrics
+            sizes[LAUNCH_FRAMES] += own_launch_frames
             sizes[RECORDS] = to + 1
             # Last, since it may overwrite what ``head`` shows.
             heads[to] = head
         frame, state, metric, launch_frame = next_frame, next_state, next_metric, next_launch_frame
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_members(members: Table, numbers: Int32Array, count: int, held: Table) -> None:
     for at in range(count):
         members[at] = held[numbers[at]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mention_functions(
     rows: Table, count: int, is_mentioned: UInt8Array, functions: Int32Array, mentioned: int
 ) -> int:
@@ -114,7 +130,7 @@ def _mention_functions(
     return mentioned
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mention_counters(
     rows: Table, count: int, is_mentioned: UInt8Array, names: Int32Array, mentioned: int
 ) -> int:
@@ -128,7 +144,7 @@ def _mention_counters(
     return mentioned
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mention(out: Out) -> None:
     """List the functions and counters that the records mention, for their names."""
     sizes, marks, counter_marks = out.sizes, out.is_mentioned, out.is_counter_mentioned
@@ -148,7 +164,7 @@ def _mention(out: Out) -> None:
     sizes[COUNTER_NAMES] = count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_messages(out: Out, pool: Pool, most: int) -> None:
     """Put out the messages of windows, up to ``most`` for each record."""
     heads, calls, messages, links, held = out.heads, out.calls, out.messages, pool.links, pool.messages
@@ -169,7 +185,7 @@ def _put_messages(out: Out, pool: Pool, most: int) -> None:
     out.sizes[MESSAGES] = count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_counters(out: Out, pool: Pool, most: int) -> None:
     """As ``_put_messages``, after it."""
     heads, calls, counters, links, held = out.heads, out.calls, out.counters, pool.links, pool.counters
@@ -190,10 +206,10 @@ def _put_counters(out: Out, pool: Pool, most: int) -> None:
     out.sizes[COUNTERS] = count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_out(places: Places, pool: Pool, out: Out, about: About, is_end: bool) -> None:
     """Fill ``out`` with the records that are new or final; at the end of the stream all are."""
-    out.sizes[:] = 0
+    clear(out.sizes)
     _sort_out(places, pool.links, out, about.step, is_end)
     _put_members(out.members, out.calls, out.sizes[MEMBERS], pool.members)
     _put_members(out.frames, out.callers, out.sizes[FRAMES], pool.members)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.paths import OTHERS, Int64Array, UInt64Array, begin_path, child_of
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_paths(
     calls: Table,
     carried: int,

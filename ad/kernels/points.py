@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.ad.kernels.stack import (
     BAD_ORIGIN,
@@ -23,16 +22,17 @@ from chimbuko.ad.kernels.stack import (
     Table,
     new_thread,
 )
+from chimbuko.kernels.declare import inlined, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_absurd(time: np.uint64) -> bool:
     """Whether a time cannot be one: 0, or later than the year 2255."""
     return bool(time == 0 or time >= np.uint64(MAX_TIME_US))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_points(
     comms: npt.NDArray[np.uint64],
     counters: npt.NDArray[np.uint64],
@@ -107,7 +107,7 @@ def chain_points(
     return DONE
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def attach_until(
     time: np.uint64,
     thread: Any,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from chimbuko.kernels.arrays import filled
+from chimbuko.kernels.declare import inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 FULL = -1
@@ -16,7 +17,7 @@ _SMALL = np.uint64(16)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_events(
     rows: npt.NDArray[np.uint64],
     rank: np.uint64,
@@ -50,7 +51,7 @@ def pack_events(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_messages(
     rows: npt.NDArray[np.uint64],
     rank: np.uint64,
@@ -79,7 +80,7 @@ def pack_messages(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_counters(
     rows: npt.NDArray[np.uint64],
     rank: np.uint64,
@@ -106,7 +107,7 @@ def pack_counters(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_at(
     before: npt.NDArray[np.uint64],
     events: npt.NDArray[np.uint64],
@@ -130,24 +131,24 @@ def open_at(
     Returns how many there are; of each thread they stand outermost first.
     """
     total = len(before) + len(events)
-    outer = np.full(total, NOBODY, np.int32)
-    top = np.full(1 << 16, NOBODY, np.int32)
-    is_open = np.zeros(total, np.uint8)
+    outer = filled(total, NOBODY)
+    top = filled(1 << 16, NOBODY)
+    is_open = filled(total, 0)
     for i in range(total):
-        row = before[i] if i < len(before) else events[i - len(before)]
-        if i >= len(before) and row[0] >= until_us:
+        time_us, what = _row_of(before, events, i)
+        if i >= len(before) and time_us >= until_us:
             continue
-        thread = row[1] >> _THREAD_BITS & np.uint64(0xFFFF)
-        if i < len(before) or row[1] >> _KIND_BITS == entry_kind:
+        thread = what >> _THREAD_BITS & np.uint64(0xFFFF)
+        if i < len(before) or what >> _KIND_BITS == entry_kind:
             outer[i] = top[thread]
             top[thread] = i
             is_open[i] = 1
-        elif row[1] >> _KIND_BITS == exit_kind:
-            timer = row[1] & np.uint64(0xFFFFFFFF)
+        elif what >> _KIND_BITS == exit_kind:
+            timer = what & np.uint64(0xFFFFFFFF)
             at = top[thread]
             while at != NOBODY:
-                held = before[at] if at < len(before) else events[at - len(before)]
-                if held[1] & np.uint64(0xFFFFFFFF) == timer:
+                _, entered = _row_of(before, events, at)
+                if entered & np.uint64(0xFFFFFFFF) == timer:
                     break
                 at = outer[at]
             if at == NOBODY:
@@ -158,6 +159,18 @@ def open_at(
     count = 0
     for i in range(total):
         if is_open[i]:
-            still[count] = before[i] if i < len(before) else events[i - len(before)]
+            time_us, what = _row_of(before, events, i)
+            still[count, 0] = time_us
+            still[count, 1] = what
             count += 1
     return count
+
+
+@inner
+def _row_of(
+    before: npt.NDArray[np.uint64], events: npt.NDArray[np.uint64], i: int
+) -> tuple[np.uint64, np.uint64]:
+    """Both numbers of a row of ``before``, or, counted on, of ``events``."""
+    if i < len(before):
+        return before[i, 0], before[i, 1]
+    return events[i - len(before), 0], events[i - len(before), 1]

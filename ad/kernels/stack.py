@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.arrays import first_from, sort
+from chimbuko.kernels.declare import inner, kernel
 
 NONE = -1
 NEVER = (1 << 64) - 1
@@ -106,7 +108,7 @@ POINT = np.dtype([("time", np.uint64), ("next", np.int32)], align=True)
 Messages come first, then counter values, both in the order of their arrays."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_thread(
     thread_id: np.uint64, numbers: npt.NDArray[np.int32], threads: Table, progress: npt.NDArray[np.int64]
 ) -> int:
@@ -130,7 +132,7 @@ def new_thread(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def carry_open(
     calls: Table,
     threads: Table,
@@ -158,22 +160,22 @@ def carry_open(
             is_open[kept] = call
             kept += 1
             call = calls[call].parent
-    is_open.sort()
+    sort(is_open)
     for to in range(kept):
         calls[to] = calls[is_open[to]]
         moved = calls[to]
         moved.exit = 0
         moved.doubts |= doubts
         if moved.parent != NONE:
-            moved.parent = np.searchsorted(is_open, moved.parent)
+            moved.parent = first_from(is_open, moved.parent)
     for number in range(progress[THREADS]):
         if threads[number].top != NONE:
-            threads[number].top = np.searchsorted(is_open, threads[number].top)
+            threads[number].top = first_from(is_open, threads[number].top)
     progress[CALLS] = kept
     return kept
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
     """Innermost call of what is left of a stack that is too deep; none of that is certain."""
     call = top

@@ -12,15 +12,16 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from chimbuko.config import LEAST_CALLS
+from chimbuko.kernels.arrays import first_above, total
 from chimbuko.kernels.buckets import (
     BUCKETS,
     PER_DOUBLING,
     count_above,
     exceeded_by,
 )
+from chimbuko.kernels.declare import inner, kernel
 
 COMMON_SHARE = 0.004
 """What happens to more than one call in 250 is a way in which the function ordinarily runs."""
@@ -58,13 +59,13 @@ FIT_CELLS = 6
 """The fitted line (z, logarithm, slope), the share of calls in its mode, the median of all, their number."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def upper_tail(z: float) -> float:
     """Share of a normal distribution above ``z``."""
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def upper_tails(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """``upper_tail`` of each, f8[n]."""
     shares = np.empty(len(z))
@@ -73,7 +74,7 @@ def upper_tails(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return shares
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tail_quantile(share: float) -> float:
     """The z that ``share`` of a normal distribution exceeds; inverse of ``upper_tail``."""
     if share > 0.5:
@@ -89,7 +90,7 @@ def tail_quantile(share: float) -> float:
     return z
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _calls_of_slowest_mode(
     above: npt.NDArray[np.float64], highest: int, left_out: float, fewest: float
 ) -> float:
@@ -101,12 +102,12 @@ def _calls_of_slowest_mode(
     return above[0] - left_out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _line(
     z: npt.NDArray[np.float64], y: npt.NDArray[np.float64], count: int
 ) -> tuple[float, float, float, float]:
     """Least squares through the first points: centre z, centre y, slope, sum of squares of z."""
-    centre_z, centre_y = z[:count].mean(), y[:count].mean()
+    centre_z, centre_y = total(z[:count]) / count, total(y[:count]) / count
     squares, products = 0.0, 0.0
     for i in range(count):
         squares += (z[i] - centre_z) ** 2
@@ -114,7 +115,7 @@ def _line(
     return centre_z, centre_y, products / squares, squares
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fit(
     above: npt.NDArray[np.float64],
     highest: int,
@@ -159,25 +160,25 @@ def _fit(
     fit[MODE_SHARE] = mode_calls / calls
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _ln_at(fit: npt.NDArray[np.float64], share: float) -> float:
     """Logarithm of the runtime that ``share`` of the ordinary calls exceed."""
     return fit[CENTRE] + fit[SLOPE] * (tail_quantile(min(share / fit[MODE_SHARE], 0.5)) - fit[CENTRE_Z])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _bucket_at(edges: npt.NDArray[np.float64], ln_us: float) -> int:
-    return min(max(int(np.searchsorted(edges, ln_us, "right")) - 1, 0), BUCKETS - 1)
+    return min(max(first_above(edges, ln_us) - 1, 0), BUCKETS - 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _calls_above(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], ln_us: float) -> float:
     bucket = _bucket_at(edges, ln_us)
     share = (ln_us - edges[bucket]) / (edges[bucket + 1] - edges[bucket])
     return above[bucket] - min(max(share, 0.0), 1.0) * (above[bucket] - above[bucket + 1])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _limit_ln(
     above: npt.NDArray[np.float64],
     edges: npt.NDArray[np.float64],
@@ -199,7 +200,7 @@ def _limit_ln(
     return limit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def limits_beyond(
     counts: npt.NDArray[np.float64],
     edges: npt.NDArray[np.float64],

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.declare import kernel
 
 OTHERS_ROW = 0
 MOST_MESSAGE_BYTES = 1 << 48
 """A message of so many bytes is damage: its size is not counted."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_sends(
     comms: npt.NDArray[np.uint64],
     rank: np.uint64,

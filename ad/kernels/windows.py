@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from chimbuko.ad.kernels.held import (
     COUNTERS,
@@ -22,12 +21,14 @@ from chimbuko.ad.kernels.held import (
     Int32Array,
     Links,
     Pool,
+    clear,
+    copy_row,
     hold_calls,
     link_calls,
     number_references,
     open_rows,
 )
-from chimbuko.ad.kernels.output import append, put_out
+from chimbuko.ad.kernels.output import copy_rows
 from chimbuko.ad.kernels.recordtables import (
     MAX_FRAMES,
     ROOM_CALLS,
@@ -47,15 +48,15 @@ from chimbuko.ad.kernels.recordtables import (
     ROOMS,
     About,
     Chosen,
-    Out,
     Places,
     Room,
 )
 from chimbuko.ad.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import inner, kernel
 from chimbuko.packed import UNKNOWN_THREAD
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _extend(windows: Table, around: Int32Array, count: int, first: Int32Array, following: Int32Array) -> None:
     """Add the first calls of the step to the windows that lack neighbours after their call."""
     k = around.shape[1] // 2
@@ -70,7 +71,7 @@ def _extend(windows: Table, around: Int32Array, count: int, first: Int32Array, f
             row = following[row]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner
 def _surround(
     window: Any,
     around: Int32Array,
@@ -83,7 +84,8 @@ def _surround(
 ) -> None:
     """Write into ``around[at]`` a call that was entered in this step, and its neighbours as far as known."""
     k = around.shape[1] // 2
-    around[at] = EMPTY
+    for place in range(around.shape[1]):
+        around[at, place] = EMPTY
     around[at, k] = row
     before = 0
     neighbour = previous[row]
@@ -107,14 +109,15 @@ def _surround(
     window.after = after
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about: About) -> None:
     """Add a record of revision 0 for each chosen call."""
     calls, threads, is_gpu = here.calls, here.threads, about.is_gpu
     previous, following, recent = links.previous, links.following, places.recent
     windows, around, open_around = places.windows, places.around, places.open_around
-    heads, frames = places.heads, places.frames
+    heads, frames, node_state = places.heads, places.frames, places.node_state
     sizes = places.sizes
+    states = np.int64(len(about.node_state))
     has_launches, has_metrics = len(chosen.launch_count) != 0, len(chosen.metrics_count) != 0
     frame_count = sizes[FRAMES]
     for at in range(len(chosen.rows)):
@@ -123,7 +126,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         record = sizes[RECORDS] + at
         if row < here.carried:
             windows[record] = places.open[row]
-            around[record] = open_around[row]
+            copy_row(around, record, open_around, row)
         else:
             _surround(windows[record], around, record, row, call.thread, previous, following, recent)
         windows[record].last_step = about.step + about.final_after_steps
@@ -150,7 +153,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head.launch_step = chosen.launch_step[at] if has_launches else NONE
         head.launch_row = chosen.launch_row[at] if has_launches else NONE
         head.launch_thread = chosen.launch_thread[at] if has_launches else UNKNOWN_THREAD
-        head.node_state = len(about.node_state)
+        head.node_state = states
         head.metrics = chosen.metrics_count[at] if has_metrics else 0
         head.launch_frames = chosen.launch_count[at] if has_launches else 0
         head.revision = 0
@@ -163,14 +166,18 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
             frame_count += 1
             row = calls[row].parent
         head.frames = frame_count - begin
-        append(places.node_state, sizes, NODE_STATE, about.node_state, 0, len(about.node_state))
+        copy_rows(node_state, sizes[NODE_STATE], about.node_state, np.int64(0), states)
+        sizes[NODE_STATE] += states
     sizes[FRAMES] = frame_count
     sizes[RECORDS] += len(chosen.rows)
-    append(places.metrics, sizes, METRICS, chosen.metrics, 0, len(chosen.metrics))
-    append(places.launch_frames, sizes, LAUNCH_FRAMES, chosen.launch_frames, 0, len(chosen.launch_frames))
+    metrics, launch_frames = np.int64(len(chosen.metrics)), np.int64(len(chosen.launch_frames))
+    copy_rows(places.metrics, sizes[METRICS], chosen.metrics, np.int64(0), metrics)
+    copy_rows(places.launch_frames, sizes[LAUNCH_FRAMES], chosen.launch_frames, np.int64(0), launch_frames)
+    sizes[METRICS] += metrics
+    sizes[LAUNCH_FRAMES] += launch_frames
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _note_open(places: Places, here: Here, links: Links) -> None:
     """Keep the windows of the calls that are open, in order of their rows."""
     calls, open_around = here.calls, places.open_around
@@ -181,14 +188,14 @@ def _note_open(places: Places, here: Here, links: Links) -> None:
         # Carried calls stand first, so they only move towards the front.
         if row < here.carried:
             places.open[at] = places.open[row]
-            open_around[at] = open_around[row]
+            copy_row(open_around, at, open_around, row)
         else:
             thread = calls[row].thread
             _surround(places.open[at], open_around, at, row, thread, previous, following, recent)
     places.sizes[OPEN] = len(rows)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _note_recent(recent: Int32Array, thread_count: int, last: Int32Array, previous: Int32Array) -> None:
     """Note the last calls entered on each thread."""
     k = recent.shape[1]
@@ -206,18 +213,19 @@ def _note_recent(recent: Int32Array, thread_count: int, last: Int32Array, previo
             row = previous[row]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_enough(room: Room, places: Places, pool: Pool, here: Here, chosen: Chosen, about: About) -> bool:
     """Whether there is room for all that the step can bring; ``room.needed`` tells what it is."""
-    calls, threads, needed = here.calls, here.threads, room.needed
+    calls, threads, rows = here.calls, here.threads, chosen.rows
+    needed, given, sizes, held = room.needed, room.given, places.sizes, pool.sizes
     opened = 0
     for thread in range(here.thread_count):
         if threads[thread].top != NONE:
             opened += calls[threads[thread].top].depth + 1
-    frames = places.sizes[FRAMES]
-    for row in chosen.rows:
-        frames += min(calls[row].depth + 1, MAX_FRAMES)
-    records = places.sizes[RECORDS] + len(chosen.rows)
+    frames = sizes[FRAMES]
+    for at in range(len(rows)):
+        frames += min(np.int64(calls[rows[at]].depth) + 1, MAX_FRAMES)
+    records = sizes[RECORDS] + len(rows)
     references = (opened + records) * places.around.shape[1] + frames
     references += here.thread_count * places.recent.shape[1]
     needed[ROOM_CALLS] = here.total
@@ -227,21 +235,21 @@ def _is_enough(room: Room, places: Places, pool: Pool, here: Here, chosen: Chose
     needed[ROOM_STEP_COUNTERS] = len(here.counters)
     needed[ROOM_RECORDS] = records
     needed[ROOM_FRAMES] = frames
-    needed[ROOM_NODE_STATE] = places.sizes[NODE_STATE] + len(chosen.rows) * len(about.node_state)
-    needed[ROOM_METRICS] = places.sizes[METRICS] + len(chosen.metrics)
-    needed[ROOM_LAUNCH_FRAMES] = places.sizes[LAUNCH_FRAMES] + len(chosen.launch_frames)
+    needed[ROOM_NODE_STATE] = sizes[NODE_STATE] + len(rows) * len(about.node_state)
+    needed[ROOM_METRICS] = sizes[METRICS] + len(chosen.metrics)
+    needed[ROOM_LAUNCH_FRAMES] = sizes[LAUNCH_FRAMES] + len(chosen.launch_frames)
     needed[ROOM_OPEN] = opened
-    needed[ROOM_HELD] = min(references, pool.sizes[MEMBERS] + here.total)
-    needed[ROOM_MESSAGES] = pool.sizes[MESSAGES] + len(here.comms)
-    needed[ROOM_COUNTERS] = pool.sizes[COUNTERS] + len(here.counters)
+    needed[ROOM_HELD] = min(references, held[MEMBERS] + here.total)
+    needed[ROOM_MESSAGES] = held[MESSAGES] + len(here.comms)
+    needed[ROOM_COUNTERS] = held[COUNTERS] + len(here.counters)
     is_enough = True
     for cell in range(ROOMS):
-        if needed[cell] > room.given[cell]:
+        if needed[cell] > given[cell]:
             is_enough = False
     return is_enough
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def make_records(
     room: Room,
     places: Places,
@@ -251,11 +259,10 @@ def make_records(
     links: Links,
     chosen: Chosen,
     about: About,
-    out: Out,
     message_owners: Int32Array,
     counter_owners: Int32Array,
 ) -> bool:
-    """One step: its records into ``out``, and the calls that later steps may need into ``later``.
+    """One step: its records into ``places``, and the calls that they and later steps need into ``later``.
 
     ``message_owners``, ``counter_owners`` name the call of each message and counter, or NONE. Where
     there is too little room nothing is done, and the answer is False.
@@ -277,18 +284,24 @@ def make_records(
     for at in range(len(chosen.flagged)):
         is_anomaly[chosen.flagged[at]] = 1
     # The calls carried over, under the references by which they are held.
-    own = places.open_around[: here.carried, places.open_around.shape[1] // 2].copy()
+    open_around = places.open_around
+    middle = open_around.shape[1] // 2
+    own = np.empty(here.carried, np.int32)
+    for at in range(here.carried):
+        own[at] = open_around[at, middle]
     _extend(places.open, places.open_around, sizes[OPEN], links.first, following)
     _extend(places.windows, places.around, sizes[RECORDS], links.first, following)
     _add_records(places, here, links, chosen, about)
     _note_open(places, here, links)
     _note_recent(places.recent, here.thread_count, links.last, previous)
-    later.sizes[:] = 0
-    links.of_held[: pool.sizes[MEMBERS]] = NONE
-    number_references(places.open_around[: sizes[OPEN]].ravel(), pool.links, links, later.sizes)
-    number_references(places.around[: sizes[RECORDS]].ravel(), pool.links, links, later.sizes)
-    number_references(places.frames[: sizes[FRAMES]], pool.links, links, later.sizes)
-    number_references(places.recent[: here.thread_count].ravel(), pool.links, links, later.sizes)
+    clear(later.sizes)
+    of_held, held_links = links.of_held, later.links
+    for number in range(pool.sizes[MEMBERS]):
+        of_held[number] = NONE
+    number_references(open_around, sizes[OPEN], pool.links, links, later.sizes)
+    number_references(places.around, sizes[RECORDS], pool.links, links, later.sizes)
+    number_references(places.frames.reshape((-1, 1)), sizes[FRAMES], pool.links, links, later.sizes)
+    number_references(places.recent, here.thread_count, pool.links, links, later.sizes)
     hold_calls(
         pool,
         later,
@@ -301,8 +314,7 @@ def make_records(
         about.max_counters,
     )
     for at in range(sizes[OPEN]):
-        later.links[~places.open_around[at, places.open_around.shape[1] // 2]].row = at
+        held_links[~open_around[at, middle]].row = at
     for at in range(len(chosen.flagged)):
         is_anomaly[chosen.flagged[at]] = 0
-    put_out(places, later, out, about, False)
     return True

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.arrays import fill, first_above
+from chimbuko.kernels.declare import inlined, kernel
 
 PER_DOUBLING = 8
 DOUBLINGS = 37
@@ -26,7 +28,7 @@ _MANTISSA_SHIFT = 52 - 3
 _ONE = 1023 << 3
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def bucket_of(runtime_us: float) -> int:
     """Bucket of a runtime: the exponent and the three highest bits of the mantissa of its double."""
     if runtime_us < 1.0:
@@ -35,7 +37,7 @@ def bucket_of(runtime_us: float) -> int:
     return min(int(bits >> _MANTISSA_SHIFT) - _ONE + 1, BUCKETS - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_above(counts: npt.NDArray[np.float64], above: npt.NDArray[np.float64]) -> int:
     """Fill ``above`` f8[BUCKETS + 1] with how many lie in each bucket or higher; returns the highest in use.
 
@@ -50,7 +52,7 @@ def count_above(counts: npt.NDArray[np.float64], above: npt.NDArray[np.float64])
     return highest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exceeded_by(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], rank: float) -> float:
     """The value that ``rank`` calls exceed.
 
@@ -69,20 +71,20 @@ def exceeded_by(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], 
     return edges[low] + share * (edges[high] - edges[low])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scaled(counts: npt.NDArray[np.float64], ln_factor: float, into: npt.NDArray[np.float64]) -> None:
     """``counts`` f8[BUCKETS] as if every runtime had been longer by a factor, into f8[BUCKETS].
 
     Calls are taken as spread evenly, in the logarithm, over their bucket; those below 1 µs stay.
     """
-    into[:] = 0.0
+    fill(into, 0.0)
     into[0] = counts[0]
     for bucket in range(1, BUCKETS):
         if counts[bucket] == 0.0:
             continue
         low = LN_EDGES[bucket] + ln_factor
         high = LN_EDGES[bucket + 1] + ln_factor
-        target = min(max(np.searchsorted(LN_EDGES, low, "right") - 1, 0), BUCKETS - 1)
+        target = min(max(first_above(LN_EDGES, low) - 1, 0), BUCKETS - 1)
         begin = low
         while target < BUCKETS - 1 and LN_EDGES[target + 1] < high:
             into[target] += counts[bucket] * (LN_EDGES[target + 1] - begin) / (high - low)

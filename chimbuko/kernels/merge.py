@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.declare import inlined, kernel
 
 MOMENTS_WIDTH = 7
 """n, mean, M2, M3, M4, minimum, maximum."""
@@ -15,7 +16,7 @@ RULE_MIN = 2
 RULE_MAX = 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> None:
     """Merge moments ``other`` f8[7] into ``into`` f8[7], in place.
 
@@ -53,7 +54,7 @@ def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64])
         into[6] = other[6]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def add_value(into: npt.NDArray[np.float64], x: float) -> None:
     """Add one value to moments ``into`` f8[7], in place. Pébay, SAND2008-6212, equation 3.1 with n_B = 1."""
     n_a = into[0]
@@ -73,7 +74,7 @@ def add_value(into: npt.NDArray[np.float64], x: float) -> None:
         into[6] = x
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_rows(
     into: npt.NDArray[np.float64],
     rows: npt.NDArray[np.int64],
@@ -106,7 +107,7 @@ def merge_rows(
                     target[cell] = max(target[cell], source[cell])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_cells(
     into: npt.NDArray[np.float64],
     rows: npt.NDArray[np.int64],

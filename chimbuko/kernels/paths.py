@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.arrays import zeros
+from chimbuko.kernels.declare import kernel
 
 NONE = -1
 OTHERS = 0
@@ -27,7 +29,7 @@ UInt64Array = npt.NDArray[np.uint64]
 Int64Array = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, count: Int64Array) -> np.int64:
     """Row of the path that goes on from that of ``parent``, or NONE, with ``function``; a new one gets one.
 
@@ -59,7 +61,7 @@ def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, c
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def begin_path(row: Any) -> None:
     """Make a ``PATH`` row without calls one that calls can be added to."""
     row.exclusive_us = row.exclusive_squares = row.inclusive_us = row.inclusive_squares = 0.0
@@ -67,7 +69,7 @@ def begin_path(row: Any) -> None:
     row.exclusive_maximum_us = row.inclusive_maximum_us = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_path(into: Any, row: Any) -> None:
     """Add the calls of one ``PATH`` row to another."""
     if row.calls == 0:
@@ -85,16 +87,16 @@ def merge_path(into: Any, row: Any) -> None:
     into.inclusive_maximum_us = max(into.inclusive_maximum_us, row.inclusive_maximum_us)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_paths(told: Table, rows: Table, slots: UInt64Array, count: Int64Array) -> None:
     """Add the calls of ``told`` ``PATH[n]``, where each path stands behind its parent; see ``child_of``."""
-    is_needed = np.zeros(len(told), np.uint8)
+    is_needed = zeros(len(told))
     for at in range(len(told) - 1, OTHERS, -1):
         if told[at].calls != 0:
             is_needed[at] = 1
         if is_needed[at] != 0 and told[at].parent != NONE:
             is_needed[told[at].parent] = 1
-    numbers = np.zeros(len(told), np.int64)
+    numbers = zeros(len(told))
     for at in range(len(told)):
         if at != OTHERS and is_needed[at] != 0:
             parent = told[at].parent
@@ -104,7 +106,7 @@ def merge_paths(told: Table, rows: Table, slots: UInt64Array, count: Int64Array)
         merge_path(rows[numbers[at]], told[at])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_to_copy(before: Table, count: int, told: Table, rows: Table) -> None:
     """Make the first n ``rows`` those of ``before`` ``PATH[count]`` with the calls of ``told`` ``PATH[n]``.
 

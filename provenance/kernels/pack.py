@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.arrays import first_from
+from chimbuko.kernels.declare import inner, kernel
 
 Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
@@ -23,20 +25,20 @@ ROW_BYTES = 64
 """At most so many per row of any kind."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def renumber(
     numbers: npt.NDArray[np.int32], known: npt.NDArray[np.int64], stored: npt.NDArray[np.int64]
 ) -> bool:
     """Replace ``known[i]`` by ``stored[i]`` in place, ``known`` ascending; False if a number is not known."""
     for i in range(len(numbers)):
-        at = np.searchsorted(known, numbers[i])
+        at = first_from(known, numbers[i])
         if at == len(known) or known[at] != numbers[i]:
             return False
         numbers[i] = stored[at]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_details(
     heads: Rows,
     frames: Rows,
@@ -85,7 +87,7 @@ def pack_details(
         ends[i] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_node_states(heads: Rows, node_state: Rows, out: Bytes, ends: Ends) -> None:
     """The same for the watched counters of each record, ``COUNTER`` rows."""
     first = 0
@@ -103,7 +105,7 @@ def pack_node_states(heads: Rows, node_state: Rows, out: Bytes, ends: Ends) -> N
         ends[i] = at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _frames(out: Bytes, at: int, head: Any, rows: Rows) -> int:
     entry_us, step, place = np.int64(head.entry_us), head.begin_step, head.begin_row
     for row in rows:
@@ -112,7 +114,7 @@ def _frames(out: Bytes, at: int, head: Any, rows: Rows) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _members(out: Bytes, at: int, head: Any, rows: Rows, frames: Rows) -> int:
     entry_us, step, place = np.int64(head.entry_us), head.begin_step, head.begin_row
     for i in range(len(rows)):
@@ -128,7 +130,7 @@ def _members(out: Bytes, at: int, head: Any, rows: Rows, frames: Rows) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _call(out: Bytes, at: int, head: Any, row: Any, entry_us: np.int64, step: int, place: int) -> int:
     """What frames and members have in common, after the call at ``entry_us``, ``step`` and ``place``."""
     at = _signed(out, at, np.int64(row.entry_us) - entry_us)
@@ -141,7 +143,7 @@ def _call(out: Bytes, at: int, head: Any, row: Any, entry_us: np.int64, step: in
     return _signed(out, at, np.int64(row.function) - head.function)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _distance(before: Rows, frames: Rows, step: int, place: int) -> int:
     """How far back a call stands, from 1: first among the members before, then in the call stack; else 0."""
     for i in range(len(before)):
@@ -154,7 +156,7 @@ def _distance(before: Rows, frames: Rows, step: int, place: int) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _messages(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
     time_us = np.int64(head.entry_us)
     for row in rows:
@@ -167,7 +169,7 @@ def _messages(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _counters(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
     time_us = np.int64(head.entry_us)
     for row in rows:
@@ -179,7 +181,7 @@ def _counters(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _owner(
     out: Bytes,
     at: int,
@@ -203,17 +205,17 @@ def _owner(
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _folded(value: np.int64) -> np.uint64:
     return np.uint64((value << 1) ^ (value >> 63))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _signed(out: Bytes, at: int, value: np.int64) -> int:
     return _unsigned(out, at, _folded(value))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _unsigned(out: Bytes, at: int, value: np.uint64) -> int:
     while value >= np.uint64(128):
         out[at] = np.uint8(value & np.uint64(127)) | np.uint8(128)

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from chimbuko.kernels.arrays import copy, fill, total
 from chimbuko.kernels.buckets import BUCKETS, LN_EDGES, count_above, exceeded_by, scaled
+from chimbuko.kernels.declare import kernel
 
 ERA_CALLS = 1000.0
 MEMORY_CALLS = 20_000.0
@@ -25,7 +26,7 @@ CHANGED, MOVED = 1, 2
 Float64Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def end_eras(
     rows: npt.NDArray[np.int64],
     era: Float64Array,
@@ -49,34 +50,35 @@ def end_eras(
             before[bucket] = newer[row, bucket] + older[row, bucket]
         moved = moved_by(before, era[row], above)
         if moved != 0.0:
-            before[:] = newer[row]
+            copy(before, newer[row])
             scaled(before, moved, newer[row])
-            before[:] = older[row]
+            copy(before, older[row])
             scaled(before, moved, older[row])
             ln_drift[row] += moved
             is_changed[i] = MOVED
-        if newer[row].sum() >= MEMORY_CALLS:
-            if older[row].sum() > 0.0:
+        if total(newer[row]) >= MEMORY_CALLS:
+            if total(older[row]) > 0.0:
                 is_changed[i] = max(is_changed[i], CHANGED)
-            older[row] = newer[row]
-            newer[row] = 0.0
-        newer[row] += era[row]
-        era[row] = 0.0
+            copy(older[row], newer[row])
+            fill(newer[row], 0.0)
+        for bucket in range(BUCKETS):
+            newer[row, bucket] += era[row, bucket]
+        fill(era[row], 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def moved_by(before: Float64Array, now: Float64Array, above: Float64Array) -> float:
     """By how much, in the logarithm, runtimes as a whole are longer now; 0 where that may be chance.
 
     ``before``, ``now`` f8[BUCKETS]; ``above`` f8[BUCKETS + 1] is overwritten.
     """
-    if before.sum() == 0.0:
+    if total(before) == 0.0:
         return 0.0
     was, since = np.empty(3), np.empty(3)
     ln_quartiles(before, above, was)
     ln_quartiles(now, above, since)
     # Of n log-normal calls a quartile has a standard error of about 1.35 σ/√n, and they are 1.35 σ apart.
-    error = max(since[2] - since[0], LEAST_SPREAD) / math.sqrt(now.sum())
+    error = max(since[2] - since[0], LEAST_SPREAD) / math.sqrt(total(now))
     nearest = since[0] - was[0]
     for i in range(1, 3):
         moved = since[i] - was[i]
@@ -87,7 +89,7 @@ def moved_by(before: Float64Array, now: Float64Array, above: Float64Array) -> fl
     return nearest if abs(nearest) >= ERRORS * error else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ln_quartiles(counts: Float64Array, above: Float64Array, into: Float64Array) -> None:
     """Logarithms of the quartiles of ``counts`` f8[BUCKETS], lowest first, into f8[3]."""
     count_above(counts, above)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chimbuko.kernels.declare import kernel
 
 NONE = -1
 _SPREAD = 2654435761
@@ -13,7 +14,7 @@ _FOLDED = (1 << 31) - 1
 """Times ``_SPREAD`` it is still an int64."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_rows(
     wanted: npt.NDArray[np.int64],
     slots: npt.NDArray[np.int32],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import add_value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_values(
     into: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
 ) -> None:

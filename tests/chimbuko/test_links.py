@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.kernels.declare import COMMON
+
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("ad", "pserver", "viz", "provenance")
 SOURCES = sorted(
@@ -43,6 +45,8 @@ def test_rooms_are_never_loaded_under_their_bare_names() -> None:
 
 def compiled_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
     for path in KERNELS:
+        if path.name == "declare.py":
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 yield f"{path.relative_to(ROOT)}:{node.name}", node
@@ -54,15 +58,22 @@ def name_of(value: str | ast.FunctionDef) -> str:
 
 
 @pytest.mark.parametrize(("place", "function"), list(compiled_functions()), ids=name_of)
-def test_kernels_are_cached_free_of_the_lock_and_exact(place: str, function: ast.FunctionDef) -> None:
-    """``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel."""
+def test_kernels_are_declared_alike(place: str, function: ast.FunctionDef) -> None:
+    """``_f`` is called by kernels only; what the declarations say is asked below."""
     (decorator,) = function.decorator_list
-    assert isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name), place
-    assert decorator.func.id == "njit", place
-    options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in decorator.keywords}
-    assert options.pop("cache") is True and options.pop("nogil") is True, place
-    assert "fastmath" not in options, place
+    assert isinstance(decorator, ast.Name), place
+    assert decorator.id in ("kernel", "inner", "inlined"), place
+    assert decorator.id != "kernel" or not function.name.startswith("_"), place
     assert not any(isinstance(node, ast.Raise) for node in ast.walk(function)), place
+
+
+def test_kernels_are_cached_free_of_the_lock_and_exact() -> None:
+    """``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel."""
+    assert COMMON["cache"] is True
+    assert COMMON["nogil"] is True
+    assert "fastmath" not in COMMON
+    source = ast.parse((ROOT / "chimbuko" / "kernels" / "declare.py").read_text())
+    assert not any(isinstance(node, ast.keyword) and node.arg == "fastmath" for node in ast.walk(source))
 
 
 def test_all_rooms_and_kernels_are_looked_at() -> None:
