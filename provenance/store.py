@@ -43,6 +43,10 @@ class StoreDamaged(StoreError):
     """The file of the store is no database any more, or parts of it are overwritten."""
 
 
+NEWEST = Path(__file__).parent / "migrations" / "newest.sql"
+"""What all migrations make of an empty SQLite store: to apply one after the other takes 0.3 s."""
+
+
 class _Outdated(StoreError):
     """An earlier version wrote the store."""
 
@@ -286,7 +290,28 @@ def _migrate(connection: Connection) -> None:
     found = _version(connection)
     if found == SCHEMA_VERSION:
         return
-    # Only here because reading needs no migrations, and Alembic takes 0.2 s to load.
+    if found is None and _is_empty(connection):
+        for statement in NEWEST.read_text().split(";\n"):
+            connection.exec_driver_sql(statement)
+        return
+    upgrade(connection, found)
+
+
+def _is_empty(connection: Connection) -> bool:
+    """Whether this is a SQLite store in which nothing has been made."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    return is_sqlite and connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
+
+
+def upgrade(connection: Connection, found: str | None) -> None:
+    """Apply the migrations since the version that was found; None for none at all.
+
+    Raises
+    ------
+    StoreError
+        The version is none of this Chimbuko.
+    """
+    # Only here because most stores need no migrations, and Alembic takes 0.2 s to load.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
