@@ -25,8 +25,6 @@ MOST_IN_FLIGHT_BYTES = 4 << 20
 ROUND_S = 0.05
 LAST_ROUND_S = 0.01
 """At the end somebody waits for each round."""
-LOCKSTEP_ROUND_S = 0.002
-"""In lockstep the streams do."""
 
 
 class _FrameHead(msgspec.Struct, array_like=True):
@@ -72,21 +70,29 @@ class BrokerLink:
         self._reports = reports
         self._view = view
         self._news = news
-        self._round_s = LOCKSTEP_ROUND_S if is_lockstep else ROUND_S
+        self._is_lockstep = is_lockstep
+        self._looked_at = 0.0
         self._is_flushing = False
         self._is_store_wanted = False
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
         """One round; raises ``redis.RedisError`` where the broker is away."""
-        self._receive_acknowledgements()
-        self._ship()
-        self._hear_plights()
-        self._tell_silence()
-        self._news.tell(self._is_flushing)
-        self._view.tell(self._is_flushing)
+        now = time.monotonic()
+        if self._is_flushing or now - self._looked_at >= ROUND_S:
+            self._looked_at = now
+            self._receive_acknowledgements()
+            self._ship()
+            self._hear_plights()
+            self._tell_silence()
+            self._news.tell(self._is_flushing)
+            self._view.tell(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
-        time.sleep(self._round_s)
+        # In lockstep the exchange waits, and no longer than the streams do.
+        if self._is_flushing:
+            time.sleep(min(LAST_ROUND_S, ROUND_S))
+        elif not self._is_lockstep:
+            time.sleep(ROUND_S)
 
     def broker_was_away(self) -> None:
         """Whatever was under way may be lost: send it again."""
@@ -117,7 +123,6 @@ class BrokerLink:
     def flush(self) -> None:
         """From now on send a delta as soon as there is something to send: all streams have ended."""
         self._is_flushing = self._is_store_wanted = True
-        self._round_s = min(self._round_s, LAST_ROUND_S)
 
     def _receive_acknowledgements(self) -> None:
         waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]

@@ -181,7 +181,10 @@ class AgentStatistics:
         """Global numbers of the functions whose rows are to be fetched: those that are used here and have
         changed, or are new here."""
         changed = {
-            number for update in updates for number in np.frombuffer(update.numbers, np.int32).tolist()
+            number
+            for update in updates
+            if update.table is None
+            for number in np.frombuffer(update.numbers, np.int32).tolist()
         }
         has_missed = bool(updates) and updates[0].version != self.version + 1
         if not (changed or has_missed or not self._has_row[: len(self._numbers)].all()):
@@ -194,7 +197,13 @@ class AgentStatistics:
         ]
 
     def apply(self, updates: Sequence[ModelUpdate], rows: Mapping[int, PackedTable | None]) -> None:
-        """Take over updates, with the rows that were wanted; None for one that there is not."""
+        """Take over updates, with the rows that were wanted; None for one that there is not.
+
+        Rows that were fetched are those of the newest version, so what the updates have is put below them.
+        """
+        for update in updates:
+            if update.table is not None and update.server == self._server:
+                self._take_table(update, update.table)
         for number, row in rows.items():
             own = self._numbers[self._functions[number]]
             self._has_row[own] = True
@@ -204,6 +213,14 @@ class AgentStatistics:
             self.version = updates[-1].version
             # A server that took over may be behind what was told before.
             self.closed_epoch = max(self.closed_epoch, updates[-1].closed_epoch)
+
+    def _take_table(self, update: ModelUpdate, table: PackedTable) -> None:
+        """The rows that an update has itself, of functions that are used here."""
+        keys = [self._functions[number] for number in np.frombuffer(update.numbers, np.int32).tolist()]
+        own = np.array([self._numbers.get(key, -1) for key in keys], np.int64)
+        is_used = own >= 0
+        self._model[own[is_used]] = self.schema.unpack(table)[is_used]
+        self._has_row[own[is_used]] = True
 
     def model_for(self, program: int, timers: Mapping[int, str]) -> Float64Array:
         """The model as one stream needs it, f8[timers, width], rows by the stream's timer ids."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -16,6 +17,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.unsaved import UnsavedDeltas
 from chimbuko.messages import (
     ACKS,
+    ALL_EPOCHS,
     DELTAS,
     FUNCTIONS,
     MODEL,
@@ -46,6 +48,12 @@ READ_COUNT = 100
 MOST_UNSAVED = 64
 """Deltas kept for a server that does not save; then what is learned stays with the streams."""
 LOCK_POLL_S = 0.001
+WAIT_S = 0.05
+"""In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
+LOOKS_PER_EPOCH = 8
+"""While its streams are at work on an epoch, of which each takes about as long as the last one;"""
+SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.0003, 0.005
+"""but no more often than one costs nothing, and no seldomer than the user notices."""
 
 _acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
 _updates = msgspec.msgpack.Decoder(ModelUpdate)
@@ -97,6 +105,10 @@ class StatisticsLink:
         self._sent_at = self._delta_at = 0.0
         self._gathered_at = time.monotonic()
         self._received_at = 0.0
+        self._given_at = time.monotonic()
+        """In lockstep: when the streams got the model of the last epoch;"""
+        self._closing_look_s = SHORTEST_LOOK_S
+        """and how often to look whether they have closed the next one."""
         self._read_to = b"0"
         self._contained = 0
         """Last own delta that the rows of the model contain."""
@@ -120,19 +132,65 @@ class StatisticsLink:
         self._must_send_all = True
 
     def exchange(self, is_flushing: bool) -> None:
-        """One round: in lockstep and when flushing each time, else a few times per period."""
+        """One round: when flushing each time, else a few times per period. In lockstep it waits a moment."""
         now = time.monotonic()
-        is_urgent = self._is_lockstep or is_flushing
-        if not is_urgent and now - self._received_at < self._look_s:
+        if self._is_lockstep and not is_flushing:
+            self._exchange_epoch(now)
+            return
+        if not is_flushing and now - self._received_at < self._look_s:
             return
         self._received_at = now
-        self._exchange(now, is_urgent, is_flushing)
+        self._exchange(now, is_flushing)
         took_s = time.monotonic() - now
         shared_s = max(SHORTEST_PERIOD_S, self._agents / DELTAS_PER_S, took_s / EXCHANGE_SHARE)
         self._pause_s = min(self._period_s, shared_s)
         self._look_s = look_s(self._pause_s, self._agents)
 
-    def _exchange(self, now: float, is_urgent: bool, is_flushing: bool) -> None:
+    def _exchange_epoch(self, now: float) -> None:
+        """Send what a closed epoch has brought, and wait for its model; all in one message each way."""
+        if not self._is_awaiting and not self._await_closing(now + WAIT_S):
+            return
+        streams = list(self._streams)
+        for stream in streams:
+            self._name_functions(stream)
+        deltas: list[Delta] = []
+        if self._must_send_all or (self._unsaved.is_waiting and now - self._sent_at > RESEND_S):
+            deltas = self._unsaved.all()
+        elif not self._unsaved.is_waiting and len(self._unsaved) < MOST_UNSAVED:
+            deltas = self._next(streams, False)
+        self._must_send_all = False
+        self._sent_at = now if deltas else self._sent_at
+        try:
+            self._receive(streams, deltas, int(1000 * WAIT_S))
+        except redis.RedisError:
+            self._must_send_all = True
+            raise
+
+    @property
+    def _is_awaiting(self) -> bool:
+        """In lockstep: whether something is to come from the server before the streams go on."""
+        if self._must_send_all or self._unsaved.is_waiting or not self._streams:
+            return bool(self._unsaved) or self._must_send_all
+        sent = min(stream.sent_epoch for stream in self._streams)
+        return self._statistics.closed_epoch < sent < ALL_EPOCHS
+
+    def _await_closing(self, until: float) -> bool:
+        """Wait until all streams have closed another epoch; False if they have not by then."""
+        while not self._has_closed():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(self._closing_look_s)
+        took_s = time.monotonic() - self._given_at
+        self._closing_look_s = min(max(took_s / LOOKS_PER_EPOCH, SHORTEST_LOOK_S), LONGEST_LOOK_S)
+        return True
+
+    def _has_closed(self) -> bool:
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        sent = min((stream.sent_epoch for stream in streams), default=ALL_EPOCHS)
+        return sent < ALL_EPOCHS and all(stream.closed_epoch > sent for stream in streams)
+
+    def _exchange(self, now: float, is_flushing: bool) -> None:
         # The supervisor, another thread, adds streams meanwhile.
         streams = list(self._streams)
         for stream in streams:
@@ -145,26 +203,41 @@ class StatisticsLink:
             self._must_send_all = False
         elif self._unsaved.is_waiting or len(self._unsaved) >= MOST_UNSAVED:
             return
-        elif is_urgent or now - self._delta_at >= self._pause_s:
+        elif is_flushing or now - self._delta_at >= self._pause_s:
             self._delta_at = now
-            self.is_settled = not self._send_next(streams, is_flushing) and is_flushing
+            deltas = self._next(streams, is_flushing)
+            if deltas:
+                self._send(deltas)
+            self.is_settled = not deltas and is_flushing
 
-    def _receive(self, streams: list[AgentStream]) -> None:
-        """Acknowledgements first: in lockstep the updates that come with them contain these deltas."""
+    def _receive(
+        self, streams: list[AgentStream], deltas: Sequence[Delta] = (), block_ms: int | None = None
+    ) -> None:
+        """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
         with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.hget(ACKS, self._statistics.agent)
-            pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT)
-            acknowledged, answers = cast(tuple[bytes | None, list[Any]], pipeline.execute())
-        # Live, a row may be published a moment later than the deltas in it are acknowledged.
-        contained = self._merged
-        if acknowledged is not None and not self._unsaved.acknowledge(_acknowledgements.decode(acknowledged)):
-            self._must_send_all = True
-        self._contained = max(self._contained, self._merged if self._is_lockstep else contained)
-        closed_epoch = self._statistics.closed_epoch
+            for delta in deltas:
+                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+            if not deltas:
+                pipeline.hget(ACKS, self._statistics.agent)
+            pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
+            told, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
         entries = [entry for _, entries in answers or [] for entry in entries]
         self._read_to = entries[-1][0] if entries else self._read_to
-        self._take_over([_updates.decode(fields[PAYLOAD]) for _, fields in entries])
+        updates = [_updates.decode(fields[PAYLOAD]) for _, fields in entries]
+        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
+        contained = self._merged
+        acknowledged = _acknowledgement(self._statistics.agent, updates)
+        if acknowledged is not None:
+            contained = acknowledged.merged if acknowledged.incarnation in self._incarnations else 0
+        elif told is not None and not deltas:
+            acknowledged = _acknowledgements.decode(told)
+        if acknowledged is not None and not self._unsaved.acknowledge(acknowledged):
+            self._must_send_all = True
+        self._contained = max(self._contained, contained)
+        closed_epoch = self._statistics.closed_epoch
+        self._take_over(updates)
         if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
+            self._given_at = time.monotonic()
             for stream in streams:
                 self._give_model(stream)
 
@@ -213,11 +286,11 @@ class StatisticsLink:
                 if sequence > self._contained
             ]
 
-    def _send_next(self, streams: list[AgentStream], is_flushing: bool) -> bool:
-        """Send what was learned since the last delta; False if there is nothing."""
+    def _next(self, streams: list[AgentStream], is_flushing: bool) -> list[Delta]:
+        """A delta of what was learned since the last one; none if that is nothing."""
         closed = self._newly_closed(streams)
         if self._is_lockstep and not closed and not is_flushing:
-            return False
+            return []
         looked = [(stream, outbox) for stream in streams if (outbox := self._look(stream)) is not None]
         now, before = time.monotonic(), self._gathered_at
         self._gathered_at = now
@@ -231,10 +304,7 @@ class StatisticsLink:
             self._remove(outgoing, looked)
         for stream, _ in looked:
             stream.box.release()
-        if outgoing is None:
-            return False
-        self._send([self._unsaved.add(outgoing.delta)])
-        return True
+        return [] if outgoing is None else [self._unsaved.add(outgoing.delta)]
 
     def _look(self, stream: AgentStream) -> Outbox | None:
         """What a stream has; nothing where its process holds the outbox."""
@@ -301,6 +371,12 @@ def _part(stream: AgentStream, outbox: Outbox) -> Part:
         views=outbox.views,
         paths=outbox.paths,
     )
+
+
+def _acknowledgement(agent: str, updates: list[ModelUpdate]) -> Acknowledgement | None:
+    """The newest that came with an update."""
+    found = [update.acknowledgements[agent] for update in updates if agent in update.acknowledgements]
+    return found[-1] if found else None
 
 
 def look_s(pause_s: float, agents: int) -> float:

@@ -149,6 +149,11 @@ class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
     """i4[n]: those whose row is a new one."""
     agents: int = 1
     """How many there are: few exchange more often than many."""
+    table: PackedTable | None = None
+    """In lockstep the rows themselves, in the order of ``numbers``: streams wait for them."""
+    acknowledgements: dict[str, Acknowledgement] = {}
+    """What this version contains: in lockstep of all agents, else of those that have sent something since the
+    last one, where they are few."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):

@@ -120,9 +120,8 @@ class TableSchema:
         narrow = np.ascontiguousarray(table[:, : self.narrow]).tobytes()
         return msgspec.structs.replace(pack_cells(table[:, self.narrow :]), narrow=narrow)
 
-    def pack_each(self, table: Float64Array) -> list[PackedTable]:
-        """Each row on its own: 20 times as fast as one after the other."""
-        whole = self.pack(table)
+    def split(self, whole: PackedTable) -> list[PackedTable]:
+        """Each row on its own: 20 times as fast as to pack one after the other."""
         counts = np.frombuffer(whole.counts, np.uint16)
         ends = np.cumsum(counts, dtype=np.int64).tolist()
         size = len(whole.values) // ends[-1] if len(counts) and ends[-1] else 0

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.broker import tell_user
+from chimbuko.broker import read_stream, tell_user
 from chimbuko.messages import (
     ACKS,
     DELTAS,
@@ -22,6 +22,7 @@ from chimbuko.messages import (
     PROGRAMS,
     SNAPSHOT,
     SNAPSHOT_WANTED,
+    Acknowledgement,
     Delta,
     Frame,
 )
@@ -34,7 +35,10 @@ PUBLISH_S = 0.05
 """The model goes out so often at most,"""
 TICK_S = 0.25
 """and frames so often."""
-READ_BLOCK_MS = 20
+READ_BLOCK_MS = 100
+"""So long a reading waits for deltas, and a server that shall end for that;"""
+GATE_BLOCK_MS = 20
+"""and so long while something merged waits to be published."""
 READ_COUNT = 1000
 GATHER_S = 0.003
 """Between two readings: deltas that come meanwhile are merged together, for less."""
@@ -45,10 +49,17 @@ KEPT_FRAMES_BYTES = 32 << 20
 SAVE_PERIOD_S = 1.0
 SAVE_SHARE = 0.05
 """Part of the time that saving may take."""
+MOST_ACKNOWLEDGED = 64
+"""Live, an update says of so many agents what it contains: each of them reads it. Others learn it a moment
+later."""
 RETRY_S = 0.2
 
 _deltas = msgspec.msgpack.Decoder(Delta)
 _encoder = msgspec.msgpack.Encoder()
+
+
+def _encoded(acknowledgements: dict[str, Acknowledgement]) -> dict[Any, Any]:
+    return {name: _encoder.encode(place) for name, place in acknowledgements.items()}
 
 
 class Server:
@@ -78,6 +89,8 @@ class Server:
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
+        self._is_untold = False
+        """Whether something is merged of which agents were not told."""
         self._is_unsaved_told = False
         self._ticked_at = self._published_at = 0.0
         self._save_at = 0.0
@@ -108,7 +121,6 @@ class Server:
             whole = self._state.whole()
             # Those of a server that knew more would make agents forget what this one needs.
             self._broker.delete(ACKS)
-            self._acknowledge()
             self._publish(whole, is_whole=True)
             self._must_tell_all = False
         for entry, payload in entries:
@@ -118,14 +130,18 @@ class Server:
                 # where another server was killed before it could.
                 self._tell()
         self._has_news |= bool(entries)
+        self._is_untold |= bool(entries)
         if len(entries) == READ_COUNT:
             return False
         now = time.monotonic()
         if self._state.is_lockstep or now - self._published_at >= PUBLISH_S:
             self._tell()
-        self._acknowledge()
+            self._acknowledge()
+            self._is_untold = False
         if now - self._ticked_at >= TICK_S:
             self._ticked_at = now
+            # Those whose functions are in the base have a model before their first delta.
+            self._name_programs()
             self._tick(is_last=False)
         if self._has_news and now >= self._save_at:
             self._save()
@@ -134,49 +150,58 @@ class Server:
         return not entries
 
     def _read(self) -> list[tuple[bytes, bytes]]:
-        with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.xread({DELTAS: self._read_to}, count=READ_COUNT, block=READ_BLOCK_MS)
-            # Programs have their numbers before their first delta is sent.
-            pipeline.hgetall(PROGRAMS)
-            streams, programs = cast(tuple[list[Any], dict[bytes, bytes]], pipeline.execute())
+        block_ms = GATE_BLOCK_MS if self._is_untold else READ_BLOCK_MS
+        return read_stream(self._broker, DELTAS, self._read_to, READ_COUNT, block_ms)
+
+    def _name_programs(self) -> None:
+        programs = cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS))
         self._state.name_programs({int(number): name.decode() for name, number in programs.items()})
-        return [(entry, fields[PAYLOAD]) for _, entries in streams or [] for entry, fields in entries]
 
     def _merge(self, entry: bytes, payload: bytes) -> None:
         self._read_to = entry
         try:
-            self._state.apply(_deltas.decode(payload))
+            delta = _deltas.decode(payload)
+            if not self._state.knows_programs(delta):
+                # They have their numbers before their first delta is sent.
+                self._name_programs()
+            self._state.apply(delta)
         except (ValueError, msgspec.MsgspecError) as error:
             log(f"delta {entry.decode()} is left out: {error}")
 
     def _tell(self) -> None:
-        """Publish what is due; before that, what is merged: agents count on finding it in there."""
+        """Publish what is due, and what is merged with it: agents count on finding it in there."""
         now = time.monotonic()
         published = self._state.publish(now)
         if published is not None:
             self._published_at = now
-            self._acknowledge()
             self._publish(published)
 
     def _acknowledge(self) -> None:
         acknowledgements = self._state.acknowledgements()
         if acknowledgements:
-            encoded = {name: _encoder.encode(place) for name, place in acknowledgements.items()}
-            self._broker.hset(ACKS, mapping=cast(dict[Any, Any], encoded))
+            self._broker.hset(ACKS, mapping=_encoded(acknowledgements))
 
     def _publish(self, published: Published, is_whole: bool = False) -> None:
+        acknowledgements = self._state.acknowledgements()
+        update = published.update
+        if self._state.is_lockstep:
+            update = msgspec.structs.replace(update, acknowledgements=self._state.all_acknowledgements())
+        elif len(acknowledgements) <= MOST_ACKNOWLEDGED:
+            update = msgspec.structs.replace(update, acknowledgements=acknowledgements)
         rows = {str(number): _encoder.encode(row) for number, row in published.rows}
         names = [_encoder.encode(name) for name in published.names]
         with self._broker.pipeline(transaction=True) as pipeline:
             if is_whole:
                 pipeline.delete(MODEL)
                 pipeline.delete(FUNCTIONS)
+            if acknowledgements:
+                pipeline.hset(ACKS, mapping=_encoded(acknowledgements))
             if rows:
                 pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
             if names:
                 pipeline.rpush(FUNCTIONS, *names)
-            update = _encoder.encode(published.update)
-            pipeline.xadd(MODEL_UPDATES, {PAYLOAD: update}, maxlen=KEPT_UPDATES, approximate=True)
+            payload = _encoder.encode(update)
+            pipeline.xadd(MODEL_UPDATES, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
             pipeline.execute()
 
     def _tick(self, is_last: bool) -> None:

@@ -158,6 +158,11 @@ class ServerState:
                 if of == name:
                     self._functions.begin_with(program, function, row)
 
+    def knows_programs(self, delta: Delta) -> bool:
+        """Whether all programs that a delta names have a name here."""
+        told = {name.program for name in delta.names} | {health.program for health in delta.health}
+        return told <= self.programs.keys()
+
     def apply(self, delta: Delta) -> bool:
         """Merge one delta; False if it was merged before, or if one before it is missing.
 
@@ -200,6 +205,10 @@ class ServerState:
         self._merged_now.clear()
         return found
 
+    def all_acknowledgements(self) -> dict[str, Acknowledgement]:
+        """Of all agents, whether they have heard of it or not."""
+        return {name: self._acknowledgement(name) for name in self._agents}
+
     def publish(self, now_s: float) -> Published | None:
         """What changed in the model, or None if there is nothing to tell yet.
 
@@ -228,12 +237,15 @@ class ServerState:
         self._version += 1
         names = self._functions.names[self._named :]
         self._named = len(self._functions.names)
-        rows = self._packed(numbers)
+        table = self._schema.pack(self._judged_by(numbers))
+        rows = self._rows(numbers, table)
+        update = self._update(numbers)
         if self._lockstep_streams:
             self._published.update(rows)
+            update = msgspec.structs.replace(update, table=table)
             # Kept by epoch and not by frame, whose time is the clock's: runs of one trace shall be alike.
             self._changes.models += self._models(self._functions.grown(numbers, MODEL_GROWTH, False))
-        return Published(self._update(numbers), rows, names)
+        return Published(update, rows, names)
 
     def whole(self) -> Published:
         """The whole model for a broker that knows nothing of it, and all acknowledgements.
@@ -244,7 +256,10 @@ class ServerState:
         self._named = len(self._functions.names)
         numbers = np.arange(self._named)
         self._merged_now.update(self._agents)
-        rows = list(self._published.items()) if self._lockstep_streams else self._packed(numbers)
+        if self._lockstep_streams:
+            rows = list(self._published.items())
+        else:
+            rows = self._rows(numbers, self._schema.pack(self._judged_by(numbers)))
         return Published(self._update(numbers), rows, list(self._functions.names))
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
@@ -382,9 +397,8 @@ class ServerState:
             agents=len(self._agents),
         )
 
-    def _packed(self, numbers: Int64Array) -> list[tuple[int, PackedTable]]:
-        rows = self._schema.pack_each(self._judged_by(numbers))
-        return list(zip(numbers.tolist(), rows, strict=True))
+    def _rows(self, numbers: Int64Array, table: PackedTable) -> list[tuple[int, PackedTable]]:
+        return list(zip(numbers.tolist(), self._schema.split(table), strict=True))
 
     def _judged_by(self, numbers: Int64Array) -> Float64Array:
         """The rows by which agents judge: without what is forgotten."""

@@ -97,7 +97,7 @@ def test_what_is_packed_is_unpacked(rows: int, some: list[tuple[int, int, float]
             if row < rows and column < schema.width:
                 table[row, column] = value
         np.testing.assert_array_equal(schema.unpack(schema.pack(table)), table)
-        each = [schema.unpack(row) for row in schema.pack_each(table)]
+        each = [schema.unpack(row) for row in schema.split(schema.pack(table))]
         np.testing.assert_array_equal(np.concatenate([schema.empty(0), *each]), table)
 
 
