@@ -137,7 +137,8 @@ class AgentStatistics:
         due = self._gather(parts, rows, has_all, periods)
         flagged = [self._flagged(part, of) for part, of in zip(parts, rows, strict=True)]
         steps = [step for part in parts for step in part.steps]
-        has_paths = self._are_paths_due(has_all, periods)
+        # One that closes an epoch is not the last.
+        has_paths = self._are_paths_due(has_all and not closed_epochs, periods)
         views = self._views(parts, flagged, has_paths)
         if not (len(due) or views != ViewDelta() or steps or self._health or closed_epochs):
             return None
@@ -253,11 +254,11 @@ class AgentStatistics:
         self._ages[due] = 0
         return due
 
-    def _are_paths_due(self, has_all: bool, periods: float) -> bool:
+    def _are_paths_due(self, is_last: bool, periods: float) -> bool:
         """Whether a tenth of the calls so far was not told, or none for long."""
         self._periods += periods
         held = self._periods - self._paths_told_at
-        is_due = has_all or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
+        is_due = is_last or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
         if is_due:
             self._paths_told_at = self._periods
         return is_due

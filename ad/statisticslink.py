@@ -45,8 +45,6 @@ EXCHANGE_SHARE = 0.02
 """and each that exchanges do not take more of its time."""
 RESEND_S = 5.0
 READ_COUNT = 100
-MOST_UNSAVED = 64
-"""Deltas kept for a server that does not save; then what is learned stays with the streams."""
 LOCK_POLL_S = 0.001
 WAIT_S = 0.05
 """In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
@@ -156,7 +154,7 @@ class StatisticsLink:
         deltas: list[Delta] = []
         if self._must_send_all or (self._unsaved.is_waiting and now - self._sent_at > RESEND_S):
             deltas = self._unsaved.all()
-        elif not self._unsaved.is_waiting and len(self._unsaved) < MOST_UNSAVED:
+        elif not self._unsaved.is_waiting and not self._unsaved.is_full:
             deltas = self._next(streams, False)
         self._must_send_all = False
         self._sent_at = now if deltas else self._sent_at
@@ -201,7 +199,7 @@ class StatisticsLink:
         if self._must_send_all:
             self._send(self._unsaved.all())
             self._must_send_all = False
-        elif self._unsaved.is_waiting or len(self._unsaved) >= MOST_UNSAVED:
+        elif self._unsaved.is_waiting or self._unsaved.is_full:
             return
         elif is_flushing or now - self._delta_at >= self._pause_s:
             self._delta_at = now
@@ -294,11 +292,12 @@ class StatisticsLink:
         looked = [(stream, outbox) for stream in streams if (outbox := self._look(stream)) is not None]
         now, before = time.monotonic(), self._gathered_at
         self._gathered_at = now
+        periods = 1.0 if self._is_lockstep else (now - before) / self._period_s
         outgoing = self._statistics.next_delta(
             [_part(stream, outbox) for stream, outbox in looked],
             closed,
             self._is_lockstep or is_flushing,
-            (now - before) / self._period_s,
+            periods,
         )
         if outgoing is not None:
             self._remove(outgoing, looked)

@@ -8,6 +8,10 @@ import msgspec
 
 from chimbuko.messages import Acknowledgement, Delta
 
+MOST_BYTES = 16 << 20
+"""Kept for a server that does not save: several seconds of 300 epochs each; then what is learned stays with
+the streams."""
+
 Place = tuple[int, int]
 """Incarnation and sequence."""
 
@@ -23,11 +27,17 @@ class UnsavedDeltas:
 
     def __init__(self, inherited: Delta | None = None) -> None:
         self._deltas: deque[Delta] = deque([inherited] if inherited else [])
+        self._size_bytes = sum(map(_size_bytes, self._deltas))
         self.merged: Place = (-1, 0)
         """The last delta that the server has merged."""
 
     def __len__(self) -> int:
         return len(self._deltas)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more until the server saves."""
+        return self._size_bytes > MOST_BYTES
 
     @property
     def is_waiting(self) -> bool:
@@ -37,14 +47,15 @@ class UnsavedDeltas:
     def add(self, delta: Delta) -> Delta:
         """A new one; returns it as it is to be sent."""
         self._deltas.append(delta)
-        return self.all()[-1]
+        self._size_bytes += _size_bytes(delta)
+        return msgspec.structs.replace(delta, since=self._deltas[0].sequence)
 
     def acknowledge(self, acknowledged: Acknowledgement) -> bool:
         """Take in how far the server is; False where it is not as far as it was: it lost its memory, or
         part of it."""
         merged = acknowledged.incarnation, acknowledged.merged
         while self._deltas and _is_saved(self._deltas[0], acknowledged):
-            self._deltas.popleft()
+            self._size_bytes -= _size_bytes(self._deltas.popleft())
         has_kept = merged >= self.merged
         self.merged = merged
         return has_kept
@@ -56,6 +67,12 @@ class UnsavedDeltas:
 
 def _is_saved(delta: Delta, acknowledged: Acknowledgement) -> bool:
     return delta.incarnation <= acknowledged.incarnation and delta.sequence <= acknowledged.saved
+
+
+def _size_bytes(delta: Delta) -> int:
+    """About what it takes in memory."""
+    table = delta.table
+    return 1000 + len(delta.rows) + len(table.narrow) + len(table.cells) + len(table.values)
 
 
 def _place(delta: Delta) -> Place:

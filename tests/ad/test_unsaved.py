@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chimbuko.ad.unsaved import UnsavedDeltas
 from chimbuko.messages import Acknowledgement, Delta, PackedTable
 
@@ -56,3 +58,13 @@ def test_what_a_predecessor_left_comes_first() -> None:
     assert len(unsaved) == 2 and not unsaved.is_waiting
     assert unsaved.acknowledge(Acknowledgement(2, 8, 8))
     assert len(unsaved) == 0
+
+
+def test_what_is_kept_has_a_limit_and_room_again_once_it_is_saved() -> None:
+    unsaved = UnsavedDeltas()
+    large = PackedTable(0, bytes(1 << 20), b"", b"", b"")
+    while not unsaved.is_full:
+        unsaved.add(msgspec.structs.replace(delta(len(unsaved) + 1), table=large))
+    assert len(unsaved) == 16
+    unsaved.acknowledge(Acknowledgement(1, 16, 8))
+    assert not unsaved.is_full
