@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measuring import TICKS_PER_S
+from benchmarks.measuring import TICKS_PER_S, in_child
 from benchmarks.whole.cases import Case
 
 SAMPLE_S = 0.1
@@ -50,6 +50,15 @@ def measure(case: Case) -> Cost:
     SystemExit
         It failed.
     """
+    # In a process of its own, whose only child is the command.
+    found = in_child(lambda: _measured(case))
+    if isinstance(found, str):
+        sys.exit(found)
+    return found
+
+
+def _measured(case: Case) -> Cost | str:
+    """The costs, or why there are none."""
     folder = Path(tempfile.mkdtemp(prefix="chimbuko-whole-"))
     # What outlives its parent becomes this process's child, and is waited for.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -79,7 +88,7 @@ def measure(case: Case) -> Cost:
                 code, wall_s = os.waitstatus_to_exitcode(status), time.monotonic() - began_s
                 process.returncode = code
     if code:
-        sys.exit(f"{case.name}: ended with code {code}\n{(folder / 'output').read_text(errors='replace')}")
+        return f"{case.name}: ended with code {code}\n{(folder / 'output').read_text(errors='replace')}"
     left = sum(path.stat().st_size for path in (folder / "left").rglob("*") if path.is_file())
     until_s = (began.stat().st_mtime_ns - began_ns) / 1e9 if began.exists() else None
     shutil.rmtree(folder)
