@@ -239,6 +239,11 @@ class ExchangeBox:
             model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
             analysis.take_model(model, self[Cell.MODEL_GENERATION], version)
 
+    @property
+    def has_news(self) -> bool:
+        """For the agent, without the lock: whether a step was left that nobody has taken."""
+        return self._slots[self[Cell.ACTIVE]].steps > 0
+
     def look(self) -> Outbox | None:
         """For the agent: what stands in the outbox, which stays locked; None if it was already."""
         if not self._try_lock():

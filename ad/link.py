@@ -23,6 +23,8 @@ from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, Step
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
 ROUND_S = 0.05
+ROUNDS_PER_ANSWER = 4
+"""What the store has is asked so seldom: meanwhile spools hold it a moment longer."""
 LAST_ROUND_S = 0.01
 """At the end somebody waits for each round."""
 
@@ -71,7 +73,7 @@ class BrokerLink:
         self._view = view
         self._news = news
         self._is_lockstep = is_lockstep
-        self._looked_at = 0.0
+        self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
         self._is_store_wanted = False
         self._counted: dict[str, int] = {}
@@ -81,7 +83,9 @@ class BrokerLink:
         now = time.monotonic()
         if self._is_flushing or now - self._looked_at >= ROUND_S:
             self._looked_at = now
-            self._receive_acknowledgements()
+            if self._is_flushing or now - self._answered_at >= ROUNDS_PER_ANSWER * ROUND_S:
+                self._answered_at = now
+                self._receive_acknowledgements()
             self._ship()
             self._hear_plights()
             self._tell_silence()

@@ -9,9 +9,7 @@ from typing import Any
 import click
 
 from chimbuko import __version__
-from chimbuko.cli.parent import part
 from chimbuko.errors import ChimbukoError
-from chimbuko.starting import one_blas_thread, uncollected
 
 VERBS = {
     "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
@@ -48,6 +46,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
+        from chimbuko.starting import one_blas_thread, uncollected
+
         try:
             with uncollected(), one_blas_thread():
                 command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
@@ -75,6 +75,8 @@ class _Verbs(click.Group):
 def start() -> None:
     """What the command ``chimbuko`` does."""
     if sys.argv[1:2] == ["run"]:
+        from chimbuko.cli.parent import part
+
         part()
     main()
 

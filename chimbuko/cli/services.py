@@ -166,8 +166,11 @@ class Services:
         if now_s >= self._ask_at_s:
             self._ask_at_s = now_s + ASK_PERIOD_S
             self._keep_claim()
-            lines += [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
+            lines += self._news()
         return lines
+
+    def _news(self) -> list[str]:
+        return [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
 
     def look_after_dashboard(self) -> list[str]:
         """Start it when somebody wants to see it, and again where it ended on its own."""
@@ -235,7 +238,8 @@ class Services:
         if self._learning.is_empty:
             return
         self._learning.stop(SERVICE_STOP_S)
-        self._store_news()
+        for line in self._news():
+            say(line)
         with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
             if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
                 self._problems.append(f"the disk of {self.run.path} is full: make room there")

@@ -501,3 +501,22 @@ def test_drift_is_told_with_the_statistics() -> None:
     frame = server.frame(is_last=True)
     assert frame is not None
     assert frame.functions[0].drift == pytest.approx(1.5, rel=0.1)
+
+
+def test_in_lockstep_an_update_brings_its_rows_and_says_what_it_contains() -> None:
+    server, broker, agent, other = ServerState(lockstep_streams=2), Broker(), make_agent(0), make_agent(1)
+    for epoch, fetched in ((1, [0, 1]), (2, [])):
+        agent.learn(0, timers_of(0), learned_of(0, [(0, 5), (1, 6)]))
+        server.apply(agent.delta({"0:0": epoch}))
+        # Acknowledged alone before the epoch is closed, it is named again with the update that contains it.
+        assert "agent0" in server.acknowledgements()
+        server.apply(other.delta({"0:1": epoch}))
+        published = broker.publish(server)
+        assert published is not None and published.update.table is not None
+        assert {name: one.merged for name, one in server.all_acknowledgements().items()} == {
+            "agent0": epoch,
+            "agent1": epoch,
+        }
+        assert agent.take(published, broker) == fetched
+        row = broker.table(PROFILE)[timers_of(0)[1]]
+        assert (agent.statistics.model_for(0, timers_of(0))[1] == row).all()
