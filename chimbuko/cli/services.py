@@ -19,6 +19,7 @@ import redis
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number, read_stream
 from chimbuko.cli.dashboard import Dashboard
 from chimbuko.cli.mishaps import Mishaps
+from chimbuko.cli.progress import say
 from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.rollcall import ROLL_CALL_KEYS
 from chimbuko.cli.scratch import ScratchNote, scratch_folder
