@@ -10,8 +10,8 @@ COMMIT_PERIOD_S = 0.05
 COMMIT_SHARE = 0.02
 """Part of the time that commits may take: of 5,000 functions one takes some 20 ms."""
 QUIET_PERIODS = 2.9
-"""Steps in which nothing was found are committed together for so long, which is with the third. With this, and
-fewer wake-ups, the reader of a rank that is fine takes 2.4 ms for a step of 5,000 rows; without, 3.5 ms."""
+"""Steps in which nothing was found are committed together for so long, which is with the third. With that
+and fewer wake-ups the reader of a rank that is fine takes 2.4 ms for a step of 5,000 rows; without, 3.5."""
 LOUD_STEPS = 20
 """The first steps of a stream are never quiet: what they teach, all ranks need to know soon."""
 MOST_QUIET_BYTES = 1 << 20
