@@ -115,7 +115,13 @@ def children(pid: int) -> dict[int, str]:
 
 def workers(dashboard: DashboardProcess) -> list[int]:
     """The worker's processes: the one that waits for questions, then the one that answers them."""
-    return [pid for pid, command in children(dashboard.process.pid).items() if "chimbuko.viz.jobs" in command]
+    # Celery gives its processes a title of its own as soon as they are at work.
+    ours = ("chimbuko.viz.jobs", "celeryd")
+    return [
+        pid
+        for pid, command in children(dashboard.process.pid).items()
+        if any(word in command for word in ours)
+    ]
 
 
 def wait_until_gone(pids: list[int], wait_s: float = WAIT_S) -> None:
