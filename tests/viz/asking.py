@@ -115,13 +115,7 @@ def children(pid: int) -> dict[int, str]:
 
 def workers(dashboard: DashboardProcess) -> list[int]:
     """The worker's processes: the one that waits for questions, then the one that answers them."""
-    # Celery gives its processes a title of its own as soon as they are at work.
-    ours = ("chimbuko.viz.jobs", "celeryd")
-    return [
-        pid
-        for pid, command in children(dashboard.process.pid).items()
-        if any(word in command for word in ours)
-    ]
+    return [pid for pid, command in children(dashboard.process.pid).items() if "chimbuko.viz.jobs" in command]
 
 
 def wait_until_gone(pids: list[int], wait_s: float = WAIT_S) -> None:

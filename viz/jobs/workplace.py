@@ -164,7 +164,8 @@ class Workplace:
         arguments = ["--folder", str(self.folder), "--idle", str(IDLE_S)]
         if self._given_folder is None:
             arguments.append("--sweep")
-        broker = {JOBS_VARIABLE: self.url}
+        # Celery's own titles would not tell whose worker it is.
+        environment = {JOBS_VARIABLE: self.url, "NOSETPS": "1"}
         self._worker = Service(
-            "jobs", "chimbuko.viz.jobs", arguments, broker, logs, sacrifice=Sacrifice.DASHBOARD
+            "jobs", "chimbuko.viz.jobs", arguments, environment, logs, sacrifice=Sacrifice.DASHBOARD
         )
