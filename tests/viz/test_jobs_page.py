@@ -75,7 +75,7 @@ def test_a_comparison_says_how_far_it_is_and_can_be_cancelled(
 def test_a_comparison_that_is_left_ends(page: Page, served: DashboardProcess, gate: Gate) -> None:
     go(page, served, "/compare/before")
     page.locator(".progress-text", has_text="Reading runs").wait_for()
-    page.evaluate("history.back()")
+    page.go_back()
     page.wait_for_selector("[data-page=overview]")
     # The worker does one thing at a time: this has its turn only because the comparison has ended.
     with EventSocket(served.base) as other:
