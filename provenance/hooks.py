@@ -11,8 +11,6 @@ import shlex
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -63,6 +61,10 @@ def hooks_of(environment: Mapping[str, str]) -> dict[str, Deliver]:
 
 
 def _post(url: str, body: bytes) -> None:
+    # Loaded here: most runs alert nobody, and would pay 5 ms for a client of the web.
+    import urllib.error
+    import urllib.request
+
     headers = {"Content-Type": "application/json", "User-Agent": f"chimbuko/{__version__}"}
     try:
         request = urllib.request.Request(url, body, headers)

@@ -23,7 +23,9 @@ from chimbuko.messages import (
     FunctionStatistics,
     RankStatistics,
 )
-from chimbuko.pserver.metrics import MOST_GROUPS, FiguresCollector, MetricsPort, RunFigures
+from chimbuko.pserver.metrics import MetricsPort
+from chimbuko.pserver.prometheus import FiguresCollector
+from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
 from chimbuko.records import StreamHealth
 from chimbuko.service import Service
 from chimbuko.tables import PROFILE

@@ -1,0 +1,121 @@
+"""Figures of a run for who asks now and then; bounded, however large the run: programs, and groups of ranks.
+
+Each frame that the server makes also goes into ``RunFigures``; what a question is answered from is an
+immutable copy, so that questions never hold up the server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chimbuko.messages import Frame
+from chimbuko.moments import Float64Array
+from chimbuko.views import AgentFigures
+
+MOST_GROUPS = 16
+"""Of the ranks of a program."""
+FIELDS = {
+    "steps": "Steps that were analysed",
+    "events": "Rows of the trace that were read",
+    "trace_bytes": "Size of the trace that was read",
+    "calls": "Calls that ended",
+    "anomalies": "Calls that were flagged",
+    "lost_seconds": "Time lost by flagged calls, against what was expected of their functions",
+    "gap_steps": "Steps never seen",
+    "losses": "Rows and calls that could not be used",
+}
+_SEVERITY = list(FIELDS).index("lost_seconds")
+
+
+@dataclass(frozen=True)
+class ProgramFigures:
+    """One program."""
+
+    name: str
+    ranks: int
+    group_ranks: int
+    """Ranks in a group; a power of two."""
+    groups: Float64Array
+    """f8[groups, fields]"""
+    states: Mapping[str, int]
+    """Number of streams in each."""
+    slow_ranks: int
+    functions: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a question is answered from."""
+
+    programs: tuple[ProgramFigures, ...] = ()
+    agents: tuple[AgentFigures, ...] = ()
+    lost_deltas: int = 0
+
+
+@dataclass
+class _Program:
+    by_rank: Float64Array = field(default_factory=lambda: np.zeros((16, len(FIELDS))))
+    states: dict[int, str] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+    slow_ranks: int = 0
+
+    def row(self, rank: int) -> Float64Array:
+        if rank >= len(self.by_rank):
+            ranks = 1 << rank.bit_length()
+            self.by_rank = np.concatenate([self.by_rank, np.zeros((ranks - len(self.by_rank), len(FIELDS)))])
+        row: Float64Array = self.by_rank[rank]
+        return row
+
+    def figures(self, name: str) -> ProgramFigures:
+        group_ranks = len(self.by_rank) // MOST_GROUPS
+        used = max(self.states, default=0) // group_ranks + 1
+        groups = self.by_rank.reshape(MOST_GROUPS, group_ranks, len(FIELDS)).sum(axis=1)
+        states = dict(Counter(self.states.values()))
+        return ProgramFigures(
+            name, len(self.states), group_ranks, groups[:used], states, self.slow_ranks, len(self.functions)
+        )
+
+
+class RunFigures:
+    """Follows a run from its frames."""
+
+    def __init__(self) -> None:
+        self._programs: dict[int, _Program] = {}
+        self._agents: dict[str, AgentFigures] = {}
+
+    def take(self, frame: Frame) -> None:
+        """What has changed; all of it where the server goes on from a saved state."""
+        for health in frame.health:
+            program = self._program(health.program)
+            program.states[health.rank] = health.state
+            lost_s = program.row(health.rank)[_SEVERITY]
+            program.row(health.rank)[:] = (
+                *(health.steps, health.rows, health.size_bytes, health.calls, health.anomalies, lost_s),
+                *(health.gap_steps, sum(health.losses.values())),
+            )
+        for rank in frame.ranks:
+            self._program(rank.program).row(rank.rank)[_SEVERITY] = rank.severity_us / 1e6
+        for function in frame.functions:
+            self._program(function.program).functions.add(function.name)
+        self._agents |= frame.views.agents
+        if frame.views.slow_ranks is not None:
+            slow = Counter(
+                number for number, _ in {(one.program, one.rank) for one in frame.views.slow_ranks}
+            )
+            for number, program in self._programs.items():
+                program.slow_ranks = slow[number]
+
+    def figures(self, program_names: Mapping[int, str], lost_deltas: int) -> Figures:
+        """As they are now."""
+        programs = (
+            known.figures(program_names.get(number, str(number)))
+            for number, known in sorted(self._programs.items())
+        )
+        return Figures(tuple(programs), tuple(self._agents.values()), lost_deltas)
+
+    def _program(self, number: int) -> _Program:
+        return self._programs.setdefault(number, _Program())
