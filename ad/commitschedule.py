@@ -42,6 +42,11 @@ class CommitSchedule:
         is_small = self._size_bytes < MOST_QUIET_BYTES
         self._is_quiet = self._is_quiet and steps > LOUD_STEPS and is_small and not is_found
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody needs to hear at once of what waits."""
+        return self._is_quiet
+
     def due_s(self) -> float:
         """When the steps that wait should be committed."""
         quiet_s = self._done_at_s + self._quiet_s if self._is_quiet else 0.0

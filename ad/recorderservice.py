@@ -53,6 +53,11 @@ class RecorderService:
             request, stream = self._due.popleft()
             self._answer(request, stream)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._due)
+
     def _receive(self) -> None:
         for entry, payload in read_stream(self._broker, RECALL_REQUESTS, self._read_to, READ_COUNT):
             self._read_to = entry

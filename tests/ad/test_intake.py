@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.intake import Intake
 from chimbuko.ad.journal import Journal
@@ -59,7 +60,9 @@ def intake_of(tmp_path: Path, broker: redis.Redis, streams: list[AgentStream]) -
     scratch.mkdir(parents=True, exist_ok=True)
     spec = AgentSpec("agent-0", 0, 1, "node", str(scratch), config, live_folder=str(live))
     statistics = AgentStatistics(spec.agent, 1, make_detector(config).schema)
-    link = StatisticsLink(broker, statistics, streams, Journal(scratch / "last-delta"), 1.0, False)
+    link = StatisticsLink(
+        broker, statistics, streams, AgentBell(), Journal(scratch / "last-delta"), 1.0, False
+    )
     return Intake(spec, broker, streams, link, RoomNews(broker, tmp_path, "node"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from chimbuko.ad import link
 from chimbuko.ad.agentview import AgentView
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES, BrokerLink
@@ -36,6 +37,7 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "ROUND_S", 0.0)
+    monkeypatch.setattr(link, "ANSWER_S", 0.0)
     spool = SpoolWriter(tmp_path / "spool", "agent", 1 << 30)
     for frame in range(FRAMES):
         records = [make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]
@@ -47,11 +49,12 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         delivery = SpoolDelivery("agent", tmp_path / "spool")
         sender = BrokerLink(
             broker,
-            StatisticsLink(broker, statistics, [], Journal(tmp_path / "journal"), 1.0, False),
+            StatisticsLink(broker, statistics, [], AgentBell(), Journal(tmp_path / "journal"), 1.0, False),
             [],
             delivery,
             AgentView("node1", os.getpid(), statistics, []),
             RoomNews(broker, tmp_path, "node1"),
+            AgentBell(),
             is_lockstep=False,
         )
         for _ in range(20):

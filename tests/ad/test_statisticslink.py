@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.exchange import Cell, ExchangeBox
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.journal import Journal
@@ -89,7 +90,9 @@ class Node:
         self.clients.append(self.client)
         self.journal = Journal(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
-        self.link = StatisticsLink(self.client, self.statistics, [self.stream], self.journal, 0.01, False)
+        self.link = StatisticsLink(
+            self.client, self.statistics, [self.stream], AgentBell(), self.journal, 0.01, False
+        )
         self.link.let_inherit(self.stream)
 
     def until(self, is_so: Callable[[], bool]) -> None:
