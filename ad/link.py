@@ -18,7 +18,8 @@ from chimbuko.ad.plight import Part
 from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS, STORE_WANTED
+from chimbuko.broker import wake
+from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
 from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
@@ -166,7 +167,7 @@ class BrokerLink:
         for stream, frames in zip(streams, taken[1:], strict=True):
             self._count(stream, frames)
         if self._is_store_wanted:
-            self._broker.xadd(STORE_WANTED, {PAYLOAD: b""}, maxlen=1)
+            wake(self._broker)
             self._is_store_wanted = False
 
     def _send(self, frames: list[bytes]) -> None:

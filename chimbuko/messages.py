@@ -28,8 +28,10 @@ RECORDS = "{chimbuko}:records"
 """Stream of ``RecordBatch``, agents to store."""
 RECORD_ACKS = "{chimbuko}:record-acks"
 """Hash: stream key to the last batch sequence that is committed in the store."""
-STORE_WANTED = "{chimbuko}:store-wanted"
-"""Stream of empty entries, agents to store: somebody waits for what was sent, it is not to be gathered."""
+STATISTICS = "{chimbuko}:statistics"
+"""Stream of ``RunStatistics``, server to store, which removes what it has written."""
+WAKE = "{chimbuko}:wake"
+"""Stream of empty entries, anybody to server and store: somebody waits, so neither do they."""
 STORE_NEWS = "{chimbuko}:store-news"
 """Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
 what there is no room for."""
@@ -61,7 +63,8 @@ ALL_KEYS = (
     FUNCTIONS,
     RECORDS,
     RECORD_ACKS,
-    STORE_WANTED,
+    STATISTICS,
+    WAKE,
     STORE_NEWS,
     FRAMES,
     DASHBOARD,
@@ -263,11 +266,20 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     health: list[StreamHealth]
     is_last: bool
     """The run has ended."""
-    models: list[FunctionModel] = []
-    """Of functions that have learned much since they were last here, and of all at the end."""
     views: ViewChanges = ViewChanges()
+
+
+class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """What the store gets: only what changed, and all at the end. Statistics are absolute values."""
+
+    programs: dict[int, str] = {}
+    """Names, by number."""
+    health: list[StreamHealth] = []
+    functions: list[FunctionStatistics] = []
     paths: list[PathStatistics] = []
-    """Of call paths whose calls have grown by a tenth since they were last here, and of all at the end."""
+    """Of call paths whose calls have grown by a tenth since they were last here."""
+    models: list[FunctionModel] = []
+    """Of functions that have learned much since they were last here."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):

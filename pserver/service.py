@@ -8,7 +8,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from chimbuko.broker import broker_from_environment
+from chimbuko.broker import broker_from_environment, wake_ourselves
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
 from chimbuko.model import Model, load_model, save_model
@@ -53,7 +53,7 @@ def main() -> None:
             log("goes on from what was saved")
         metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
         server = Server(broker_from_environment(), state, options.state, metrics)
-        should_stop = StopSignal()
+        should_stop = StopSignal(wake_ourselves)
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
         load()

@@ -15,7 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from chimbuko.broker import read_stream
+from chimbuko.broker import read_stream, wake
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, FunctionStatistics
 from chimbuko.provenance.queries import Provenance
@@ -265,6 +265,7 @@ class Feed:
             with self._broker.pipeline(transaction=True) as pipeline:
                 pipeline.delete(SNAPSHOT)
                 pipeline.set(SNAPSHOT_WANTED, 1)
+                wake(pipeline)
                 pipeline.execute()
             self._awaits_snapshot = True
         elif self._awaits_snapshot:

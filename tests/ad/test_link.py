@@ -20,7 +20,7 @@ from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
-from chimbuko.messages import RECORD_ACKS, RECORDS, STORE_WANTED, RecordBatch
+from chimbuko.messages import RECORD_ACKS, RECORDS, WAKE, RecordBatch
 from chimbuko.packed import pack
 from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE
@@ -71,9 +71,9 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
             sender.exchange_once()
         assert sender.is_delivered
         assert delivery.acknowledged == FRAMES
-        assert not broker.exists(STORE_WANTED), "the store gathers what comes in the course of a run"
+        assert not broker.exists(WAKE), "the store gathers what comes in the course of a run"
         sender.flush()
         sender.exchange_once()
-        assert broker.xlen(STORE_WANTED) == 1, "at its end somebody waits"
+        assert broker.xlen(WAKE) == 1, "at its end somebody waits"
         sender.exchange_once()
-        assert broker.xlen(STORE_WANTED) == 1
+        assert broker.xlen(WAKE) == 1

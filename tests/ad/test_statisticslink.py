@@ -24,7 +24,7 @@ from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FRAMES, PAYLOAD, Frame
+from chimbuko.messages import PAYLOAD, STATISTICS, RunStatistics
 from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
@@ -94,6 +94,7 @@ class Node:
             self.client, self.statistics, [self.stream], AgentBell(), self.journal, 0.01, False
         )
         self.link.let_inherit(self.stream)
+        self._told = 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 20
@@ -111,12 +112,13 @@ class Node:
 
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has told last."""
-        told = 0
-        for _, fields in cast(list[Any], self.client.xrange(FRAMES)):
-            for path in msgspec.msgpack.decode(fields[PAYLOAD], type=Frame).paths:
+        for _, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+            for path in msgspec.msgpack.decode(fields[PAYLOAD], type=RunStatistics).paths:
                 assert path.functions == ["solve"]
-                told = path.calls
-        return told
+                self._told = path.calls
+        # As the store does; the server tells no more before.
+        self.client.delete(STATISTICS)
+        return self._told
 
 
 @pytest.fixture(autouse=True)

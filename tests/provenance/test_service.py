@@ -20,15 +20,15 @@ from sqlalchemy import Engine, event
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.errors import StoreError
 from chimbuko.messages import (
-    FRAMES,
     PAYLOAD,
     RECORD_ACKS,
     RECORDS,
-    STORE_WANTED,
-    Frame,
+    STATISTICS,
+    WAKE,
     FunctionModel,
     FunctionStatistics,
     RecordBatch,
+    RunStatistics,
 )
 from chimbuko.provenance import service, store, troubles
 from chimbuko.provenance.calls import CallFilter
@@ -114,29 +114,27 @@ def test_all_that_was_sent_is_stored_acknowledged_and_removed(
     assert broker.xlen(RECORDS) == 0
 
 
-def test_the_latest_of_all_frames_is_stored_and_every_model(
+def test_the_latest_statistics_are_stored_and_every_model(
     broker: redis.Redis, writer: Writer, engine: Engine, provenance: Provenance
 ) -> None:
     function = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
     health = StreamHealth(0, 1, "node7", "reading", 1, 100, 4800, 48, 2, 0, {})
     for tick in range(1, 4):
-        frame = Frame(
-            tick,
-            [],
-            [],
-            [msgspec.structs.replace(function, calls=tick)],
+        statistics = RunStatistics(
+            {0: "heat"},
             [msgspec.structs.replace(health, steps=tick)],
-            tick == 3,
-            [FunctionModel(tick, 0, "main", bytes(tick))],
+            [msgspec.structs.replace(function, calls=tick)],
+            models=[FunctionModel(tick, 0, "main", bytes(tick))],
         )
-        broker.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(frame)})
+        broker.xadd(STATISTICS, {PAYLOAD: msgspec.msgpack.encode(statistics)})
     with running(broker, engine, provenance.run_id):
         pass
     assert [found.calls for found in provenance.function_statistics()] == [3]
     assert [found.steps for found in provenance.health()] == [3]
     models = [provenance.model_of(0, "main", version) for version in (1, 2, 3)]
     assert models == [FunctionModel(version, 0, "main", bytes(version)) for version in (1, 2, 3)]
-    assert broker.xlen(FRAMES) == 3, "frames are for dashboards too"
+    assert provenance.programs() == {0: "heat"}
+    assert broker.xlen(STATISTICS) == 0, "the server tells more only when this is removed"
 
 
 def start_process(private_broker: PrivateBroker, store_url: str, run_id: str) -> subprocess.Popen[bytes]:
@@ -365,7 +363,7 @@ def test_batches_are_gathered_until_somebody_waits(
     gathering = threading.Thread(target=writing.serve_once, args=(False,))
     gathering.start()
     send(broker, third)
-    broker.xadd(STORE_WANTED, {PAYLOAD: b""})
+    broker.xadd(WAKE, {PAYLOAD: b""})
     gathering.join()
     assert (acknowledged(broker), len(commits)) == (3, 2)
 
