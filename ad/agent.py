@@ -53,10 +53,10 @@ class Agent:
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
         reports = Path(spec.scratch) / "reports"
-        self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
+        self._bell = forks.bell
+        self._watch = Watch(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
-        self._bell = forks.bell
         self._statistics = StatisticsLink(
             broker, statistics, self._streams, self._bell, journal, period_s, lockstep
         )

@@ -27,7 +27,9 @@ MOST_IN_FLIGHT_BYTES = 4 << 20
 ROUND_S = 0.05
 """Between two rounds at least."""
 QUIET_ROUND_S = 1.0
-"""... and at most, where no stream has rung: each round of 40 quiet streams takes 2 ms."""
+"""... and at most, where no stream has rung;"""
+QUIET_ROUNDS = 3
+"""each of so many sends what has come without a ring: a transaction of the store takes a millisecond."""
 ANSWER_S = 0.2
 """What the store has is asked so seldom: meanwhile spools hold it a moment longer."""
 LAST_ROUND_S = 0.01
@@ -85,6 +87,7 @@ class BrokerLink:
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
         self._is_store_wanted = self._is_behind = False
+        self._quiet_rounds = QUIET_ROUNDS
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
@@ -95,7 +98,10 @@ class BrokerLink:
             if self._is_flushing or now - self._answered_at >= ANSWER_S:
                 self._answered_at = now
                 self._receive_acknowledgements()
-            self._ship()
+            self._quiet_rounds += 1
+            if self._is_flushing or self._is_behind or self._quiet_rounds >= QUIET_ROUNDS:
+                self._ship()
+                self._quiet_rounds = 0
             self._hear_plights()
             self._tell_silence()
             self._news.tell(self._is_flushing)
@@ -112,6 +118,7 @@ class BrokerLink:
             due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
             if self._bell.wait(due_s - time.monotonic()):
                 self._statistics.heed(time.monotonic())
+                self._quiet_rounds = QUIET_ROUNDS
                 # What rings meanwhile has its turn in the same round.
                 time.sleep(max(self._looked_at + ROUND_S - time.monotonic(), 0.0))
 

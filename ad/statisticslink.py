@@ -11,6 +11,7 @@ import numpy as np
 import redis
 
 from chimbuko.ad.bell import AgentBell
+from chimbuko.ad.commitschedule import quiet_s
 from chimbuko.ad.exchange import Outbox
 from chimbuko.ad.journal import Entry, Journal, Taken
 from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
@@ -40,10 +41,8 @@ RECEIVED_PER_S = 2_000
 looks before it sends."""
 SHORTEST_PERIOD_S = 0.1
 """Few agents exchange so often while streams have something that shall not wait;"""
-QUIET_PERIOD_S = 1.0
-"""and so often at least while they have none."""
 LIVELY_S = 2.0
-"""For so long after a stream has rung there may be more of it, at other agents, too."""
+"""and for so long after one had: there may be more of it, at other agents, too."""
 DELTAS_PER_S = 250
 """many of them take care that all together do not send more;"""
 EXCHANGE_SHARE = 0.02
@@ -167,7 +166,7 @@ class StatisticsLink:
     def _paused_s(self, now: float) -> float:
         """Live: time from one delta to the next."""
         is_quiet = now - self._rung_at >= LIVELY_S
-        return max(self._pause_s, min(self._period_s, QUIET_PERIOD_S)) if is_quiet else self._pause_s
+        return max(self._pause_s, quiet_s(self._period_s)) if is_quiet else self._pause_s
 
     @property
     def _is_expecting(self) -> bool:

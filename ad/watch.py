@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, Phase
@@ -46,6 +47,8 @@ class Watch:
         Names the spool.
     folder
         Of the spool.
+    bell
+        Rung when something was found.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Watch:
         folder: Path,
         streams: list[AgentStream],
         statistics: AgentStatistics,
+        bell: AgentBell,
         config: AnalysisConfig,
     ) -> None:
         self._streams = streams
         self._statistics = statistics
+        self._bell = bell
         self._config = config
         self._detector = make_detector(config)
         self._ignored = [name_matcher(pattern) for pattern in config.ignore]
@@ -113,6 +118,7 @@ class Watch:
         if stream.rhythm.is_silent and stream.silence is None:
             stream.learn_names()
             stream.silence = _silence(opened, stream.names)
+            self._bell.ring()
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
     def _report(self, stream: AgentStream, opened: OpenCalls, silence_us: float, drained: int) -> None:
@@ -146,6 +152,7 @@ class Watch:
                 version = self._statistics.version
                 record = pack_report(opened, call, report, elapsed, version, stream.names)
                 self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
+                self._bell.ring()
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
