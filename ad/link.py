@@ -19,7 +19,8 @@ from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import wake
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS
+from chimbuko.messages import PAYLOAD
 from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20

@@ -11,7 +11,8 @@ import redis
 from chimbuko.ad.flightrecorder import read_recording
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import read_stream
-from chimbuko.messages import RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
+from chimbuko.messages import RecallAnswer, RecallRequest
 
 POLL_S = 0.5
 READ_COUNT = 10

@@ -17,13 +17,9 @@ from chimbuko.ad.journal import Entry, Journal, Taken
 from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.unsaved import UnsavedDeltas
+from chimbuko.brokerkeys import ACKS, DELTAS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.messages import (
-    ACKS,
     ALL_EPOCHS,
-    DELTAS,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
     PAYLOAD,
     Acknowledgement,
     Delta,

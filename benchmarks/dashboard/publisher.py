@@ -25,15 +25,8 @@ from sqlalchemy import select
 from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
 from chimbuko.broker import BROKER_VARIABLE, connect
-from chimbuko.messages import (
-    FRAMES,
-    PAYLOAD,
-    Frame,
-    FunctionStatistics,
-    RankStatistics,
-    RecordBatch,
-    RunStatistics,
-)
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD, Frame, FunctionStatistics, RankStatistics, RecordBatch, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.processes import StopSignal, say_ready

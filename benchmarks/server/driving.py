@@ -20,7 +20,8 @@ from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
 from benchmarks.server.wire import Life, Requests, Wire, command
 from chimbuko.ad.statisticslink import look_s
-from chimbuko.messages import ACKS, DELTAS, PAYLOAD, Acknowledgement
+from chimbuko.brokerkeys import ACKS, DELTAS
+from chimbuko.messages import PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
 """Time between two looks at the acknowledgements that are waited for."""

@@ -11,16 +11,8 @@ import numpy as np
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.wire import Requests, command
-from chimbuko.messages import (
-    ACKS,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
-    Acknowledgement,
-    FunctionName,
-    ModelUpdate,
-    PackedTable,
-)
+from chimbuko.brokerkeys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
+from chimbuko.messages import Acknowledgement, FunctionName, ModelUpdate, PackedTable
 
 READ_COUNT = b"100"
 

@@ -21,8 +21,9 @@ from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds
 from benchmarks.server.services import Services
 from chimbuko.broker import connect, program_number, read_stream
+from chimbuko.brokerkeys import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED, Frame
+from chimbuko.messages import Frame
 from chimbuko.tables import TableSchema, schema_of
 
 MOST_REAL = 25_000

@@ -12,7 +12,8 @@ import msgspec
 import redis
 
 from chimbuko.broker import read_stream
-from chimbuko.messages import FRAMES, Frame
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import Frame
 from chimbuko.processes import log, write_error
 from chimbuko.records import Silence, StreamHealth
 

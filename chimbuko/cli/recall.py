@@ -14,9 +14,10 @@ import msgspec
 import redis
 
 from chimbuko.broker import connect
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
 from chimbuko.cli.table import Column, Output
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.messages import PAYLOAD, RecallAnswer, RecallRequest
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import CallRecord, StreamHealth
 from chimbuko.rundir import find_run

@@ -20,7 +20,8 @@ from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
-from chimbuko.messages import RECORD_ACKS, RECORDS, WAKE, RecordBatch
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, WAKE
+from chimbuko.messages import RecordBatch
 from chimbuko.packed import pack
 from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE

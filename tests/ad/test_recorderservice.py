@@ -18,8 +18,9 @@ from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.recorderservice import RecorderService
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.messages import PAYLOAD, RecallAnswer, RecallRequest
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 

@@ -23,8 +23,9 @@ from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.brokerkeys import STATISTICS
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import PAYLOAD, STATISTICS, RunStatistics
+from chimbuko.messages import PAYLOAD, RunStatistics
 from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport

@@ -12,7 +12,8 @@ import pytest
 import redis
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import DASHBOARD, PAYLOAD, RECORDS, RecordBatch
+from chimbuko.brokerkeys import DASHBOARD, RECORDS
+from chimbuko.messages import PAYLOAD, RecordBatch
 from chimbuko.provenance import alerts, hooks
 from chimbuko.provenance.alerts import Alert
 from chimbuko.provenance.calls import CallFilter

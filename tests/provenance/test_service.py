@@ -18,18 +18,9 @@ import redis
 from sqlalchemy import Engine, event
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STATISTICS, WAKE
 from chimbuko.errors import StoreError
-from chimbuko.messages import (
-    PAYLOAD,
-    RECORD_ACKS,
-    RECORDS,
-    STATISTICS,
-    WAKE,
-    FunctionModel,
-    FunctionStatistics,
-    RecordBatch,
-    RunStatistics,
-)
+from chimbuko.messages import PAYLOAD, FunctionModel, FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.provenance import service, store, troubles
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance

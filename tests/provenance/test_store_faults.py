@@ -19,7 +19,8 @@ import redis
 import sqlalchemy
 
 from chimbuko.broker import PrivateBroker, connect, read_stream
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS, STORE_NEWS, RecordBatch
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STORE_NEWS
+from chimbuko.messages import PAYLOAD, RecordBatch
 from chimbuko.provenance import store
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance

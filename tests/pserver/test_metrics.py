@@ -12,17 +12,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.brokerkeys import DELTAS, FRAMES, PROGRAMS
 from chimbuko.errors import ServiceError
-from chimbuko.messages import (
-    DELTAS,
-    FRAMES,
-    PAYLOAD,
-    PROGRAMS,
-    Delta,
-    Frame,
-    FunctionStatistics,
-    RankStatistics,
-)
+from chimbuko.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
 from chimbuko.pserver.metrics import MOST_GROUPS, FiguresCollector, MetricsPort, RunFigures
 from chimbuko.records import StreamHealth
 from chimbuko.service import Service

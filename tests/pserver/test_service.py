@@ -11,24 +11,18 @@ import pytest
 import redis
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
-from chimbuko.errors import ServiceError
-from chimbuko.messages import (
+from chimbuko.brokerkeys import (
     ACKS,
     DELTAS,
     FRAMES,
     FUNCTIONS,
     MODEL,
     MODEL_UPDATES,
-    PAYLOAD,
     SNAPSHOT,
     SNAPSHOT_WANTED,
-    Acknowledgement,
-    Delta,
-    Frame,
-    FunctionName,
-    ModelUpdate,
-    PackedTable,
 )
+from chimbuko.errors import ServiceError
+from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate, PackedTable
 from chimbuko.moments import Moments
 from chimbuko.records import StepCount
 from chimbuko.service import Service

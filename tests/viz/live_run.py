@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from chimbuko.broker import connect
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import Silence

@@ -17,7 +17,8 @@ from flask_socketio import SocketIO
 from werkzeug.serving import make_server
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer

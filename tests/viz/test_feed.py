@@ -13,8 +13,9 @@ import pytest
 import redis
 
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.errors import ServiceError
-from chimbuko.messages import FRAMES, PAYLOAD, SNAPSHOT, SNAPSHOT_WANTED, Frame
+from chimbuko.messages import PAYLOAD, Frame
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer

@@ -12,7 +12,8 @@ import pytest
 import requests
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD
 from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
 from tests.viz.conftest import TOKEN, DashboardProcess, dashboard
 from tests.viz.made_run import MadeRun, make_run
