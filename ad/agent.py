@@ -30,6 +30,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
 from chimbuko.follow.wake import Alarm
+from chimbuko.messages import Seal
 from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, Transport
 
@@ -57,8 +58,9 @@ class Agent:
         self._watch = Watch(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
+        seal = Seal(spec.run)
         self._statistics = StatisticsLink(
-            broker, statistics, self._streams, self._bell, journal, period_s, lockstep
+            broker, statistics, self._streams, self._bell, seal, journal, period_s, lockstep
         )
         view = AgentView(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
@@ -70,9 +72,10 @@ class Agent:
             view,
             self._news,
             self._bell,
+            seal,
             lockstep,
         )
-        self._recorders = RecorderService(broker, self._streams)
+        self._recorders = RecorderService(broker, self._streams, seal)
         self._forks = forks
         intake = Intake(spec, broker, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)

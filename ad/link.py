@@ -20,7 +20,7 @@ from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import wake
 from chimbuko.brokerkeys import RECORD_ACKS, RECORDS
-from chimbuko.messages import PAYLOAD
+from chimbuko.messages import PAYLOAD, Seal
 from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
@@ -75,6 +75,7 @@ class BrokerLink:
         view: AgentView,
         news: RoomNews,
         bell: AgentBell,
+        seal: Seal,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
@@ -84,6 +85,7 @@ class BrokerLink:
         self._view = view
         self._news = news
         self._bell = bell
+        self._seal = seal
         self._is_lockstep = is_lockstep
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
@@ -182,7 +184,7 @@ class BrokerLink:
         if frames:
             with self._broker.pipeline(transaction=False) as pipeline:
                 for frame in frames:
-                    pipeline.xadd(RECORDS, {PAYLOAD: frame})
+                    pipeline.xadd(RECORDS, {PAYLOAD: self._seal.enclose(frame)})
                 pipeline.execute()
             self._is_store_wanted = self._is_flushing
 

@@ -26,6 +26,7 @@ from chimbuko.messages import (
     FunctionName,
     ModelUpdate,
     PackedTable,
+    Seal,
 )
 from chimbuko.records import StreamHealth
 
@@ -53,7 +54,6 @@ _acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
 _updates = msgspec.msgpack.Decoder(ModelUpdate)
 _names = msgspec.msgpack.Decoder(FunctionName)
 _rows = msgspec.msgpack.Decoder(PackedTable)
-_encoder = msgspec.msgpack.Encoder()
 
 
 class StatisticsLink:
@@ -77,6 +77,7 @@ class StatisticsLink:
         statistics: AgentStatistics,
         streams: list[AgentStream],
         bell: AgentBell,
+        seal: Seal,
         journal: Journal,
         period_s: float,
         is_lockstep: bool,
@@ -85,6 +86,7 @@ class StatisticsLink:
         self._statistics = statistics
         self._streams = streams
         self._bell = bell
+        self._seal = seal
         self._journal = journal
         self._period_s = period_s
         self._is_lockstep = is_lockstep
@@ -239,14 +241,15 @@ class StatisticsLink:
         """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
         with self._broker.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
             if not deltas:
                 pipeline.hget(ACKS, self._statistics.agent)
             pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
             told, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
         entries = [entry for _, entries in answers or [] for entry in entries]
         self._read_to = entries[-1][0] if entries else self._read_to
-        updates = [_updates.decode(fields[PAYLOAD]) for _, fields in entries]
+        payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
+        updates = list(self._seal.decoded(payloads, _updates))
         # A row may be published a moment later than the deltas in it are acknowledged in the hash.
         contained = self._merged
         acknowledged = _acknowledgement(self._statistics.agent, updates)
@@ -383,7 +386,7 @@ class StatisticsLink:
     def _send(self, deltas: list[Delta]) -> None:
         with self._broker.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
 

@@ -5,13 +5,19 @@ Small typed values in msgpack; tables travel as raw little-endian bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 import msgspec
 
 from chimbuko.packed import PackedRecords
+from chimbuko.processes import log
 from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames
 from chimbuko.views import ViewChanges, ViewDelta
+
+_encoder = msgspec.msgpack.Encoder()
 
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
@@ -19,6 +25,62 @@ ALL_EPOCHS = 1 << 60
 
 PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
+
+
+VERSION = 1
+"""Of all messages: it changes with any of them, and who speaks another one is not listened to."""
+
+Message = TypeVar("Message")
+
+
+class ForeignMessage(msgspec.DecodeError):
+    """A message of another version, or of another run."""
+
+
+class Seal:
+    """What stands before each message of a run: the version of all messages, and the run's id."""
+
+    def __init__(self, run_id: str) -> None:
+        run = run_id.encode()
+        self._head = bytes((VERSION, len(run))) + run
+
+    def encode(self, message: msgspec.Struct) -> bytes:
+        """A message as it is sent."""
+        return self.enclose(_encoder.encode(message))
+
+    def enclose(self, encoded: bytes) -> bytes:
+        """The same of one that is encoded already."""
+        return self._head + encoded
+
+    def decode(self, payload: bytes, decoder: msgspec.msgpack.Decoder[Message]) -> Message:
+        """A message that was received.
+
+        Raises
+        ------
+        ForeignMessage
+            It is of another version, or another run.
+        msgspec.MsgspecError
+            It is damaged.
+        """
+        if not payload.startswith(self._head):
+            raise ForeignMessage(self._why_not(payload))
+        return decoder.decode(memoryview(payload)[len(self._head) :])
+
+    def decoded(
+        self, entries: Iterable[tuple[bytes, bytes]], decoder: msgspec.msgpack.Decoder[Message]
+    ) -> Iterator[Message]:
+        """The messages among entries of a stream; a line into the log for each that is not understood."""
+        for entry, payload in entries:
+            try:
+                yield self.decode(payload, decoder)
+            except msgspec.MsgspecError as error:
+                log(f"message {entry.decode()} is left out: {error}")
+
+    def _why_not(self, payload: bytes) -> str:
+        version, length = (*payload[:2], 0, 0)[:2]
+        if version != VERSION:
+            return f"it is of version {version} of the messages, not {VERSION}: another Chimbuko is at work"
+        return f"it is of the run {payload[2 : 2 + length].decode(errors='replace')}"
 
 
 class FunctionName(msgspec.Struct, frozen=True, array_like=True):

@@ -9,12 +9,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import redis
@@ -23,7 +22,7 @@ from sqlalchemy import Engine
 from chimbuko.broker import Entries, PatientReader, broker_from_environment, read_stream, wake_ourselves
 from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STATISTICS
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import RecordBatch, RunStatistics
+from chimbuko.messages import RecordBatch, RunStatistics, Seal
 from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.provenance.alerting import Alerting
 from chimbuko.provenance.hooks import Deliver, hooks_of
@@ -54,8 +53,6 @@ GATHER_S = 0.5
 0.03 ms."""
 MOST_PUT_ASIDE = 3
 """Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
-
-Message = TypeVar("Message")
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 _statistics = msgspec.msgpack.Decoder(RunStatistics)
@@ -120,6 +117,7 @@ class WriterService:
         self.troubles = Troubles(broker)
         self._broker = broker
         self._destination = destination
+        self._seal = Seal(destination.run_id)
         self._alerting: Alerting | None = None
         if destination.alert_us is not None:
             self._alerting = Alerting(
@@ -202,7 +200,7 @@ class WriterService:
         return read_stream(self._broker, RECORDS, entries[-1][0], room)
 
     def _store_records(self, entries: Entries) -> None:
-        batches = list(_decoded(_batches, RECORDS, entries))
+        batches = list(self._seal.decoded(entries, _batches))
         try:
             self._write(batches)
         except StoreRefused:
@@ -231,23 +229,13 @@ class WriterService:
 
     def _store_statistics(self, entries: Entries) -> None:
         """Store what the server knows over all agents; it sends no more before this is removed."""
-        for statistics in _decoded(_statistics, STATISTICS, entries):
+        for statistics in self._seal.decoded(entries, _statistics):
             try:
                 self._writer.write_statistics(statistics)
             except StoreRefused as error:
                 log(f"statistics are left out: {error}")
         self._broker.xdel(STATISTICS, *(entry for entry, _ in entries))
         self._statistics_to = entries[-1][0]
-
-
-def _decoded(
-    decoder: msgspec.msgpack.Decoder[Message], stream: str, entries: Iterable[tuple[bytes, bytes]]
-) -> Iterator[Message]:
-    for entry, payload in entries:
-        try:
-            yield decoder.decode(payload)
-        except msgspec.MsgspecError as error:
-            log(f"entry {entry.decode()} of {stream} is left out, it cannot be understood ({error})")
 
 
 @cache

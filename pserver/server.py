@@ -23,7 +23,7 @@ from chimbuko.brokerkeys import (
     SNAPSHOT_WANTED,
     STATISTICS,
 )
-from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, Frame
+from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame, Seal
 from chimbuko.processes import StopSignal, log
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.saved import write_state
@@ -76,9 +76,15 @@ class Server:
     """
 
     def __init__(
-        self, broker: redis.Redis, state: ServerState, path: Path | None, metrics: MetricsPort | None = None
+        self,
+        broker: redis.Redis,
+        seal: Seal,
+        state: ServerState,
+        path: Path | None,
+        metrics: MetricsPort | None = None,
     ) -> None:
         self._broker = broker
+        self._seal = seal
         self._state = state
         self._path = path
         self._metrics = metrics
@@ -97,7 +103,7 @@ class Server:
         self._reader = PatientReader(broker)
         self._in_flight = b""
         """What the store was sent last, as long as it may have to be sent again."""
-        self._is_unsaved_told = False
+        self._is_unsaved_told = self._is_foreign_told = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
@@ -185,11 +191,13 @@ class Server:
     def _merge(self, entry: bytes, payload: bytes) -> None:
         self._read_to = entry
         try:
-            delta = _deltas.decode(payload)
+            delta = self._seal.decode(payload, _deltas)
             if not self._state.knows_programs(delta):
                 # They have their numbers before their first delta is sent.
                 self._name_programs()
             self._state.apply(delta)
+        except ForeignMessage as error:
+            self._tell_foreign(error)
         except (ValueError, msgspec.MsgspecError) as error:
             log(f"delta {entry.decode()} is left out: {error}")
 
@@ -225,7 +233,7 @@ class Server:
                 pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
             if names:
                 pipeline.rpush(FUNCTIONS, *names)
-            payload = _encoder.encode(update)
+            payload = self._seal.encode(update)
             pipeline.xadd(MODEL_UPDATES, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
             pipeline.execute()
 
@@ -233,13 +241,13 @@ class Server:
         """Tell dashboards and store what is new, and all to those that came late."""
         frame = self._state.frame(is_last)
         if frame is not None:
-            payload = _encoder.encode(frame)
+            payload = self._seal.encode(frame)
             entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
             self._frames.append((entry, len(payload)))
             self._trim_frames()
             self._tell_metrics(frame)
         if self._broker.getdel(SNAPSHOT_WANTED) is not None:
-            self._broker.set(SNAPSHOT, _encoder.encode(self._state.snapshot()))
+            self._broker.set(SNAPSHOT, self._seal.encode(self._state.snapshot()))
 
     def _store(self, is_last: bool = False) -> None:
         """Tell the store what changed, unless it is not through with what it was told before."""
@@ -249,7 +257,7 @@ class Server:
         self._in_flight, self._is_unstored = b"", False
         statistics = self._state.statistics(is_last)
         if statistics is not None:
-            self._in_flight = _encoder.encode(statistics)
+            self._in_flight = self._seal.encode(statistics)
             self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
 
     def _tell_metrics(self, frame: Frame) -> None:
@@ -263,6 +271,12 @@ class Server:
         while size > KEPT_FRAMES_BYTES and len(self._frames) > 1:
             size -= self._frames.popleft()[1]
         self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
+
+    def _tell_foreign(self, error: ForeignMessage) -> None:
+        """Say once to the user that somebody speaks another version, or to another run."""
+        if not self._is_foreign_told:
+            self._is_foreign_told = True
+            tell_user(self._broker, f"what an agent has learned is left out: {error}")
 
     def _tell_unsaved(self, path: Path, error: OSError) -> None:
         if self._is_unsaved_told:

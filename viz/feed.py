@@ -18,7 +18,7 @@ from redis.retry import Retry
 from chimbuko.broker import read_stream, wake
 from chimbuko.brokerkeys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import Frame, FunctionStatistics
+from chimbuko.messages import Frame, FunctionStatistics, Seal
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import Silence, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
@@ -99,6 +99,7 @@ class Feed:
         # A long history takes a second, in which news shall not wait.
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._info = run.read_info()
+        self._seal = Seal(self._info.id)
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
         self._resync = False
@@ -274,14 +275,14 @@ class Feed:
             if answer is not None:
                 self._awaits_snapshot = False
                 with self._lock:
-                    snapshot = _frames.decode(answer)
+                    snapshot = self._seal.decode(answer, _frames)
                     self._tally.add_snapshot(snapshot)
                     self._agents.take(snapshot.views, time.monotonic())
                     self._resync = True
 
     def _take(self, payload: bytes) -> None:
         try:
-            frame = _frames.decode(payload)
+            frame = self._seal.decode(payload, _frames)
         except msgspec.MsgspecError:
             self._tally.missed = True
             return

@@ -26,7 +26,15 @@ from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
 from chimbuko.broker import BROKER_VARIABLE, connect
 from chimbuko.brokerkeys import FRAMES
-from chimbuko.messages import PAYLOAD, Frame, FunctionStatistics, RankStatistics, RecordBatch, RunStatistics
+from chimbuko.messages import (
+    PAYLOAD,
+    Frame,
+    FunctionStatistics,
+    RankStatistics,
+    RecordBatch,
+    RunStatistics,
+    Seal,
+)
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.processes import StopSignal, say_ready
@@ -153,7 +161,7 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
     should_stop = StopSignal()
     application = Application.of(run)
     client = connect(broker_url)
-    encode = msgspec.msgpack.Encoder().encode
+    encode = Seal(run.read_info().id).encode
     kept = 0
     with stored(run, is_stored) as writer:
         say_ready(ranks=len(application.health))

@@ -18,6 +18,7 @@ import msgspec
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
+from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Life, Requests, Wire, command
 from chimbuko.ad.statisticslink import look_s
 from chimbuko.brokerkeys import ACKS, DELTAS
@@ -191,4 +192,4 @@ class Driver:
 
 
 def _sending(delta: bytes) -> Requests:
-    return Requests(command(b"XADD", DELTAS.encode(), b"*", PAYLOAD, delta))
+    return Requests(command(b"XADD", DELTAS.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))

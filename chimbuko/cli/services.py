@@ -329,7 +329,7 @@ class Services:
     def _learning_arguments(self) -> list[str]:
         """What the parameter server is told."""
         options, config = self.options, self.options.config
-        words = ["--lockstep-streams", str(options.lockstep_streams)]
+        words = ["--run-id", self._info.id, "--lockstep-streams", str(options.lockstep_streams)]
         words += ["--detector", config.detector, "--metric", config.metric]
         words += ["--state", str(self._scratch / "statistics")]
         if options.load_model is not None:

@@ -21,7 +21,7 @@ from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
 from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, WAKE
-from chimbuko.messages import RecordBatch
+from chimbuko.messages import RecordBatch, Seal
 from chimbuko.packed import pack
 from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE
@@ -32,6 +32,8 @@ FRAME_RECORDS = 500
 FRAMES = 40
 
 batches = msgspec.msgpack.Decoder(RecordBatch)
+
+SEAL = Seal("run")
 
 
 def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
@@ -50,12 +52,15 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         delivery = SpoolDelivery("agent", tmp_path / "spool")
         sender = BrokerLink(
             broker,
-            StatisticsLink(broker, statistics, [], AgentBell(), Journal(tmp_path / "journal"), 1.0, False),
+            StatisticsLink(
+                broker, statistics, [], AgentBell(), SEAL, Journal(tmp_path / "journal"), 1.0, False
+            ),
             [],
             delivery,
             AgentView("node1", os.getpid(), statistics, []),
             RoomNews(broker, tmp_path, "node1"),
             AgentBell(),
+            SEAL,
             is_lockstep=False,
         )
         for _ in range(20):
@@ -65,7 +70,8 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         # When it is stored again all of it comes.
         for _ in range(FRAMES):
             sequences = [
-                batches.decode(frame).sequence for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
+                SEAL.decode(frame, batches).sequence
+                for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
             ]
             broker.hset(RECORD_ACKS, "agent", max(sequences, default=delivery.acknowledged))
             broker.delete(RECORDS)

@@ -25,7 +25,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.brokerkeys import STATISTICS
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import PAYLOAD, RunStatistics
+from chimbuko.messages import PAYLOAD, RunStatistics, Seal
 from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
@@ -44,7 +44,7 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 @pytest.fixture
 def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
-    arguments = ["--detector", "sstd", "--state", str(tmp_path / "state")]
+    arguments = ["--run-id", "run", "--detector", "sstd", "--state", str(tmp_path / "state")]
     service = Service(
         "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
     )
@@ -79,6 +79,9 @@ class Stream:
         assert self.box.exchange(self.analysis, [count])
 
 
+SEAL = Seal("run")
+
+
 class Node:
     """An agent with one stream; another one takes over after its death."""
 
@@ -92,7 +95,7 @@ class Node:
         self.journal = Journal(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
         self.link = StatisticsLink(
-            self.client, self.statistics, [self.stream], AgentBell(), self.journal, 0.01, False
+            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.journal, 0.01, False
         )
         self.link.let_inherit(self.stream)
         self._told = 0
@@ -113,8 +116,9 @@ class Node:
 
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has told last."""
+        told = msgspec.msgpack.Decoder(RunStatistics)
         for _, fields in cast(list[Any], self.client.xrange(STATISTICS)):
-            for path in msgspec.msgpack.decode(fields[PAYLOAD], type=RunStatistics).paths:
+            for path in SEAL.decode(fields[PAYLOAD], told).paths:
                 assert path.functions == ["solve"]
                 self._told = path.calls
         # As the store does; the server tells no more before.

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STATISTICS, WAKE
 from chimbuko.errors import StoreError
-from chimbuko.messages import PAYLOAD, FunctionModel, FunctionStatistics, RecordBatch, RunStatistics
+from chimbuko.messages import PAYLOAD, FunctionModel, FunctionStatistics, RecordBatch, RunStatistics, Seal
 from chimbuko.provenance import service, store, troubles
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
@@ -29,6 +29,7 @@ from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, StreamHealth
 from chimbuko.rundir import RunInfo
+from tests.sample_records import RUN_ID
 
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]
@@ -52,7 +53,7 @@ def broker(private_broker: PrivateBroker) -> Iterator[redis.Redis]:
 
 def send(broker: redis.Redis, *batches: RecordBatch) -> None:
     for batch in batches:
-        broker.xadd(RECORDS, {PAYLOAD: msgspec.msgpack.encode(batch)})
+        broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
 
 
 def acknowledged(broker: redis.Redis, stream: str = "0:1") -> int:
@@ -117,7 +118,7 @@ def test_the_latest_statistics_are_stored_and_every_model(
             [msgspec.structs.replace(function, calls=tick)],
             models=[FunctionModel(tick, 0, "main", bytes(tick))],
         )
-        broker.xadd(STATISTICS, {PAYLOAD: msgspec.msgpack.encode(statistics)})
+        broker.xadd(STATISTICS, {PAYLOAD: Seal(RUN_ID).encode(statistics)})
     with running(broker, engine, provenance.run_id):
         pass
     assert [found.calls for found in provenance.function_statistics()] == [3]
@@ -260,7 +261,7 @@ def test_a_full_disk_delays_records_and_loses_none(
 ) -> None:
     url = f"sqlite:///{small_disk / 'provenance.sqlite'}"
     engine = open_for_writing(url)
-    Writer(engine, "r").write_run(run_info("r"))
+    Writer(engine, RUN_ID).write_run(run_info(RUN_ID))
     said = ""
 
     def is_said(text: str) -> bool:
@@ -269,7 +270,7 @@ def test_a_full_disk_delays_records_and_loses_none(
         return text in said
 
     send(broker, *numbered(batch, record, range(1, BATCHES + 1)))
-    with running(broker, engine, "r"):
+    with running(broker, engine, RUN_ID):
         until(lambda: is_said("free some space"))
         stored = acknowledged(broker)
         assert stored < BATCHES
@@ -277,7 +278,7 @@ def test_a_full_disk_delays_records_and_loses_none(
         subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
         until(lambda: acknowledged(broker) == BATCHES)
     reading = open_for_reading(url)
-    assert Provenance(reading, "r").count(ALL) == 5 * BATCHES
+    assert Provenance(reading, RUN_ID).count(ALL) == 5 * BATCHES
     reading.dispose()
     engine.dispose()
 
@@ -299,7 +300,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
         pass
     said = capfd.readouterr().err
     assert "batch 2 of stream 0:1 is left out" in said
-    assert "cannot be understood" in said
+    assert said.count("is left out") == 2
     assert provenance.count(ALL) == 10
     assert (acknowledged(broker), broker.xlen(RECORDS)) == (3, 0)
 

@@ -39,7 +39,7 @@ class LiveRun:
             health = [
                 msgspec.structs.replace(row, silence=(silent or {}).get(row.rank)) for row in frame.health
             ]
-            encoded = msgspec.msgpack.encode(msgspec.structs.replace(frame, health=health))
+            encoded = self.made.seal.encode(msgspec.structs.replace(frame, health=health))
             self._client.xadd(FRAMES, {PAYLOAD: encoded})
         self.next += steps
 

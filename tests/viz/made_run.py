@@ -19,6 +19,7 @@ from chimbuko.messages import (
     RankStatistics,
     RecordBatch,
     RunStatistics,
+    Seal,
 )
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
@@ -69,6 +70,11 @@ class MadeRun:
     directory: RunDirectory
     steps: list[StepCount] = field(default_factory=list)
     records: list[CallRecord] = field(default_factory=list)
+
+    @property
+    def seal(self) -> Seal:
+        """Of the run's messages."""
+        return Seal(self.directory.read_info().id)
 
     @property
     def anomalies(self) -> list[CallRecord]:

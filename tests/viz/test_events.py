@@ -44,7 +44,7 @@ def test_every_page_ends_in_the_state_of_the_database(tmp_path: Path, broker: Pr
         for step in range(STORED, STEPS):
             is_last = step == STEPS - 1
             frame = made.frame(step - STORED + 1, step, is_last)
-            client.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(frame)})
+            client.xadd(FRAMES, {PAYLOAD: made.seal.encode(frame)})
             if step == STEPS // 2:
                 # One comes late.
                 pages[-1].watch(["0:1"])
