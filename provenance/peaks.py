@@ -16,7 +16,6 @@ import numpy.typing as npt
 from chimbuko.provenance.questions import Questions
 from chimbuko.provenance.stepwriter import MOST_SHOWN
 from chimbuko.provenance.store import store_errors
-from chimbuko.provenance.upsert import placeholder
 
 Int64Array = npt.NDArray[np.int64]
 UInt8Array = npt.NDArray[np.uint8]
@@ -66,102 +65,108 @@ class PeakQueries(Questions):
         steps
             First and last step wanted; their neighbours in a bucket are told too. None for all.
         """
-        yield from self._whole_buckets(level, ranks, steps)
-        for of in range(level - 1, -1, -1):
-            number, value = ("bucket", "t.peaks") if of else ("step", _SHOWN)
-            what = f"t.program, t.rank, t.{number}, {value}"
-            for table in self._read(of, what, ranks, steps, is_rest=True):
-                yield _peaks(of, table)
+        wanted = _Wanted(self._run, ranks, steps)
+        yield from self._whole_buckets(level, wanted)
+        for of in range(level - 1, 0, -1):
+            what = "t.program, t.rank, t.bucket, t.peaks"
+            for rows in self._read(f"SELECT {what} {wanted.rest(of)}"):
+                yield _peaks(of, rows)
+        # Single steps, put into buckets as those of the first level are.
+        what = (
+            f"t.program, t.rank, t.step / 8, SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
+        )
+        for rows in self._read(f"SELECT {what} {wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"):
+            yield _peaks(1, rows)
 
-    def _whole_buckets(
-        self, level: int, ranks: tuple[RankKey, RankKey] | None, steps: tuple[int, int] | None
-    ) -> Iterator[Peaks]:
+    def _whole_buckets(self, level: int, wanted: _Wanted) -> Iterator[Peaks]:
         """Those of a level, with a row for each rank.
 
         Most buckets are quiet. They are counted only: to read each of them takes three times as long.
         """
-        what = "s.program, s.rank, MIN(t.bucket), MAX(t.bucket), COUNT(*)"
-        counted = list(self._read(level, what, ranks, steps, end=" GROUP BY s.program, s.rank"))
-        if not counted:
+        of_rank = f"FROM step_levels AS t WHERE {wanted.steps_of(level)}"
+        first, last, count = (f"(SELECT {of}(t.bucket) {of_rank})" for of in ("MIN", "MAX", "COUNT"))
+        what = f"{_KEY}, COALESCE({first}, 0), COALESCE({last}, 0), {count}"
+        counted = list(self._read(f"SELECT {what} FROM stream_health AS s WHERE {wanted.streams}"))
+        table = np.concatenate([np.empty((0, 4), np.int64), *counted])
+        table = table[table[:, 3] > 0]
+        if not len(table):
             return
-        table = np.concatenate(counted)
-        programs, numbers, firsts, lasts, counts = table[np.lexsort((table[:, 1], table[:, 0]))].T
-        keys, has_gaps = programs * _PROGRAM + numbers, counts <= lasts - firsts
-        wanted = f"t.peaks <> {QUIET}"
-        if has_gaps.any():
-            wanted += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
+        keys, firsts, lasts, counts = table[np.argsort(table[:, 0])].T
+        has_gaps = counts <= lasts - firsts
         begin = int(firsts.min())
         buckets = np.arange(begin, lasts.max() + 1)
         is_quiet = (buckets >= firsts[:, None]) & (buckets <= lasts[:, None]) & ~has_gaps[:, None]
         peaks = np.where(is_quiet, np.int64(QUIET), np.int64(0))
-        what = f"{_KEY}, t.bucket, t.peaks"
-        for rows in self._read(level, what, ranks, steps, f" AND ({wanted})"):
+        condition = f"t.peaks <> {QUIET}"
+        if has_gaps.any():
+            condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
+        for rows in self._read(f"SELECT {_KEY}, t.bucket, t.peaks {wanted.all(level)} AND ({condition})"):
             # What was written since they were counted is told with what is new.
-            of_ranks, at_buckets, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
-            peaks[np.searchsorted(keys, of_ranks), at_buckets - begin] = values
-        yield Peaks(
-            8 ** (level - 1), programs, numbers, np.full(len(keys), begin * 8**level), _eighths(peaks)
-        )
+            of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
+            peaks[np.searchsorted(keys, of_ranks), at - begin] = values
+        places = np.full(len(keys), begin * 8**level)
+        yield Peaks(8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks))
 
-    def _read(
-        self,
-        level: int,
-        what: str,
-        ranks: tuple[RankKey, RankKey] | None,
-        steps: tuple[int, int] | None,
-        condition: str = "",
-        end: str = "",
-        is_rest: bool = False,
-    ) -> Iterator[Int64Array]:
-        """Numbers of buckets or steps, i8[n, numbers], in pieces.
-
-        For each rank a look at its key: otherwise all buckets are read where only some are wanted.
-
-        Parameters
-        ----------
-        what
-            Numbers of the streams ``s``, and of the buckets or steps ``t``.
-        condition, end
-            Of the statement.
-        is_rest
-            Whether only what the level above does not hold is wanted.
-        """
-        table, number = ("step_levels", "bucket") if level else ("steps", "step")
-        values = [self._run]
-        if level:
-            condition += f" AND t.level = {level}"
-        if ranks is not None:
-            # As a number: of two columns SQLite would conclude something for the other table, and look there.
-            condition += f" AND {_KEY} BETWEEN ? AND ?"
-            values += [program * _PROGRAM + rank for program, rank in ranks]
-        if steps is not None:
-            # The sign keeps SQLite from beginning there, and not after what the level above holds.
-            condition += f" AND {'+' if is_rest else ''}t.{number} >= ? AND t.{number} <= ?"
-            values += [step // 8**level for step in steps]
-        if is_rest:
-            above = (
-                f"SELECT MAX(a.bucket) FROM step_levels AS a WHERE a.run = s.run AND a.level = {level + 1} "
-                "AND a.program = s.program AND a.rank = s.rank"
-            )
-            condition += f" AND t.{number} >= 8 * (COALESCE(({above}), -1) + 1)"
-        statement = (
-            f"SELECT {what} FROM stream_health AS s CROSS JOIN {table} AS t "
-            f"WHERE s.run = ? AND t.run = s.run AND t.program = s.program AND t.rank = s.rank{condition}{end}"
-        )
+    def _read(self, statement: str) -> Iterator[Int64Array]:
+        """Numbers, i8[rows, columns], in pieces."""
         with store_errors(self._engine), self._engine.connect() as connection:
-            found = connection.exec_driver_sql(statement.replace("?", placeholder(connection)), tuple(values))
             # The driver's own rows: ours take as long again.
-            cursor = found.cursor
+            cursor = connection.exec_driver_sql(statement).cursor
             while cursor is not None and (rows := cursor.fetchmany(ROWS_AT_ONCE)):
                 shape = len(rows), len(rows[0])
                 yield np.fromiter(chain.from_iterable(rows), np.int64, shape[0] * shape[1]).reshape(shape)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Which streams ``s``, and which of their buckets or steps ``t``, as parts of a statement."""
+
+    run: int
+    ranks: tuple[RankKey, RankKey] | None
+    steps: tuple[int, int] | None
+
+    @property
+    def streams(self) -> str:
+        """Condition that they meet."""
+        if self.ranks is None:
+            return f"s.run = {self.run}"
+        # As a number: of two columns SQLite would conclude something for the other table, and look there.
+        first, last = (program * _PROGRAM + rank for program, rank in self.ranks)
+        return f"s.run = {self.run} AND {_KEY} BETWEEN {first} AND {last}"
+
+    def steps_of(self, level: int, sign: str = "") -> str:
+        """Condition that the buckets of a stream meet, or at level 0 its steps."""
+        condition = "t.run = s.run AND t.program = s.program AND t.rank = s.rank"
+        if level:
+            condition += f" AND t.level = {level}"
+        if self.steps is not None:
+            first, last = (step // 8**level for step in self.steps)
+            number = "t.bucket" if level else "t.step"
+            condition += f" AND {sign}{number} >= {first} AND {number} <= {last}"
+        return condition
+
+    def all(self, level: int, sign: str = "") -> str:
+        """All of a level: for each rank a look at its key, otherwise all are read where some are wanted."""
+        table = "step_levels" if level else "steps"
+        return (
+            f"FROM stream_health AS s CROSS JOIN {table} AS t "
+            f"WHERE {self.streams} AND {self.steps_of(level, sign)}"
+        )
+
+    def rest(self, level: int) -> str:
+        """Those of a level that the one above does not hold."""
+        above = (
+            f"SELECT MAX(a.bucket) FROM step_levels AS a WHERE a.run = s.run AND a.level = {level + 1} "
+            "AND a.program = s.program AND a.rank = s.rank"
+        )
+        number = "t.bucket" if level else "t.step"
+        # The sign keeps SQLite from beginning at the first step, and not after what the level above holds.
+        return f"{self.all(level, '+')} AND {number} >= 8 * (COALESCE(({above}), -1) + 1)"
+
+
 def _peaks(level: int, rows: Int64Array) -> Peaks:
-    programs, ranks, numbers, values = rows.T
-    if not level:
-        return Peaks(1, programs, ranks, numbers, values.astype(np.uint8)[:, None])
-    return Peaks(8 ** (level - 1), programs, ranks, numbers * 8**level, _eighths(values[:, None]))
+    programs, ranks, buckets, peaks = rows.T
+    return Peaks(8 ** (level - 1), programs, ranks, buckets * 8**level, _eighths(peaks[:, None]))
 
 
 def _eighths(peaks: Int64Array) -> UInt8Array:

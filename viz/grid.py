@@ -249,7 +249,7 @@ class Grid:
         self.columns = max(self.columns, int(columns.max()) + 1)
 
     def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
-        """The same steps of several ranks, u1[ranks, steps], in order: a map of a long run is one such block."""
+        """The same steps of several ranks, u1[ranks, steps], in order: so are most of a long run."""
         is_told = most.any(axis=0)
         if self._limits is not None:
             is_told &= (steps >= self._limits[0]) & (steps <= self._limits[1])
