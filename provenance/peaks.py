@@ -6,9 +6,8 @@ steps in a stretch. What buckets do not hold yet is read from the levels below, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,6 @@ Int64Array = npt.NDArray[np.int64]
 UInt8Array = npt.NDArray[np.uint8]
 RankKey = tuple[int, int]
 
-ROWS_AT_ONCE = 50_000
 QUIET = 0x01_01_01_01_01_01_01_01
 """``peaks`` of a bucket all of whose eighths were analysed and had no anomaly."""
 _PROGRAM = 1 << 32
@@ -68,15 +66,11 @@ class PeakQueries(Questions):
         wanted = _Wanted(self._run, ranks, steps)
         yield from self._whole_buckets(level, wanted)
         for of in range(level - 1, 0, -1):
-            what = "t.program, t.rank, t.bucket, t.peaks"
-            for rows in self._read(f"SELECT {what} {wanted.rest(of)}"):
-                yield _peaks(of, rows)
+            yield _peaks(of, self._read(("t.program", "t.rank", "t.bucket", "t.peaks"), wanted.rest(of)))
         # Single steps, put into buckets as those of the first level are.
-        what = (
-            f"t.program, t.rank, t.step / 8, SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
-        )
-        for rows in self._read(f"SELECT {what} {wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"):
-            yield _peaks(1, rows)
+        peaks = f"SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
+        grouped = f"{wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"
+        yield _peaks(1, self._read(("t.program", "t.rank", "t.step / 8", peaks), grouped))
 
     def _whole_buckets(self, level: int, wanted: _Wanted) -> Iterator[Peaks]:
         """Those of a level, with a row for each rank.
@@ -85,9 +79,8 @@ class PeakQueries(Questions):
         """
         of_rank = f"FROM step_levels AS t WHERE {wanted.steps_of(level)}"
         first, last, count = (f"(SELECT {of}(t.bucket) {of_rank})" for of in ("MIN", "MAX", "COUNT"))
-        what = f"{_KEY}, COALESCE({first}, 0), COALESCE({last}, 0), {count}"
-        counted = list(self._read(f"SELECT {what} FROM stream_health AS s WHERE {wanted.streams}"))
-        table = np.concatenate([np.empty((0, 4), np.int64), *counted])
+        counts_of = _KEY, f"COALESCE({first}, 0)", f"COALESCE({last}, 0)", count
+        table = self._read(counts_of, f"FROM stream_health AS s WHERE {wanted.streams}")
         table = table[table[:, 3] > 0]
         if not len(table):
             return
@@ -100,21 +93,24 @@ class PeakQueries(Questions):
         condition = f"t.peaks <> {QUIET}"
         if has_gaps.any():
             condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
-        for rows in self._read(f"SELECT {_KEY}, t.bucket, t.peaks {wanted.all(level)} AND ({condition})"):
-            # What was written since they were counted is told with what is new.
-            of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
-            peaks[np.searchsorted(keys, of_ranks), at - begin] = values
+        rows = self._read((_KEY, "t.bucket", "t.peaks"), f"{wanted.all(level)} AND ({condition})")
+        # What was written since they were counted is told with what is new.
+        of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
+        peaks[np.searchsorted(keys, of_ranks), at - begin] = values
         places = np.full(len(keys), begin * 8**level)
         yield Peaks(8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks))
 
-    def _read(self, statement: str) -> Iterator[Int64Array]:
-        """Numbers, i8[rows, columns], in pieces."""
+    def _read(self, columns: Sequence[str], of: str) -> Int64Array:
+        """Whole numbers, i8[rows, columns], of what follows the columns of a statement."""
+        named = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
+        row = " || ' ' || ".join(f"c{number}" for number in range(len(columns)))
         with store_errors(self._engine), self._engine.connect() as connection:
-            # The driver's own rows: ours take as long again.
-            cursor = connection.exec_driver_sql(statement).cursor
-            while cursor is not None and (rows := cursor.fetchmany(ROWS_AT_ONCE)):
-                shape = len(rows), len(rows[0])
-                yield np.fromiter(chain.from_iterable(rows), np.int64, shape[0] * shape[1]).reshape(shape)
+            # As one text, which the database makes alone: for each row the driver would wait its turn with
+            # the threads that answer pages, for a second in all.
+            together = "GROUP_CONCAT" if connection.dialect.name == "sqlite" else "STRING_AGG"
+            statement = f"SELECT {together}({row}, ' ') FROM (SELECT {named} {of}) AS found"
+            text: str | None = connection.exec_driver_sql(statement).scalar()
+        return np.fromstring(text or "", np.int64, sep=" ").reshape(-1, len(columns))
 
 
 @dataclass(frozen=True)
