@@ -123,7 +123,7 @@ def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
 
 @get("/step-columns")
 def step_columns(run: ServedRun, wanted: StepsParameters) -> StepColumnsAnswer:
-    """The history of some ranks in columns: a tenth of the bytes, for charts."""
+    """The history of some ranks in columns, which are fewer bytes, for charts."""
     keys = list(dict.fromkeys(_key(text) for text in wanted.rank))
     rows, following = _history(run, keys, wanted.after)
     return StepColumnsAnswer(series=[_columns(key, rows[key]) for key in keys], next=following)
