@@ -61,5 +61,5 @@ def folders_of_kernels() -> set[str]:
         for name, module in list(sys.modules.items())
         if name.startswith("chimbuko.")
         for value in vars(module).values()
-        if isinstance(value, Dispatcher)
+        if isinstance(value, Dispatcher) and value.stats.cache_path is not None
     }
