@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import NONE, Table
 from chimbuko.kernels.arrays import sort
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.declare import Whole, inlined, inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 UInt8Array = npt.NDArray[np.uint8]
@@ -198,7 +198,7 @@ def clear(sizes: Sizes) -> None:
 
 
 @inner
-def copy_row(into: Int32Array, to: int, source: Int32Array, at: int) -> None:
+def copy_row(into: Int32Array, to: Whole, source: Int32Array, at: Whole) -> None:
     """``into[to] = source[at]``, of two arrays with as many columns; see ``clear``."""
     for place in range(into.shape[1]):
         into[to, place] = source[at, place]

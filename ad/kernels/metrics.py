@@ -14,7 +14,7 @@ import numpy.typing as npt
 from chimbuko.ad.kernels.counters import EVENT, METRIC, UNDECIDED
 from chimbuko.ad.kernels.points import is_absurd
 from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE, Table
-from chimbuko.kernels.arrays import filled, first_above, zeros
+from chimbuko.kernels.arrays import first_above, nones, zeros
 from chimbuko.kernels.declare import inlined, inner, kernel
 from chimbuko.kernels.merge import add_value
 
@@ -54,7 +54,7 @@ def recognise(
 
     A metric has one row for each EXIT of a thread, at the same time, and its values never fall.
     """
-    numbers = filled(MAX_THREAD_ID, NONE)
+    numbers = nones(np.int64(MAX_THREAD_ID))
     threads = 0
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type) and numbers[events[row, 2]] == NONE:

@@ -16,8 +16,8 @@ from chimbuko.kernelcache import are_compiled, note_compiled, only_one, use_writ
 def command() -> None:
     """Compile all kernels into the cache beside the package.
 
-    Install targets call it; it takes about a minute once, and a moment afterwards. A run with kernels that
-    are not compiled begins with it. One process compiles, and others wait for it.
+    Install targets call it; it takes half a minute once, and a moment afterwards. A run with kernels that are
+    not compiled begins with it. One process compiles, and others wait for it.
 
     \b
     Example:
@@ -61,5 +61,5 @@ def folders_of_kernels() -> set[str]:
         for name, module in list(sys.modules.items())
         if name.startswith("chimbuko.")
         for value in vars(module).values()
-        if isinstance(value, Dispatcher)
+        if isinstance(value, Dispatcher) and value.stats.cache_path is not None
     }
