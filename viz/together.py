@@ -6,44 +6,26 @@ import shutil
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from redis.cluster import RedisCluster
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect
+from chimbuko.errors import ServiceError
+from chimbuko.processes import log
 from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
 from chimbuko.service import Service
+from chimbuko.servicegroup import ServiceGroup
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.listening import listen
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 LOOK_S = 0.25
-LONGEST_PAUSE_S = 60.0
-"""Before a process is started again that ends as soon as it is."""
 STOP_S = 10.0
-
-
-@dataclass
-class _Member:
-    service: Service
-    started_s: float
-    pause_s: float = LOOK_S
-
-    def look_after(self) -> None:
-        """Start it again if it has ended, after pauses that grow while it does not last."""
-        now_s = time.monotonic()
-        if self.service.is_running or now_s - self.started_s < self.pause_s:
-            return
-        lasted = now_s - self.started_s > LONGEST_PAUSE_S
-        self.pause_s = LOOK_S if lasted else min(LONGEST_PAUSE_S, 2 * self.pause_s)
-        self.started_s = now_s
-        self.service.start_again()
 
 
 @contextmanager
@@ -54,6 +36,7 @@ def serving_together(
     broker_url: str | None,
     hosts: frozenset[str],
     processes: int,
+    stopping: threading.Event,
     jobs_broker: str | None = None,
     jobs_folder: Path | None = None,
     listening: socket.socket | None = None,
@@ -65,13 +48,15 @@ def serving_together(
 
     Parameters
     ----------
+    stopping
+        Set where none of them is left; then the end of the context says so.
     listening
         A socket that listens, in place of ``port``.
 
     Raises
     ------
     ChimbukoError
-        The port is taken, or the run cannot be read.
+        The port is taken, the run cannot be read, or no process lasts.
     """
     with ExitStack() as stack:
         listening = stack.enter_context(listening or listen(port))
@@ -92,7 +77,7 @@ def serving_together(
         secrets = {TOKEN_VARIABLE: token, JOBS_VARIABLE: joined, FOLDER_VARIABLE: str(folder)}
         if broker_url is not None:
             secrets[BROKER_VARIABLE] = broker_url
-        stack.enter_context(_members(processes, words, secrets, logs, listening))
+        stack.enter_context(_members(processes, words, secrets, logs, listening, stopping))
         yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
 
 
@@ -113,39 +98,45 @@ def _is_cluster(url: str) -> bool:
 
 @contextmanager
 def _members(
-    processes: int, words: list[str], secrets: dict[str, str], logs: Path, listening: socket.socket
+    processes: int,
+    words: list[str],
+    secrets: dict[str, str],
+    logs: Path,
+    listening: socket.socket,
+    stopping: threading.Event,
 ) -> Iterator[None]:
     """Processes that are looked after while the context lasts."""
-    members: list[_Member] = []
-    stopping = threading.Event()
+    group = ServiceGroup([])
+    ended = threading.Event()
 
     def look_after() -> None:
-        while not stopping.wait(LOOK_S):
-            for member in members:
-                member.look_after()
+        while not ended.wait(LOOK_S):
+            for line in group.look_after():
+                log(line)
+            if group.is_given_up:
+                stopping.set()
 
     looking = threading.Thread(target=look_after, name="look after", daemon=True)
     try:
-        for number in range(processes):
-            service = Service(
-                f"dashboard-{number + 1}",
-                "chimbuko.viz",
-                words,
-                secrets,
-                logs,
-                (listening.fileno(),),
-                Sacrifice.DASHBOARD,
-            )
-            members.append(_Member(service, time.monotonic()))
-        for member in members:
-            member.service.wait_ready()
+        for number in range(1, processes + 1):
+            group.add(_member(number, words, secrets, logs, listening), can_go_on=True)
+        group.wait_ready()
         looking.start()
         yield
+        if group.is_given_up:
+            raise ServiceError("the dashboard is given up: each of its processes ended soon after its start")
     finally:
-        stopping.set()
+        ended.set()
         if looking.is_alive():
             looking.join()
-        for member in members:
-            member.service.ask_to_stop()
-        for member in members:
-            member.service.stop(STOP_S)
+        group.ask_to_stop()
+        group.stop(STOP_S)
+
+
+def _member(
+    number: int, words: list[str], secrets: dict[str, str], logs: Path, listening: socket.socket
+) -> Service:
+    inherited = (listening.fileno(),)
+    return Service(
+        f"dashboard-{number}", "chimbuko.viz", words, secrets, logs, inherited, Sacrifice.DASHBOARD
+    )

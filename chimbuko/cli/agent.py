@@ -16,11 +16,11 @@ import redis
 from chimbuko.broker import connect
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.cli.kernels import await_kernels
-from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.progress import say
 from chimbuko.cli.rollcall import Presence
 from chimbuko.cli.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.mishaps import Mishaps
 from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory, RunInfo
 from chimbuko.trace.discovery import Transport

@@ -11,17 +11,17 @@ import msgspec
 from chimbuko.ad.orders import AgentSpec, RecordedStream
 from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.cli.collisions import Collisions
-from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.scratch import ScratchNote, scratch_folder
-from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.cli.transport import StreamPlace
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
+from chimbuko.mishaps import Mishaps
 from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
 from chimbuko.service import Service
+from chimbuko.servicegroup import ServiceGroup
 from chimbuko.starting import fork
 from chimbuko.trace.discovery import StreamName
 

@@ -6,12 +6,12 @@ import time
 
 import msgspec
 
-from chimbuko.cli.mishaps import words_of
 from chimbuko.cli.progress import say
 from chimbuko.cli.relabel import relabel_run, relabelled_line
 from chimbuko.cli.services import Services
 from chimbuko.cli.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.errors import ChimbukoError
+from chimbuko.mishaps import words_of
 from chimbuko.processes import write_error
 from chimbuko.rundir import RunDirectory
 

@@ -11,7 +11,6 @@ import redis
 
 from chimbuko.cli.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.cli.closing import close_run
-from chimbuko.cli.mishaps import Mishaps, words_of
 from chimbuko.cli.parent import news_of_application, start_application
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.services import ServiceOptions, Services
@@ -19,6 +18,7 @@ from chimbuko.cli.transport import shield_news
 from chimbuko.cli.wakeup import Wakeup
 from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
+from chimbuko.mishaps import Mishaps, words_of
 from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory
 from chimbuko.starting import Process

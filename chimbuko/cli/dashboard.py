@@ -10,10 +10,10 @@ import select
 from urllib.parse import quote
 
 from chimbuko.broker import BROKER_VARIABLE, LOOPBACK
-from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
 from chimbuko.service import Service
+from chimbuko.servicegroup import ServiceGroup
 from chimbuko.starting import fork
 from chimbuko.viz.listening import listen
 
@@ -65,7 +65,7 @@ class Dashboard:
         if self.visitors and select.select(self.visitors, [], [], 0.0)[0]:
             self._group.add(self._service(), can_go_on=True, is_starting=True)
         lines = self._group.look_after()
-        if self._group.has_given_up:
+        if self._group.is_given_up:
             # A page would wait at it for ever.
             self._listening.close()
         return lines

@@ -17,7 +17,6 @@ from chimbuko.cli.analysis import AnalysisOptions, analysis_options
 from chimbuko.cli.closing import close_run
 from chimbuko.cli.conductor import INTERRUPTED
 from chimbuko.cli.kernels import await_kernels
-from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.progress import Progress, say
 from chimbuko.cli.rollcall import RollCall
 from chimbuko.cli.serviceoptions import run_with_store, service_options
@@ -25,6 +24,7 @@ from chimbuko.cli.services import AlertOptions, ServiceOptions, Services
 from chimbuko.cli.wakeup import Wakeup
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
+from chimbuko.mishaps import Mishaps
 from chimbuko.processes import heed
 from chimbuko.rundir import RunDirectory, write_secret
 from chimbuko.trace.discovery import Transport

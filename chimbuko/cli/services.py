@@ -27,21 +27,22 @@ from chimbuko.broker import (
 )
 from chimbuko.brokerkeys import DASHBOARD, OF_RUN, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.cli.dashboard import Dashboard
-from chimbuko.cli.mishaps import Mishaps
 from chimbuko.cli.progress import say
 from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.scratch import ScratchNote, scratch_folder
-from chimbuko.cli.servicegroup import ServiceGroup
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
+from chimbuko.mishaps import Mishaps
 from chimbuko.ownership import beginnings, rivalries
 from chimbuko.processes import hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
+from chimbuko.revivals import Revivals
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
 from chimbuko.service import Service
+from chimbuko.servicegroup import ServiceGroup
 from chimbuko.starting import fork
 from chimbuko.viz.jobs.keys import LEFT_BEHIND
 
@@ -121,6 +122,7 @@ class Services:
             self._info = msgspec.structs.replace(self._info, store_url=self._store_url)
         self._store_news_to = b"0"
         self._private_broker: PrivateBroker | None = None
+        self._broker_revivals = Revivals()
         self._mishaps = Mishaps(problems)
         self._learning = ServiceGroup(problems)
         self._dashboard: Dashboard | None = None
@@ -209,14 +211,16 @@ class Services:
         return []
 
     def _revive_broker(self) -> list[str]:
-        lines = []
-        if self._private_broker is not None and not self._private_broker.is_running:
-            lines.append("the broker ended early and was started again")
-            # It may be killed while it starts, or there is no process to be had: then there is a next time.
-            with suppress(ServiceError, OSError):
-                self._private_broker.start()
-                self._keep_claim()
-        return lines
+        broker, now_s = self._private_broker, time.monotonic()
+        # It is never given up: without it nothing that was found can be delivered.
+        if broker is None or broker.is_running or not self._broker_revivals.is_due(now_s):
+            return []
+        self._broker_revivals = self._broker_revivals.started(now_s)
+        # It may be killed while it starts, or there is no process to be had: then there is a next time.
+        with suppress(ServiceError, OSError):
+            broker.start()
+            self._keep_claim()
+        return ["the broker ended early and was started again"]
 
     def _keep_claim(self) -> None:
         """Say that the broker is ours, and what would be lost with it."""

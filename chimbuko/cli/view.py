@@ -75,7 +75,7 @@ def command(
     heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
     run, token, hosts = find_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
     if processes > 1:
-        place = serving_together(run, port, token, None, hosts, processes, jobs_broker, jobs_folder)
+        place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)
     else:
         workplace = Workplace(jobs_broker, not jobs_broker, jobs_folder)
         place = serving(run, port, token, None, hosts, workplace)

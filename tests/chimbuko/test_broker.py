@@ -24,6 +24,7 @@ from chimbuko.broker import (
     connect,
     program_number,
     read_stream,
+    valkey_server,
 )
 from chimbuko.brokerkeys import FUNCTIONS, MODEL, MODEL_UPDATES, OF_RUN
 from chimbuko.errors import ConfigError, ServiceError
@@ -49,6 +50,17 @@ def test_it_listens_on_loopback_and_asks_for_the_password(broker: PrivateBroker,
     assert client.config_get("bind") == {"bind": "127.0.0.1"}
     with pytest.raises(ServiceError, match=rf"broker at 127.0.0.1:{address.port} cannot be used \(.*uthent"):
         connect(f"redis://127.0.0.1:{address.port}/0")
+
+
+def test_its_binary_is_found_without_the_package_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; from chimbuko.broker import valkey_server; print(valkey_server()); "
+    program += "print([name for name in sys.modules if name.startswith('valkey')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found, loaded = done.stdout.splitlines()
+    assert os.access(found, os.X_OK) and loaded == "[]"
+    # Where the package has it elsewhere, the package says so.
+    monkeypatch.setattr("chimbuko.broker.find_spec", lambda name: None)
+    assert str(valkey_server()) == found
 
 
 def test_a_service_knows_that_the_broker_was_started_anew_while_it_did_something_else(

@@ -22,3 +22,10 @@ def test_the_list_loads_no_verb() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert all(f"  {verb} " in done.stdout for verb in VERBS)
     assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.errors']"
+
+
+def test_a_run_loads_no_database_that_it_does_not_use() -> None:
+    program = "import sys; import chimbuko.cli.run; "
+    program += "print([name for name in sys.modules if name.startswith('sqlalchemy.dialects.postgresql')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

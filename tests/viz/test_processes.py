@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 
+from chimbuko import revivals
 from chimbuko.broker import PrivateBroker, connect
 from chimbuko.brokerkeys import FRAMES
+from chimbuko.errors import ServiceError
 from chimbuko.messages import PAYLOAD
+from chimbuko.viz.together import serving_together
 from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
 from tests.viz.conftest import TOKEN, DashboardProcess, dashboard
 from tests.viz.made_run import MadeRun, make_run
@@ -118,6 +122,21 @@ def test_one_that_is_killed_is_replaced_and_the_other_goes_on(alone: DashboardPr
     # A page that asked the one that is gone asks again.
     with EventSocket(alone.base) as page:
         assert page.end(page.ask("comparison", {"with": "before"}))["ok"]
+
+
+def test_no_page_waits_where_none_of_them_lasts(ended: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revivals, "MOST_IN_A_ROW", 1)
+    stopping = threading.Event()
+    with (
+        pytest.raises(ServiceError, match="ended soon after its start"),
+        serving_together(ended.directory, 0, TOKEN, None, frozenset(), 2, stopping) as url,
+    ):
+        while not stopping.wait(0.05):
+            for pid, words in children(os.getpid()).items():
+                if "--shared" in words:
+                    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(requests.ConnectionError):
+        requests.get(url, timeout=60)
 
 
 def test_polling_is_refused_for_it_does_not_stay_with_one(both: DashboardProcess, finished: MadeRun) -> None:

@@ -53,6 +53,7 @@ def make_indexes() -> None:
     for name in PLACES:
         op.create_index(f"ix_calls_{name}", "calls", ["run", name, "is_anomaly", "severity_us"])
     for name in ("gpu", "open"):
+        # As the condition of a query is written, or SQLite does not recognise it.
         op.create_index(
             f"ix_calls_{name}",
             "calls",

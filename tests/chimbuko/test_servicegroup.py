@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.cli import servicegroup
-from chimbuko.cli.servicegroup import ServiceGroup
+from chimbuko import revivals
 from chimbuko.service import Service
+from chimbuko.servicegroup import ServiceGroup
 
 WAITS = "import signal; print('{}', flush=True); signal.pause()"
 
@@ -50,7 +50,7 @@ def kill(service: Service) -> None:
 def test_what_can_go_on_is_started_again_but_not_for_ever(
     group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servicegroup, "MOST_REVIVALS", 2)
+    monkeypatch.setattr(revivals, "MOST_IN_A_ROW", 2)
     service = group.add(start(WAITS), can_go_on=True)
     group.wait_ready()
     assert group.look_after() == []
@@ -66,7 +66,9 @@ def test_what_can_go_on_is_started_again_but_not_for_ever(
     assert lines == [line]
     service.wait_ready()
     kill(service)
+    assert not group.is_given_up
     assert group.look_after() == problems and "ended early" in problems[0]
+    assert group.is_given_up
     assert group.look_after() == [] and not group.is_running
     assert not group.stop(1.0) and len(problems) == 1
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from chimbuko.cli.progress import say
 from chimbuko.errors import ChimbukoError
+from chimbuko.processes import log
 
 
 class Mishaps:
@@ -46,7 +46,7 @@ class Mishaps:
         self._told.add(failing)
         line = f"{failing}: {words_of(error)}"
         self._problems.append(line)
-        say(line)
+        log(line)
 
 
 def words_of(error: BaseException) -> str:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from chimbuko.cli.mishaps import Mishaps
 from chimbuko.errors import ServiceError
+from chimbuko.mishaps import Mishaps
+from chimbuko.revivals import Revivals
 from chimbuko.service import Service
-
-MOST_REVIVALS = 10
-STEADY_S = 10.0
-"""What ends sooner after its start may end of its surroundings, as where it finds no memory: beside the
-application it is started again after pauses, each twice as long as the one before."""
-LONGEST_PAUSE_S = 4.0
 
 
 @dataclass
@@ -26,19 +21,21 @@ class _Member:
     """Started anew it takes up the work where it was."""
     may_end: bool
     """Ending by itself, with code 0, it has done its work."""
-    revivals: int = 0
-    is_starting: bool = False
-    """Started again; nobody has heard yet that it is ready."""
+    is_starting: bool
+    """Started; nobody has heard yet that it is ready."""
     is_given_up: bool = False
-    started_s: float = 0.0
-    """When it was started again last."""
-    hurries: int = 0
-    """How often, one time after the other, it has ended soon after it was started again."""
+    revivals: Revivals = field(default_factory=Revivals)
 
     @property
-    def pause_s(self) -> float:
-        """From its last start until it may be started again."""
-        return min(0.5 * (1 << self.hurries), LONGEST_PAUSE_S) if self.hurries else 0.0
+    def is_hopeless(self) -> bool:
+        """Whether, once it has ended, it stays so."""
+        return not self.can_go_on or self.is_given_up or self.revivals.is_hopeless(time.monotonic())
+
+    def start_again(self) -> None:
+        """Start it anew."""
+        self.service.start_again()
+        self.revivals = self.revivals.started(time.monotonic())
+        self.is_starting = True
 
 
 class ServiceGroup:
@@ -59,7 +56,7 @@ class ServiceGroup:
         self, service: Service, can_go_on: bool = False, may_end: bool = False, is_starting: bool = False
     ) -> Service:
         """Look after a service from now on; ``is_starting`` where nobody is going to wait for it."""
-        self._members.append(_Member(service, can_go_on, may_end, is_starting=is_starting))
+        self._members.append(_Member(service, can_go_on, may_end, is_starting))
         return service
 
     @property
@@ -78,9 +75,9 @@ class ServiceGroup:
         return any(member.service.process.poll() for member in self._members)
 
     @property
-    def has_given_up(self) -> bool:
-        """Whether one of them ended and is not started again."""
-        return any(member.is_given_up for member in self._members)
+    def is_given_up(self) -> bool:
+        """Whether none of them is left: each ended, and is not started again."""
+        return not self.is_empty and all(member.is_given_up for member in self._members)
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
@@ -96,14 +93,14 @@ class ServiceGroup:
             return []
         if member.may_end and service.process.returncode == 0:
             return []
-        if member.can_go_on and member.revivals < MOST_REVIVALS:
-            if time.monotonic() < member.started_s + member.pause_s:
-                return []
-            self._start_again(member)
-            return [f"{service.name} ended early and was started again; its log is {service.log}"]
-        member.is_given_up = True
-        self._problems.append(f"{service.name} ended early; its log is {service.log}")
-        return self._problems[-1:]
+        if member.is_hopeless:
+            member.is_given_up = True
+            self._problems.append(f"{service.name} ended early; its log is {service.log}")
+            return self._problems[-1:]
+        if not member.revivals.is_due(time.monotonic()):
+            return []
+        member.start_again()
+        return [f"{service.name} ended early and was started again; its log is {service.log}"]
 
     def wait_ready(self) -> list[dict[str, Any]]:
         """Wait until all of them can be used; returns the facts that each gives.
@@ -136,7 +133,7 @@ class ServiceGroup:
         self._ask_to_stop(member)
         is_in_time = service.stop(timeout_s)
         if is_in_time and self._was_killed(member):
-            self._start_again(member)
+            member.start_again()
             return self._stop(member, timeout_s)
         code: int = service.process.returncode
         if not is_in_time:
@@ -153,16 +150,7 @@ class ServiceGroup:
                 member.service.wait_ready()
         member.service.ask_to_stop()
 
-    def _start_again(self, member: _Member) -> None:
-        member.service.start_again()
-        now_s = time.monotonic()
-        member.hurries = member.hurries + 1 if now_s < member.started_s + STEADY_S + member.pause_s else 1
-        member.started_s = now_s
-        member.revivals += 1
-        member.is_starting = True
-
     def _was_killed(self, member: _Member) -> bool:
         """Whether it did not mean to end, and another one can go on."""
         code: int = member.service.process.returncode
-        may_go_on = member.can_go_on and not member.is_given_up and member.revivals < MOST_REVIVALS
-        return may_go_on and code < 0 and code != -signal.SIGTERM
+        return code < 0 and code != -signal.SIGTERM and not member.is_hopeless
