@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +15,9 @@ from chimbuko.processes import hold, is_held
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.transfer import remove_run
 from chimbuko.rundir import RunDirectory, RunInfo, claim_name
+from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.trace.nodecommand import AGENT_MARK, COMING_MARK
+from chimbuko.trace.tau import CLAIMS_FOLDER
 
 RUNNING = "running"
 DIED = "died"
@@ -23,11 +27,18 @@ START_S = 15.0
 
 _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", "*.tmp"),
-    *("settings/adios2.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
-    "settings/scratch-*.json",
-    *("logs/*.log", "trace/**/*.sst"),
+    *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
+    *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
+    *("settings/scratch-*.json", "logs/*.log"),
+    # Streams that were kept.
+    f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
 )
 """What a run leaves in its folder, beside ``run.json``. The user may have other files there."""
+_MARKS = (
+    *(f"trace/**/{STREAM_PREFIX}[.-]*", "trace/**/*.sst"),
+    *(f"trace/**/{name}" for name in (f"{CLAIMS_FOLDER}/*", AGENT_MARK, COMING_MARK)),
+)
+"""By which streams and readers found each other; who made one may still be about to remove it."""
 _MADE_FOR_READERS = (".sqlite-shm",)
 """Ends of names of files that are gone when nobody reads."""
 
@@ -41,7 +52,7 @@ def state_of(info: RunInfo) -> str:
 
 def left_bytes(run: RunDirectory) -> int:
     """What a run leaves in its folder, in bytes of all files together, without a store elsewhere."""
-    files = {path for pattern in (*_FILES, "run.json", "recorded.json") for path in run.path.glob(pattern)}
+    files = {run.info_path, *_files_of(run, _FILES)}
     return sum(path.stat().st_size for path in files if not path.name.endswith(_MADE_FOR_READERS))
 
 
@@ -91,10 +102,9 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
         # From now on nothing is elsewhere, and the URL with its password may go.
         run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
     try:
-        for pattern in _FILES:
-            for path in run.path.glob(pattern):
-                path.unlink()
-        for path in (*run.trace.glob("*"), run.trace, run.logs, run.settings):
+        for path in _files_of(run, _FILES + _MARKS):
+            path.unlink()
+        for path in (*_folders_in(run.trace), run.trace, run.timelines, run.logs, run.settings):
             with suppress(OSError):
                 path.rmdir()
         run.info_path.unlink()
@@ -103,6 +113,16 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     with suppress(OSError):
         run.path.rmdir()
     return not run.path.exists()
+
+
+def _files_of(run: RunDirectory, patterns: Iterable[str]) -> set[Path]:
+    found = {path for pattern in patterns for path in run.path.glob(pattern)}
+    return {path for path in found if not path.is_dir()}
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """All folders in a folder, those within others first."""
+    return sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
 
 
 def delete_rows(store_url: str, run_id: str) -> None:
