@@ -126,7 +126,7 @@ def _cpu() -> str:
 
 
 def _compiled_in(folder: str) -> dict[str, int]:
-    """Bytes of each file of compiled code: its name tells the kernel, and its size one version from another."""
+    """Bytes of each file of compiled code: its name tells the kernel, its size one version from another."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_CODE)}
