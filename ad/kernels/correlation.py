@@ -14,7 +14,7 @@ import numpy.typing as npt
 from chimbuko.ad.kernels.held import fill_member
 from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.kernels.stack import NONE, Table
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.declare import inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class Launches(NamedTuple):
     """i8[slots]: number of the node of the launch with that id, or NONE for a free slot."""
 
 
-@inlined
+@inner
 def _home(key: np.uint64, slots: int) -> np.int64:
     """Slot where the search for a key begins: ids are mostly consecutive, so they are spread already."""
     return np.int64((key ^ (key >> np.uint64(21)) ^ (key >> np.uint64(42))) & np.uint64(slots - 1))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import NONE, Table
 from chimbuko.kernels.arrays import sort
-from chimbuko.kernels.declare import Whole, inlined, inner, kernel
+from chimbuko.kernels.declare import Whole, inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 UInt8Array = npt.NDArray[np.uint8]
@@ -232,7 +232,7 @@ def number_references(references: Int32Array, rows: int, held: Table, links: Lin
     sizes[MEMBERS] = count
 
 
-@inlined
+@inner
 def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
     """Write the call in a row of the call table into a ``MEMBER`` row."""
     call = calls[row]
