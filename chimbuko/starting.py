@@ -88,7 +88,7 @@ def new_python(launch: Launch) -> Process:
 
 
 def fork(launch: Launch) -> Process:
-    """Start a process out of one that has no threads.
+    """Start a process out of one that has no threads, and has what it needs loaded from now on.
 
     Raises
     ------
@@ -97,7 +97,18 @@ def fork(launch: Launch) -> Process:
     OSError
         There is no process to be had.
     """
-    module = load(launch.module)
+    load(launch.module)
+    return fork_then_load(launch)
+
+
+def fork_then_load(launch: Launch) -> Process:
+    """As ``fork``, but what is not loaded yet the new process loads: nobody else needs it, or waits for it.
+
+    Raises
+    ------
+    OSError
+        There is no process to be had.
+    """
     # What is written already must not be written twice.
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
@@ -114,7 +125,7 @@ def fork(launch: Launch) -> Process:
             if os.getpid() == parent:
                 os.close(writing)
         if pid == 0:
-            _become(launch, module, parent, writing, log.fileno(), blocked)
+            _become(launch, parent, writing, log.fileno(), blocked)
     return ForkedProcess(pid, open(reading, "rb"))
 
 
@@ -258,9 +269,7 @@ def end_fork(work: Callable[[], object]) -> NoReturn:
         os._exit(code)
 
 
-def _become(
-    launch: Launch, module: ModuleType, parent: int, stdout: int, log: int, blocked: set[int]
-) -> NoReturn:
+def _become(launch: Launch, parent: int, stdout: int, log: int, blocked: set[int]) -> NoReturn:
     def work() -> None:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -274,6 +283,11 @@ def _become(
         os.environ.clear()
         os.environ.update(launch.environment)
         sys.argv = [launch.module, *launch.arguments]
+        try:
+            module = load(launch.module)
+        except ServiceError as error:
+            print(f"chimbuko: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
         module.main()
 
     end_fork(work)

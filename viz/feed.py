@@ -28,7 +28,7 @@ from chimbuko.viz.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
 from chimbuko.viz.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.status import Status, status
 from chimbuko.viz.tally import FunctionRanking, Ranking, RankKey, Statistic, Tally
-from chimbuko.viz.vitals import Vital, Vitals
+from chimbuko.viz.vitals import Past, Vital, Vitals
 
 TICK_S = 0.25
 """Four pictures a second are as many as are worth drawing."""
@@ -100,6 +100,8 @@ class Feed:
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._info = run.read_info()
         self._seal = Seal(self._info.id)
+        self._past = None if broker_url is None else Past(self._info.started_us)
+        """Until the frames that were there before this have been read."""
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
         self._resync = False
@@ -179,7 +181,7 @@ class Feed:
             return self._agents.slow_ranks
 
     def vitals(self) -> list[Vital]:
-        """How the analysis has fared since this dashboard follows the run."""
+        """How the analysis has fared, as far back as is known."""
         with self._lock:
             return list(self._vitals.samples)
 
@@ -256,7 +258,9 @@ class Feed:
         with self._lock:
             for position, payload in entries:
                 self._position = position
-                self._take(payload)
+                self._take(payload, int(position.partition(b"-")[0]) * 1000)
+        if len(entries) < BATCH:
+            self._past = None
         self._reached_s = time.monotonic()
 
     def _read_snapshot(self) -> None:
@@ -280,7 +284,8 @@ class Feed:
                     self._agents.take(snapshot.views, time.monotonic())
                     self._resync = True
 
-    def _take(self, payload: bytes) -> None:
+    def _take(self, payload: bytes, time_us: int) -> None:
+        """Take in a frame that was told at ``time_us``."""
         try:
             frame = self._seal.decode(payload, _frames)
         except msgspec.MsgspecError:
@@ -291,6 +296,9 @@ class Feed:
         self._agents.take(frame.views, time.monotonic())
         for step in frame.steps:
             self._fresh[step.program, step.rank].append(step)
+        if self._past is not None:
+            self._past.take(frame)
+            self._past.add_to(self._vitals, time_us)
 
     def _read_info(self) -> None:
         """Notice the end of the run. What was found last is in the store by then."""
@@ -369,21 +377,11 @@ class Feed:
 
     def _note_vitals(self) -> None:
         now_us = time.time_ns() // 1000
-        if self._info.state != "running" or not self._vitals.is_due(now_us):
+        if self._info.state != "running" or self._past is not None or not self._vitals.is_due(now_us):
             return
         lag_us, agents = self.status().lag_us, self.agents()
         with self._lock:
-            streams = list(self._tally.health.values())
-            self._vitals.add(
-                Vital(
-                    time_us=now_us,
-                    rows=sum(stream.rows for stream in streams),
-                    gap_steps=sum(stream.gap_steps for stream in streams),
-                    lag_us=lag_us,
-                    spool_bytes=sum(agent.spool_bytes for agent in agents),
-                    pss_bytes=sum(agent.pss_bytes for agent in agents),
-                )
-            )
+            self._vitals.add(Vital.of(now_us, lag_us, self._tally.health.values(), agents))
 
 
 def _connect(url: str) -> redis.Redis:

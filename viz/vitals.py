@@ -1,13 +1,16 @@
-"""How the analysis has fared since the dashboard was started: a history that never grows."""
+"""How the analysis has fared since the run began, or as far back as is known: a history that never grows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
+from chimbuko.messages import Frame
 from chimbuko.records import StreamHealth
+from chimbuko.views import AgentFigures
+from chimbuko.viz.agents import AgentState
 
 MOST_SAMPLES = 256
 """A chart of the page is about as many pixels wide."""
@@ -29,6 +32,24 @@ class Vital(msgspec.Struct, frozen=True):
     pss_bytes: int
     """Memory of all agents together."""
 
+    @classmethod
+    def of(
+        cls,
+        time_us: int,
+        lag_us: int | None,
+        streams: Collection[StreamHealth],
+        agents: Collection[AgentFigures | AgentState],
+    ) -> Vital:
+        """What streams and agents come to at a time."""
+        return cls(
+            time_us=time_us,
+            rows=sum(stream.rows for stream in streams),
+            gap_steps=sum(stream.gap_steps for stream in streams),
+            lag_us=lag_us,
+            spool_bytes=sum(agent.spool_bytes for agent in agents),
+            pss_bytes=sum(agent.pss_bytes for agent in agents),
+        )
+
 
 class Vitals:
     """At most ``MOST_SAMPLES`` intervals; when there are more, pairs become one."""
@@ -48,6 +69,42 @@ class Vitals:
             self.samples = [_merged(earlier, later) for earlier, later in pairs]
             self._interval_us *= 2
         self.samples.append(sample)
+
+
+class Past:
+    """Streams and agents as they were, by the frames of before this dashboard was started.
+
+    A frame tells what has changed: so they must all be there, from the first one on. The broker keeps the
+    newest 32 MB of them, which are those of a whole run of some ranks.
+
+    Parameters
+    ----------
+    started_us
+        When the run began: a trace that is older was recorded, and nobody is behind it.
+    """
+
+    def __init__(self, started_us: int) -> None:
+        self._started_us = started_us
+        self._tick = 0
+        self._is_whole = True
+        self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._agents: dict[str, AgentFigures] = {}
+        self._newest_us = 0
+
+    def take(self, frame: Frame) -> None:
+        """Take in the next frame."""
+        self._is_whole = self._is_whole and frame.tick == self._tick + 1
+        self._tick = frame.tick
+        self._health |= {(stream.program, stream.rank): stream for stream in frame.health}
+        self._agents |= frame.views.agents
+        self._newest_us = max([self._newest_us, *(step.end_us for step in frame.steps)])
+
+    def add_to(self, vitals: Vitals, time_us: int) -> None:
+        """Add how all was at a time, which is that of the last frame, if it is known and due."""
+        if self._is_whole and vitals.is_due(time_us):
+            is_live = self._newest_us >= self._started_us
+            lag_us = max(0, time_us - self._newest_us) if is_live else None
+            vitals.add(Vital.of(time_us, lag_us, self._health.values(), self._agents.values()))
 
 
 class StreamSums(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from chimbuko.rundir import RunDirectory
 from chimbuko.sacrifice import Sacrifice
 from chimbuko.service import Service
 from chimbuko.servicegroup import ServiceGroup
-from chimbuko.starting import fork
+from chimbuko.starting import fork_then_load
 from chimbuko.viz.listening import listen
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
@@ -86,5 +86,6 @@ class Dashboard:
             self._run.logs,
             (self._listening.fileno(),),
             Sacrifice.DASHBOARD,
-            start=fork,
+            # To load a web server takes 0.4 s, in which the launcher would look after nothing.
+            start=fork_then_load,
         )

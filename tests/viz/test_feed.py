@@ -84,6 +84,24 @@ def test_frames_extend_what_the_store_knew(running: MadeRun, broker: PrivateBrok
     client.close()
 
 
+def test_what_was_before_the_first_visitor_is_known(running: MadeRun, broker: PrivateBroker) -> None:
+    client, began_ms = connect(broker.url), 1_000 * round(time.time()) - 60_000
+    for step in range(21):
+        payload = msgspec.msgpack.encode(running.frame(1 + step, step))
+        client.xadd(FRAMES, {PAYLOAD: payload}, id=f"{began_ms + 1_000 * step}-0")
+    with following(running, broker.url) as (feed, listener):
+        listener.until(
+            lambda _: feed.vitals()[-1:] != [] and feed.vitals()[-1].time_us > time.time_ns() / 1000 - 5e6
+        )
+        before, now = feed.vitals()[:21], feed.vitals()[21:]
+    assert [one.time_us for one in before] == [1_000 * (began_ms + 1_000 * step) for step in range(21)]
+    assert [one.rows for one in before] == [
+        sum(stream.rows for stream in running.health(step + 1)) for step in range(21)
+    ]
+    assert now and {one.rows for one in now} == {before[-1].rows}
+    client.close()
+
+
 def test_missed_frames_are_made_up_for_from_the_store(
     running: MadeRun, broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

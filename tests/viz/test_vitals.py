@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from chimbuko.viz.vitals import MOST_SAMPLES, StreamSums, Vital, Vitals
-from tests.viz.made_run import MadeRun
+import pytest
+
+from chimbuko.viz.vitals import MOST_SAMPLES, Past, StreamSums, Vital, Vitals
+from tests.viz.made_run import STEP_US, ZERO_US, MadeRun
 
 SECOND_US = 1_000_000
 
@@ -34,6 +36,25 @@ def test_a_short_history_is_as_it_was() -> None:
     vitals = followed(60, peak_at=30)
     assert [one.time_us for one in vitals.samples] == [second * SECOND_US for second in range(60)]
     assert vitals.samples[5].lag_us is None, "an unknown lag is not 0"
+
+
+@pytest.mark.parametrize(("started_us", "lag_us"), [(ZERO_US, 30_000), (ZERO_US + 99 * STEP_US, None)])
+def test_what_was_before_is_told_by_frames(finished: MadeRun, started_us: int, lag_us: int | None) -> None:
+    vitals, past = Vitals(), Past(started_us)
+    for step in range(3):
+        past.take(finished.frame(1 + step, step))
+        newest_us = max(one.end_us for one in finished.steps if one.step == step)
+        past.add_to(vitals, newest_us + 30_000)
+    assert [one.lag_us for one in vitals.samples] == [lag_us] * 3
+    assert vitals.samples[0].rows == sum(stream.rows for stream in finished.health(1))
+
+
+def test_it_is_not_known_where_the_first_frames_are_gone(finished: MadeRun) -> None:
+    vitals, past = Vitals(), Past(ZERO_US)
+    for step in range(3):
+        past.take(finished.frame(9 + step, step))
+        past.add_to(vitals, ZERO_US + step * SECOND_US)
+    assert vitals.samples == []
 
 
 def test_sums_over_streams(finished: MadeRun) -> None:
