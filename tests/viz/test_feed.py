@@ -87,7 +87,7 @@ def test_frames_extend_what_the_store_knew(running: MadeRun, broker: PrivateBrok
 def test_what_was_before_the_first_visitor_is_known(running: MadeRun, broker: PrivateBroker) -> None:
     client, began_ms = connect(broker.url), 1_000 * round(time.time()) - 60_000
     for step in range(21):
-        payload = msgspec.msgpack.encode(running.frame(1 + step, step))
+        payload = running.seal.encode(running.frame(1 + step, step))
         client.xadd(FRAMES, {PAYLOAD: payload}, id=f"{began_ms + 1_000 * step}-0")
     with following(running, broker.url) as (feed, listener):
         listener.until(
