@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import new_run
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
-from tests.integration.conftest import Run, Start
+from tests.integration.conftest import Run, Start, children, command_line
 
 
 @pytest.mark.thorough
@@ -36,6 +39,28 @@ def test_users_broker_serves_one_run_after_the_other(
         assert "used by another run" in refused.output
         assert client.get(RUN) == b"another run"
         client.close()
+
+
+def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
+    with Services(run, ServiceOptions(AnalysisConfig(), has_dashboard=False), []) as served:
+        served.wait_ready()
+
+        def kill() -> None:
+            (pid,) = (pid for pid in children(os.getpid()) if "valkey-server" in command_line(pid))
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+        kill()
+        (line,) = served.look_after()
+        kill()
+        killed_s = time.monotonic()
+        assert served.look_after() == []
+        while not (lines := served.look_after()):
+            time.sleep(0.01)
+        assert lines == [line] and "the broker ended early" in line
+        assert 0.5 < time.monotonic() - killed_s < 5.0
+        assert served.client.ping()
 
 
 @pytest.mark.timeout(120)
