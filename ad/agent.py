@@ -29,6 +29,8 @@ from chimbuko.ad.watch import Watch
 from chimbuko.errors import ServiceError
 from chimbuko.follow.presence import Role, announce
 from chimbuko.follow.starter import GuardStarter
+from chimbuko.follow.wake import Alarm
+from chimbuko.messages import Seal
 from chimbuko.processes import StopSignal, log
 from chimbuko.trace.discovery import StreamName, Transport
 
@@ -36,7 +38,7 @@ _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
 END_TIMEOUT_S = 10.0
 """How long streams may give nothing after the application has ended, and not end."""
-GUARD_TICKS = 20
+GUARD_TICKS = 4
 DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
 
@@ -52,22 +54,35 @@ class Agent:
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
         reports = Path(spec.scratch) / "reports"
-        self._watch = Watch(spec.agent, reports, self._streams, statistics, spec.config)
+        self._bell = forks.bell
+        self._watch = Watch(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
-        self._statistics = StatisticsLink(broker, statistics, self._streams, journal, period_s, lockstep)
+        seal = Seal(spec.run)
+        self._statistics = StatisticsLink(
+            broker, statistics, self._streams, self._bell, seal, journal, period_s, lockstep
+        )
         view = AgentView(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
         self._link = BrokerLink(
-            broker, self._statistics, self._streams, self._watch.delivery, view, self._news, lockstep
+            broker,
+            self._statistics,
+            self._streams,
+            self._watch.delivery,
+            view,
+            self._news,
+            self._bell,
+            seal,
+            lockstep,
         )
-        self._recorders = RecorderService(broker, self._streams)
+        self._recorders = RecorderService(broker, self._streams, seal)
         self._forks = forks
         intake = Intake(spec, broker, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
         self._is_closing = threading.Event()
         self._guard = GuardStarter(spec.guard) if spec.guard else None
-        self._guard_ticks = 0
+        # Whoever started this agent has seen to it just now.
+        self._guard_ticks = GUARD_TICKS
         if spec.guard:
             # Without room for a word, the guard does not know of it.
             with suppress(OSError):
@@ -79,14 +94,18 @@ class Agent:
         """Read all streams to their end; live, look for new ones until asked to stop."""
         link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
         link.start()
+        folder = Path(self._spec.live_folder) if self._is_live else None
+        alarm = Alarm(folder, TICK_S, (self._forks.told,))
         stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
+        next_tick_s = 0.0
         while True:
             # Before the look for new streams: what is not there then will not come.
             is_stopping = should_stop()
-            self._supervisor.tick(is_stopping)
-            self._keep_guard()
-            if self._is_live:
-                self._watch.tick()
+            if time.monotonic() < next_tick_s:
+                self._supervisor.attend(is_stopping)
+            else:
+                next_tick_s = time.monotonic() + TICK_S
+                self._tick(is_stopping)
             is_over = all(stream.is_over for stream in self._streams)
             if is_over and (is_stopping or not self._is_live):
                 break
@@ -99,7 +118,8 @@ class Agent:
                     quiet_since, drained = time.monotonic(), heartbeats
                 if time.monotonic() - quiet_since > END_TIMEOUT_S or not self._is_live:
                     self._give_up_open_streams()
-            time.sleep(TICK_S)
+            alarm.wait(max(next_tick_s - time.monotonic(), 0.0))
+        alarm.close()
         if not self._is_live:
             self._watch.look_back()
         self._forks.close()
@@ -107,7 +127,14 @@ class Agent:
         if lost := self._watch.lost_reports():
             self._news.lost_reports(lost)
         self._is_closing.set()
+        self._bell.ring()
         self._await_delivery(link)
+
+    def _tick(self, is_stopping: bool) -> None:
+        self._supervisor.tick(is_stopping)
+        self._keep_guard()
+        if self._is_live:
+            self._watch.tick()
 
     def _keep_guard(self) -> None:
         """See once a second that the guard of the streams lives; it sees that this agent does."""
@@ -182,6 +209,8 @@ class Agent:
                 self._recorders.serve()
                 if self._link.is_settled:
                     return
+                if not self._recorders.is_busy:
+                    self._link.wait()
             except redis.RedisError as error:
                 if not is_away:
                     log(f"broker does not answer ({error}); trying again")

@@ -12,7 +12,7 @@ from chimbuko.follow.instances import FIRST_RANK, aside_of, first_rank_of, numbe
 from chimbuko.follow.steps import INDEX
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, has_prefix, parse_stream_path
 
-CONTACT_LOOKS = 20
+CONTACT_LOOKS = 4
 """A program that is killed leaves its contact file, and the next one puts its own in the place: only every so
 many looks ask for that, since they may be on a network file system."""
 

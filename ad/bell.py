@@ -1,10 +1,13 @@
-"""Wakes one process that waits for a number in shared memory; neither end takes time meanwhile."""
+"""Bells between processes: who waits for one takes no time meanwhile."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import select
 import time
+from contextlib import suppress
 
 _libc = ctypes.CDLL(None)
 
@@ -14,7 +17,9 @@ class _Time(ctypes.Structure):
 
 
 class Bell:
-    """A POSIX semaphore: nobody owns it, so the death of a process harms nobody.
+    """Wakes one process that waits for a number in shared memory.
+
+    It is a POSIX semaphore: nobody owns it, so the death of a process harms nobody.
 
     Parameters
     ----------
@@ -43,3 +48,28 @@ class Bell:
         """Wait until it rings, a signal comes or the time is over; what is waited for may be there or not."""
         seconds, fraction = divmod(time.time() + timeout_s, 1.0)
         _libc.sem_timedwait(self._semaphore, ctypes.byref(_Time(int(seconds), int(1e9 * fraction))))
+
+
+class AgentBell:
+    """Wakes an agent when any of its streams has something that it should not wait for.
+
+    The processes of the streams inherit it, so there is no file that there might be no room for.
+    """
+
+    def __init__(self) -> None:
+        self.file = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self.file, select.POLLIN)
+
+    def ring(self) -> None:
+        """Wake the agent, or let it go on at once when it waits next."""
+        # It is full after 2^64 rings that nobody has heard.
+        with suppress(BlockingIOError):
+            os.eventfd_write(self.file, 1)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it rings or the time is over; whether it has rung since the last time."""
+        if not self._poll.poll(1000 * max(timeout_s, 0.0)):
+            return False
+        os.eventfd_read(self.file)
+        return True

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from chimbuko.ad import outbox
 from chimbuko.ad.analysis import StepResult, StreamAnalysis
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.claim import claim
 from chimbuko.ad.commitschedule import CommitSchedule
@@ -68,8 +69,9 @@ LAST_ROOM_S = 3.0
 class StreamChild:
     """Drains one stream to its end, or until it is asked to leave that to a successor (SIGTERM)."""
 
-    def __init__(self, spec: ChildSpec) -> None:
+    def __init__(self, spec: ChildSpec, bell: AgentBell) -> None:
         self._spec = spec
+        self._bell = bell
         schema = make_detector(spec.config).schema
         self._claim = claim(Path(spec.box).parent)
         self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
@@ -157,6 +159,7 @@ class StreamChild:
         if is_over and is_committed:
             self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
             self._box[Cell.PHASE] = phase
+        self._bell.ring()
 
     def _ask_to_go(self, signum: int, frame: object) -> None:
         """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
@@ -293,6 +296,7 @@ class StreamChild:
         self._commit_surely()
         self._box[Cell.CLOSED_EPOCH] = epoch - 1
         self._box[Cell.PHASE] = Phase.WAITING
+        self._bell.ring()
         while not self._box.wait_for_epoch(epoch - 1, EPOCH_WAIT_S):
             if self._is_asked_to_go:
                 return False
@@ -372,6 +376,8 @@ class StreamChild:
         self._shortage.tell(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._results.clear()
+        if not (self._spec.config.lockstep or self._schedule.is_quiet):
+            self._bell.ring()
         self._schedule.done(time.monotonic())
         if self._source is not None:
             self._source.give_back(self._analysis.stacks.last_step + 1)
@@ -399,10 +405,10 @@ def _held_bytes(results: list[StepResult]) -> int:
     return sum(result.size_bytes for result in results)
 
 
-def run_child(spec: ChildSpec) -> int:
+def run_child(spec: ChildSpec, bell: AgentBell) -> int:
     """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
     try:
-        StreamChild(spec).run()
+        StreamChild(spec, bell).run()
     except (MemoryError, OSError) as error:
         if not is_out_of_memory(error):
             raise

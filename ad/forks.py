@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.errors import ServiceError
 from chimbuko.starting import become_fork, end_fork, signals_wait
@@ -45,6 +46,8 @@ class ForkServer:
         from chimbuko.ad.forkserver import serve
 
         agent = os.getpid()
+        self.bell = AgentBell()
+        """Rung by the processes of the streams."""
         asked, self._input = os.pipe()
         self._output, told = os.pipe()
         with signals_wait() as blocked:
@@ -53,8 +56,8 @@ class ForkServer:
             except OSError as error:
                 raise ServiceError(f"the fork server did not start ({error.strerror})") from None
             if self._pid == 0:
-                become_fork("chimbuko.ad.forkserver", asked, told, 2)
-                end_fork(lambda: serve(agent, blocked))
+                become_fork("chimbuko.ad.forkserver", asked, told, 2, (self.bell.file,))
+                end_fork(lambda: serve(agent, blocked, self.bell))
         os.close(asked)
         os.close(told)
         os.set_blocking(self._output, False)
@@ -64,6 +67,11 @@ class ForkServer:
     def pid(self) -> int:
         """Its process id."""
         return self._pid
+
+    @property
+    def told(self) -> int:
+        """File that can be read when something has happened."""
+        return self._output
 
     def ask(self, request: Request) -> None:
         """Send one request.

@@ -20,19 +20,22 @@ import traceback
 import msgspec
 from setproctitle import setproctitle
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.forks import Event, Request
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.processes import die_with_parent
 from chimbuko.sacrifice import Sacrifice, oom_score, set_oom_score
 
 
-def serve(agent: int, blocked: set[int]) -> None:
+def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
     """Serve requests of an agent, its process id, until standard input ends.
 
     Parameters
     ----------
     blocked
         Signals that it is to block.
+    bell
+        That its children ring.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
@@ -52,7 +55,7 @@ def serve(agent: int, blocked: set[int]) -> None:
                 break
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
-                _obey(msgspec.json.decode(line, type=Request), children)
+                _obey(msgspec.json.decode(line, type=Request), children, bell)
         _reap(children)
     for pid in children:
         # The one that waits for its stream's writer to let it in ends when that is done; a stopped one has
@@ -70,11 +73,11 @@ def _told_of_ends() -> int:
     return reading
 
 
-def _obey(request: Request, children: dict[int, str]) -> None:
+def _obey(request: Request, children: dict[int, str], bell: AgentBell) -> None:
     if request.start is not None:
         pid = os.fork()
         if pid == 0:
-            _become_child(request.start)
+            _become_child(request.start, bell)
         children[pid] = request.start.key
         _say(Event("started", request.start.key, pid))
     for pid, key in children.items():
@@ -82,7 +85,7 @@ def _obey(request: Request, children: dict[int, str]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _become_child(spec: ChildSpec) -> None:
+def _become_child(spec: ChildSpec, bell: AgentBell) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -99,7 +102,7 @@ def _become_child(spec: ChildSpec) -> None:
         # Loaded with the kernels, before the fork.
         from chimbuko.ad.child import run_child
 
-        code = run_child(spec)
+        code = run_child(spec, bell)
     except BaseException:
         traceback.print_exc()
     finally:

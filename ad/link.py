@@ -12,18 +12,26 @@ import msgspec
 import redis
 
 from chimbuko.ad.agentview import AgentView
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.plight import Part
 from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS, STORE_WANTED
+from chimbuko.broker import wake
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS
+from chimbuko.messages import PAYLOAD, Seal
 from chimbuko.records import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
 ROUND_S = 0.05
-ROUNDS_PER_ANSWER = 4
+"""Between two rounds at least."""
+QUIET_ROUND_S = 1.0
+"""... and at most, where no stream has rung;"""
+QUIET_ROUNDS = 3
+"""each of so many sends what has come without a ring: a transaction of the store takes a millisecond."""
+ANSWER_S = 0.2
 """What the store has is asked so seldom: meanwhile spools hold it a moment longer."""
 LAST_ROUND_S = 0.01
 """At the end somebody waits for each round."""
@@ -54,6 +62,8 @@ class BrokerLink:
         Grows as the supervisor finds streams.
     reports
         The agent's own spool.
+    bell
+        Streams ring it when they have something that shall not wait.
     """
 
     def __init__(
@@ -64,6 +74,8 @@ class BrokerLink:
         reports: SpoolDelivery,
         view: AgentView,
         news: RoomNews,
+        bell: AgentBell,
+        seal: Seal,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
@@ -72,10 +84,13 @@ class BrokerLink:
         self._reports = reports
         self._view = view
         self._news = news
+        self._bell = bell
+        self._seal = seal
         self._is_lockstep = is_lockstep
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
-        self._is_store_wanted = False
+        self._is_store_wanted = self._is_behind = False
+        self._quiet_rounds = QUIET_ROUNDS
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
@@ -83,20 +98,32 @@ class BrokerLink:
         now = time.monotonic()
         if self._is_flushing or now - self._looked_at >= ROUND_S:
             self._looked_at = now
-            if self._is_flushing or now - self._answered_at >= ROUNDS_PER_ANSWER * ROUND_S:
+            if self._is_flushing or now - self._answered_at >= ANSWER_S:
                 self._answered_at = now
                 self._receive_acknowledgements()
-            self._ship()
+            self._quiet_rounds += 1
+            if self._is_flushing or self._is_behind or self._quiet_rounds >= QUIET_ROUNDS:
+                self._ship()
+                self._quiet_rounds = 0
             self._hear_plights()
             self._tell_silence()
             self._news.tell(self._is_flushing)
             self._view.tell(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
-        # In lockstep the exchange waits, and no longer than the streams do.
+
+    def wait(self) -> None:
+        """Wait until the next round is due."""
         if self._is_flushing:
             time.sleep(min(LAST_ROUND_S, ROUND_S))
         elif not self._is_lockstep:
-            time.sleep(ROUND_S)
+            # In lockstep the exchange waits, and no longer than the streams do.
+            quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
+            due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
+            if self._bell.wait(due_s - time.monotonic()):
+                self._statistics.heed(time.monotonic())
+                self._quiet_rounds = QUIET_ROUNDS
+                # What rings meanwhile has its turn in the same round.
+                time.sleep(max(self._looked_at + ROUND_S - time.monotonic(), 0.0))
 
     def broker_was_away(self) -> None:
         """Whatever was under way may be lost: send it again."""
@@ -139,25 +166,27 @@ class BrokerLink:
 
     def _ship(self) -> None:
         room = MOST_IN_FLIGHT_BYTES - sum(delivery.in_flight_bytes for delivery in self._deliveries)
-        for stream in self._streams:
-            frames = self._send(stream.delivery, room)
-            room -= sum(len(frame) for _, frame in frames)
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        taken = []
+        for delivery in [self._reports, *(stream.delivery for stream in streams)]:
+            taken.append(delivery.take(room) if room > 0 else [])
+            room -= sum(len(frame) for _, frame in taken[-1])
+        self._is_behind = room <= 0
+        self._send([frame for frames in taken for _, frame in frames])
+        for stream, frames in zip(streams, taken[1:], strict=True):
             self._count(stream, frames)
-        self._send(self._reports, room)
         if self._is_store_wanted:
-            self._broker.xadd(STORE_WANTED, {PAYLOAD: b""}, maxlen=1)
+            wake(self._broker)
             self._is_store_wanted = False
 
-    def _send(self, delivery: SpoolDelivery, room: int) -> list[tuple[int, bytes]]:
-        """Send frames until they exceed ``room`` bytes."""
-        frames = delivery.take(room) if room > 0 else []
+    def _send(self, frames: list[bytes]) -> None:
         if frames:
             with self._broker.pipeline(transaction=False) as pipeline:
-                for _, frame in frames:
-                    pipeline.xadd(RECORDS, {PAYLOAD: frame})
+                for frame in frames:
+                    pipeline.xadd(RECORDS, {PAYLOAD: self._seal.enclose(frame)})
                 pipeline.execute()
             self._is_store_wanted = self._is_flushing
-        return frames
 
     def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
         """Totals in frames sent for the first time go into the next delta."""

@@ -137,6 +137,11 @@ class OpenCallsFile:
         """How many steps were told of."""
         return int(self._cells[_Cell.STEPS])
 
+    @property
+    def newest_us(self) -> int:
+        """Time of the newest event of these."""
+        return int(self._cells[_Cell.NEWEST_US])
+
     def read(self) -> OpenCalls | None:
         """What is open; None where it was written to each time that it was tried."""
         for _ in range(_MOST_TRIES):

@@ -25,6 +25,8 @@ class AgentSpec(msgspec.Struct, frozen=True):
     """All that an agent is told."""
 
     agent: str
+    run: str
+    """Its id."""
     index: int
     count: int
     """Agents on this node: the ranks are dealt out among them."""

@@ -74,3 +74,13 @@ def find_overdue(opened: OpenCalls, history: History, elapsed: Float64Array) -> 
     is_innermost = np.ones(len(overdue), np.bool_)
     is_innermost[:-1] = threads[1:] != threads[:-1]
     return overdue[is_innermost]
+
+
+def next_us(opened: OpenCalls, history: History, silence_us: float) -> float:
+    """The trace time before which no call will be overdue, where none of these is: also of those that begin.
+
+    As far as the history stays as it is: a function of which too little is known may have one five seconds
+    later.
+    """
+    earliest_us = (opened.calls["entry_us"] + history.limit_us).min(initial=np.inf)
+    return float(min(earliest_us, opened.newest_us + silence_us + LEAST_US))

@@ -11,7 +11,8 @@ import redis
 from chimbuko.ad.flightrecorder import read_recording
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import read_stream
-from chimbuko.messages import RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
+from chimbuko.messages import RecallAnswer, RecallRequest, Seal
 
 POLL_S = 0.5
 READ_COUNT = 10
@@ -21,7 +22,6 @@ MOST_ANSWER_BYTES = 256 << 20
 """Of all answers to one request: the broker holds them in memory."""
 
 _requests = msgspec.msgpack.Decoder(RecallRequest)
-_encoder = msgspec.msgpack.Encoder()
 
 
 class RecorderService:
@@ -33,8 +33,9 @@ class RecorderService:
         Grows as streams are found.
     """
 
-    def __init__(self, broker: redis.Redis, streams: list[AgentStream]) -> None:
+    def __init__(self, broker: redis.Redis, streams: list[AgentStream], seal: Seal) -> None:
         self._broker = broker
+        self._seal = seal
         self._streams = streams
         self._read_to = b"0"
         self._polled_at = 0.0
@@ -53,10 +54,15 @@ class RecorderService:
             request, stream = self._due.popleft()
             self._answer(request, stream)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._due)
+
     def _receive(self) -> None:
-        for entry, payload in read_stream(self._broker, RECALL_REQUESTS, self._read_to, READ_COUNT):
-            self._read_to = entry
-            request = _requests.decode(payload)
+        entries = read_stream(self._broker, RECALL_REQUESTS, self._read_to, READ_COUNT)
+        self._read_to = entries[-1][0] if entries else self._read_to
+        for request in self._seal.decoded(entries, _requests):
             wanted = set(request.streams)
             self._due += [(request, stream) for stream in self._streams if stream.key in wanted]
 
@@ -77,7 +83,7 @@ class RecorderService:
             is_left_out=is_left_out,
         )
         with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.rpush(key, _encoder.encode(answer))
+            pipeline.rpush(key, self._seal.encode(answer))
             pipeline.expire(key, ANSWERS_LIVE_S)
             pipeline.expire(f"{key}:bytes", ANSWERS_LIVE_S)
             pipeline.execute()

@@ -10,24 +10,23 @@ import msgspec
 import numpy as np
 import redis
 
+from chimbuko.ad.bell import AgentBell
+from chimbuko.ad.commitschedule import quiet_s
 from chimbuko.ad.exchange import Outbox
 from chimbuko.ad.journal import Entry, Journal, Taken
 from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
 from chimbuko.ad.stream import AgentStream
 from chimbuko.ad.unsaved import UnsavedDeltas
+from chimbuko.brokerkeys import ACKS, DELTAS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.messages import (
-    ACKS,
     ALL_EPOCHS,
-    DELTAS,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
     PAYLOAD,
     Acknowledgement,
     Delta,
     FunctionName,
     ModelUpdate,
     PackedTable,
+    Seal,
 )
 from chimbuko.records import StreamHealth
 
@@ -37,10 +36,10 @@ agree less with those of lockstep;"""
 RECEIVED_PER_S = 2_000
 """but all agents together do not look more often, since 10,000 would keep the broker busy by asking; each
 looks before it sends."""
-ALONE_LOOK_S = 0.2
-"""An agent that nobody else changes the model for looks so seldom while it waits for nothing."""
 SHORTEST_PERIOD_S = 0.1
-"""Few agents exchange so often, which costs nobody anything;"""
+"""Few agents exchange so often while streams have something that shall not wait;"""
+LIVELY_S = 2.0
+"""and for so long after one had: there may be more of it, at other agents, too."""
 DELTAS_PER_S = 250
 """many of them take care that all together do not send more;"""
 EXCHANGE_SHARE = 0.02
@@ -50,16 +49,11 @@ READ_COUNT = 100
 LOCK_POLL_S = 0.001
 WAIT_S = 0.05
 """In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
-LOOKS_PER_EPOCH = 8
-"""While its streams are at work on an epoch, of which each takes about as long as the last one;"""
-SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.0003, 0.005
-"""but no more often than one costs nothing, and no seldomer than the user notices."""
 
 _acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
 _updates = msgspec.msgpack.Decoder(ModelUpdate)
 _names = msgspec.msgpack.Decoder(FunctionName)
 _rows = msgspec.msgpack.Decoder(PackedTable)
-_encoder = msgspec.msgpack.Encoder()
 
 
 class StatisticsLink:
@@ -69,6 +63,8 @@ class StatisticsLink:
     ----------
     streams
         Grows as the supervisor finds streams.
+    bell
+        In lockstep they ring it when they have closed an epoch.
     journal
         Where the last delta stands for a successor of this agent.
     period_s
@@ -80,6 +76,8 @@ class StatisticsLink:
         broker: redis.Redis,
         statistics: AgentStatistics,
         streams: list[AgentStream],
+        bell: AgentBell,
+        seal: Seal,
         journal: Journal,
         period_s: float,
         is_lockstep: bool,
@@ -87,6 +85,8 @@ class StatisticsLink:
         self._broker = broker
         self._statistics = statistics
         self._streams = streams
+        self._bell = bell
+        self._seal = seal
         self._journal = journal
         self._period_s = period_s
         self._is_lockstep = is_lockstep
@@ -101,14 +101,11 @@ class StatisticsLink:
         self._must_send_all = inherited is not None
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
-        self._look_s = 0.0
+        self._rung_at = -LIVELY_S
+        self._is_urgent = False
         self._sent_at = self._delta_at = 0.0
         self._gathered_at = time.monotonic()
         self._received_at = 0.0
-        self._given_at = time.monotonic()
-        """In lockstep: when the streams got the model of the last epoch;"""
-        self._closing_look_s = SHORTEST_LOOK_S
-        """and how often to look whether they have closed the next one."""
         self._read_to = b"0"
         self._contained = 0
         """Last own delta that the rows of the model contain."""
@@ -137,24 +134,43 @@ class StatisticsLink:
         if self._is_lockstep and not is_flushing:
             self._exchange_epoch(now)
             return
-        if not is_flushing and now - self._received_at < self._look_s:
-            return
-        if not is_flushing and not self._has_business(now):
+        if not is_flushing and now < self.due_s:
             return
         self._received_at = now
+        # The supervisor, another thread, adds streams meanwhile.
+        has_news = any(stream.box.has_news for stream in list(self._streams))
+        if not (is_flushing or has_news or self._is_expecting):
+            return
         self._exchange(now, is_flushing)
         took_s = time.monotonic() - now
         shared_s = max(SHORTEST_PERIOD_S, self._agents / DELTAS_PER_S, took_s / EXCHANGE_SHARE)
         self._pause_s = min(self._period_s, shared_s)
-        self._look_s = look_s(self._pause_s, self._agents)
 
-    def _has_business(self, now: float) -> bool:
-        """Live: whether anything is to be sent, or may have come."""
-        is_alone = self._agents == 1 and self._contained >= self._statistics.next_sequence - 1
-        if not is_alone or self._must_send_all or now - self._received_at >= ALONE_LOOK_S:
-            return True
-        is_due = now - self._delta_at >= self._pause_s
-        return is_due and any(stream.box.has_news for stream in list(self._streams))
+    def heed(self, now: float) -> None:
+        """Live: a stream has something that shall not wait."""
+        self._rung_at, self._is_urgent = now, True
+
+    @property
+    def due_s(self) -> float:
+        """Live: when the next round is due, by the monotonic clock."""
+        pause_s = self._paused_s(time.monotonic())
+        due_s = self._received_at + (look_s(pause_s, self._agents) if self._is_expecting else pause_s)
+        if not self._is_urgent:
+            return due_s
+        # While the server has not answered there is nothing to send.
+        earliest_s = self._received_at + look_s(self._pause_s, self._agents)
+        return min(due_s, max(self._delta_at + self._pause_s, earliest_s))
+
+    def _paused_s(self, now: float) -> float:
+        """Live: time from one delta to the next."""
+        is_quiet = now - self._rung_at >= LIVELY_S
+        return max(self._pause_s, quiet_s(self._period_s)) if is_quiet else self._pause_s
+
+    @property
+    def _is_expecting(self) -> bool:
+        """Live: whether something may come from the server that no delta of this agent is needed for."""
+        is_answered = self._contained >= self._statistics.next_sequence - 1
+        return self._agents > 1 or not is_answered or self._must_send_all
 
     def _exchange_epoch(self, now: float) -> None:
         """Send what a closed epoch has brought, and wait for its model; all in one message each way."""
@@ -187,11 +203,10 @@ class StatisticsLink:
     def _await_closing(self, until: float) -> bool:
         """Wait until all streams have closed another epoch; False if they have not by then."""
         while not self._has_closed():
-            if time.monotonic() >= until:
+            left_s = until - time.monotonic()
+            if left_s <= 0.0:
                 return False
-            time.sleep(self._closing_look_s)
-        took_s = time.monotonic() - self._given_at
-        self._closing_look_s = min(max(took_s / LOOKS_PER_EPOCH, SHORTEST_LOOK_S), LONGEST_LOOK_S)
+            self._bell.wait(left_s)
         return True
 
     def _has_closed(self) -> bool:
@@ -213,8 +228,8 @@ class StatisticsLink:
             self._must_send_all = False
         elif self._unsaved.is_waiting or self._unsaved.is_full:
             return
-        elif is_flushing or now - self._delta_at >= self._pause_s:
-            self._delta_at = now
+        elif is_flushing or now - self._delta_at >= self._paused_s(now):
+            self._delta_at, self._is_urgent = now, False
             deltas = self._next(streams, is_flushing)
             if deltas:
                 self._send(deltas)
@@ -226,14 +241,15 @@ class StatisticsLink:
         """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
         with self._broker.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
             if not deltas:
                 pipeline.hget(ACKS, self._statistics.agent)
             pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
             told, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
         entries = [entry for _, entries in answers or [] for entry in entries]
         self._read_to = entries[-1][0] if entries else self._read_to
-        updates = [_updates.decode(fields[PAYLOAD]) for _, fields in entries]
+        payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
+        updates = list(self._seal.decoded(payloads, _updates))
         # A row may be published a moment later than the deltas in it are acknowledged in the hash.
         contained = self._merged
         acknowledged = _acknowledgement(self._statistics.agent, updates)
@@ -247,7 +263,6 @@ class StatisticsLink:
         closed_epoch = self._statistics.closed_epoch
         self._take_over(updates)
         if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
-            self._given_at = time.monotonic()
             for stream in streams:
                 self._give_model(stream)
 
@@ -371,7 +386,7 @@ class StatisticsLink:
     def _send(self, deltas: list[Delta]) -> None:
         with self._broker.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: _encoder.encode(delta)})
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
 

@@ -16,19 +16,19 @@ from chimbuko.processes import log
 from chimbuko.records import UNREADABLE_STREAMS
 from chimbuko.trace.discovery import Transport
 
-TICK_S = 0.05
-STUCK_TICKS = 100
+TICK_S = 0.25
+STUCK_TICKS = 20
 """A live stream that was not drained for so many ticks (5 s) has a stuck reader. Counted in ticks of the
 agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
-HUNG_TICKS = 2400
+HUNG_TICKS = 480
 """Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
 MOST_FAILURES = 12
 """Processes of a followed stream that may die one after the other without having read anything. Pauses
-between them double, to ten seconds: together they are more than half a minute."""
-LONGEST_PAUSE_TICKS = 200
+between them double, to ten seconds: together they are more than a minute."""
+LONGEST_PAUSE_TICKS = 40
 MOST_JOINS = 3
 """Processes that may join a stream over SST: each is a risk for its writer."""
-REJOIN_TICKS = 40
+REJOIN_TICKS = 8
 """Pause before another one joins (2 s)."""
 
 
@@ -49,7 +49,13 @@ class Supervisor:
         self._find = find
 
     def tick(self, is_stopping: bool = False) -> None:
-        """Look after all streams once; call every ``TICK_S`` seconds.
+        """Look after all streams once; call every ``TICK_S`` seconds."""
+        self.attend(is_stopping)
+        for stream in self._streams:
+            self._watch(stream)
+
+    def attend(self, is_stopping: bool = False) -> None:
+        """Take in what is new, and what has happened; call it when something has.
 
         Parameters
         ----------
@@ -69,11 +75,10 @@ class Supervisor:
                 stream.pid = event.pid
             elif event.kind == "ended" and event.pid == stream.pid:
                 self._ended(stream, event.code)
-        for stream in self._streams:
-            if is_stopping:
+        if is_stopping:
+            for stream in self._streams:
                 stream.box[Cell.IS_ALL_WRITTEN] = 1
                 self._signal(stream, signal.SIGCONT)
-            self._watch(stream)
 
     def leave(self, stream: AgentStream) -> None:
         """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
@@ -117,7 +122,9 @@ class Supervisor:
             stream.pause_ticks = min((1 << stream.failures) - 1, LONGEST_PAUSE_TICKS)
             if stream.transport is Transport.SST:
                 stream.pause_ticks = REJOIN_TICKS
-            stream.is_waiting = True
+            stream.is_waiting = stream.pause_ticks > 0
+            if not stream.is_waiting:
+                self._start(stream)
         else:
             log(f"reader of {stream.name.path} ended ({code}); given up")
             stream.give_up()

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.merging import AgentStatistics
 from chimbuko.ad.opencalls import OpenCalls
-from chimbuko.ad.overdue import LEAST_US, History, elapsed_us, find_overdue
+from chimbuko.ad.overdue import LEAST_US, History, elapsed_us, find_overdue, next_us
 from chimbuko.ad.report import pack_report, report_of
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.stream import AgentStream
@@ -28,7 +29,7 @@ from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames
 
 LOOK_EVERY_S = 0.5
-LONGEST_TICK_S = 0.2
+LONGEST_TICK_S = 0.5
 """An agent that was itself stopped does not know what its streams could have given meanwhile."""
 MOST_REPORTED = 16
 """Of one stream at a time: a pool of idle threads must not fill the store."""
@@ -46,6 +47,8 @@ class Watch:
         Names the spool.
     folder
         Of the spool.
+    bell
+        Rung when something was found.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Watch:
         folder: Path,
         streams: list[AgentStream],
         statistics: AgentStatistics,
+        bell: AgentBell,
         config: AnalysisConfig,
     ) -> None:
         self._streams = streams
         self._statistics = statistics
+        self._bell = bell
         self._config = config
         self._detector = make_detector(config)
         self._ignored = [name_matcher(pattern) for pattern in config.ignore]
@@ -65,6 +70,8 @@ class Watch:
         self.delivery = SpoolDelivery(agent, folder)
         self._reported: dict[str, dict[tuple[int, int], float]] = {}
         """By stream, the calls that were reported, by step and row, with their time up to then."""
+        self._next_us: dict[str, float] = {}
+        """By stream, the trace time before which none of its calls can be overdue."""
         self._ticked_at = time.monotonic()
         self._looked_at = 0.0
 
@@ -99,12 +106,19 @@ class Watch:
     def look(self, stream: AgentStream) -> None:
         """See whether a stream is silent, or has overdue calls; if its process is at work it is neither."""
         drained = stream.box[Cell.HEARTBEAT]
+        if not _is_waited_for(stream):
+            return
+        now_us = stream.open_calls.newest_us + stream.rhythm.quiet_s * 1e6
+        is_falling_silent = stream.rhythm.is_silent and stream.silence is None
+        if not is_falling_silent and now_us < self._next_us.get(stream.key, 0.0):
+            return
         opened = stream.open_calls.read()
-        if opened is None or not _is_waited_for(stream):
+        if opened is None:
             return
         if stream.rhythm.is_silent and stream.silence is None:
             stream.learn_names()
             stream.silence = _silence(opened, stream.names)
+            self._bell.ring()
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
     def _report(self, stream: AgentStream, opened: OpenCalls, silence_us: float, drained: int) -> None:
@@ -113,12 +127,14 @@ class Watch:
         first_us = int(opened.calls["entry_us"].min(initial=opened.newest_us))
         is_long = opened.newest_us - first_us + silence_us >= LEAST_US
         if not is_long or not self._config.records_step(opened.step):
+            self._next_us[stream.key] = first_us + LEAST_US
             return
         stream.learn_names()
         known = self._known(stream, opened)
         history = _history(known)
         elapsed = elapsed_us(opened, history, silence_us, self._config.period_us, stream.is_prompt)
         overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
+        self._next_us[stream.key] = 0.0 if len(overdue) else next_us(opened, history, silence_us)
         rows = known[overdue]
         limits = self._detector.limits(rows, np.full(len(rows), self._detector.default_threshold))
         scores = self._detector.judge(limits.measures, elapsed[overdue]).score
@@ -136,6 +152,7 @@ class Watch:
                 version = self._statistics.version
                 record = pack_report(opened, call, report, elapsed, version, stream.names)
                 self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
+                self._bell.ring()
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:

@@ -19,6 +19,7 @@ from generate import HARD, Shape
 from measuring import cpu_seconds, in_child
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.child import StreamChild
 from chimbuko.ad.detection import Detection
 from chimbuko.ad.flightrecorder import FlightRecorder
@@ -92,7 +93,7 @@ def analyse(spec: ChildSpec, *, with_stages: bool = False, with_latencies: bool 
                 patches.enter_context(_stages_clocked(result))
             if with_latencies:
                 patches.enter_context(_labels_clocked(result))
-            result.cpu_s = cpu_seconds(lambda: StreamChild(spec).run())
+            result.cpu_s = cpu_seconds(lambda: StreamChild(spec, AgentBell()).run())
         return result
 
     return in_child(work)

@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,10 +22,17 @@ from weakref import WeakSet
 import redis
 from redis.cluster import RedisCluster
 
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import MOST_NEWS, PAYLOAD, PROGRAMS, STORE_NEWS
+from chimbuko.brokerkeys import PROGRAMS, STORE_NEWS, WAKE
+from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.messages import PAYLOAD
 from chimbuko.processes import become_ours
 from chimbuko.sacrifice import Sacrifice, oom_score
+
+Entries = list[tuple[bytes, bytes]]
+"""Of a stream: id and encoded message."""
+
+MOST_NEWS = 100
+"""Lines for the user that the broker keeps; the services read them every few seconds."""
 
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
@@ -113,6 +122,43 @@ def read_stream(
     """
     answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
     return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
+
+
+class PatientReader:
+    """Reads streams, and waits for entries as long as nobody waits for this process."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._woken_to = b"0"
+
+    def read_again(self) -> None:
+        """A broker that was restarted may number anew."""
+        self._woken_to = b"0"
+
+    def read(self, after: Mapping[str, bytes], count: int, wait_s: float) -> tuple[list[Entries], bool]:
+        """Entries of each stream after an id, as (id, encoded message), and whether somebody waits.
+
+        Waits for either, as ``read_stream`` does; not at all for 0 s.
+        """
+        block_ms = max(round(1000 * wait_s), 1) if wait_s > 0.0 else None
+        wanted = cast(Any, {**after, WAKE: self._woken_to})
+        answer = cast(list[Any], self._client.xread(wanted, count=count, block=block_ms) or [])
+        found = {stream.decode(): entries for stream, entries in answer}
+        if woken := found.get(WAKE, []):
+            self._woken_to = woken[-1][0]
+        messages = [[(entry, fields[PAYLOAD]) for entry, fields in found.get(stream, [])] for stream in after]
+        return messages, bool(woken)
+
+
+def wake(client: redis.Redis) -> None:
+    """Tell server and store that somebody waits for them."""
+    client.xadd(WAKE, {PAYLOAD: b""}, maxlen=1)
+
+
+def wake_ourselves() -> None:
+    """For a handler of signals: end a wait for the broker in this process."""
+    with suppress(ChimbukoError, redis.RedisError), connect(os.environ[BROKER_VARIABLE], 1.0) as client:
+        wake(client)
 
 
 def tell_user(client: redis.Redis, line: str) -> None:

@@ -57,14 +57,16 @@ def are_compiled(cache: Path) -> bool:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
     try:
-        counts = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, int])
+        noted = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, dict[str, int]])
     except (OSError, msgspec.DecodeError):
         return False
-    return bool(counts) and all(_compiled_in(folder) >= count for folder, count in counts.items())
+    return bool(noted) and all(
+        files.items() <= _compiled_in(folder).items() for folder, files in noted.items()
+    )
 
 
 def note_compiled(cache: Path, folders: Iterable[str]) -> None:
-    """Note that all kernels are compiled, and in which folders they are.
+    """Note that all kernels are compiled, and which files in these folders they are.
 
     Raises
     ------
@@ -123,11 +125,13 @@ def _cpu() -> str:
     return "\n".join(line for line in first.splitlines() if line.startswith(_OF_CPU))
 
 
-def _compiled_in(folder: str) -> int:
+def _compiled_in(folder: str) -> dict[str, int]:
+    """Bytes of each file of compiled code: its name tells the kernel, its size one version from another."""
     try:
-        return sum(name.endswith(_CODE) for name in os.listdir(folder))
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_CODE)}
     except OSError:
-        return 0
+        return {}
 
 
 def _is_writable(folder: Path) -> bool:

@@ -5,72 +5,19 @@ Small typed values in msgpack; tables travel as raw little-endian bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 import msgspec
 
 from chimbuko.packed import PackedRecords
+from chimbuko.processes import log
 from chimbuko.recording import RecordedStep
 from chimbuko.records import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.trace.schema import StreamNames
 from chimbuko.views import ViewChanges, ViewDelta
 
-# What stands in braces decides where in a cluster a key is: all are together, since some change together.
-DELTAS = "{chimbuko}:deltas"
-"""Stream of ``Delta``, agents to server."""
-ACKS = "{chimbuko}:acks"
-"""Hash: agent to an ``Acknowledgement``."""
-MODEL_UPDATES = "{chimbuko}:model-updates"
-"""Stream of ``ModelUpdate``, server to agents."""
-MODEL = "{chimbuko}:model"
-"""Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
-FUNCTIONS = "{chimbuko}:functions"
-"""List of ``FunctionName``, in order of their numbers."""
-RECORDS = "{chimbuko}:records"
-"""Stream of ``RecordBatch``, agents to store."""
-RECORD_ACKS = "{chimbuko}:record-acks"
-"""Hash: stream key to the last batch sequence that is committed in the store."""
-STORE_WANTED = "{chimbuko}:store-wanted"
-"""Stream of empty entries, agents to store: somebody waits for what was sent, it is not to be gathered."""
-STORE_NEWS = "{chimbuko}:store-news"
-"""Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
-what there is no room for."""
-MOST_NEWS = 100
-"""Lines that the broker keeps for the services, which read them several times a second."""
-FRAMES = "{chimbuko}:frames"
-"""Stream of ``Frame``, server to dashboards."""
-DASHBOARD = "{chimbuko}:dashboard"
-"""Key with the address of the dashboard, without its token; ends in ``/``."""
-SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
-"""Key that a dashboard sets which came late, or was away."""
-SNAPSHOT = "{chimbuko}:snapshot"
-"""Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
-PROGRAMS = "{chimbuko}:programs"
-"""Hash: program name to program index."""
-RECALL_REQUESTS = "{chimbuko}:recorder-requests"
-"""Stream of ``RecallRequest``, anybody to agents."""
-RECALL_ANSWERS = "{chimbuko}:recorder-answers"
-"""Begins the key of a list of ``RecallAnswer`` that ends in the request's id, and of a count of its bytes."""
-
-RUN = "{chimbuko}:run"
-"""Key with the id of the run that uses the broker's database."""
-
-ALL_KEYS = (
-    DELTAS,
-    ACKS,
-    MODEL_UPDATES,
-    MODEL,
-    FUNCTIONS,
-    RECORDS,
-    RECORD_ACKS,
-    STORE_WANTED,
-    STORE_NEWS,
-    FRAMES,
-    DASHBOARD,
-    SNAPSHOT_WANTED,
-    SNAPSHOT,
-    PROGRAMS,
-    RECALL_REQUESTS,
-    RUN,
-)
+_encoder = msgspec.msgpack.Encoder()
 
 NO_EPOCH = -1
 ALL_EPOCHS = 1 << 60
@@ -78,6 +25,62 @@ ALL_EPOCHS = 1 << 60
 
 PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
+
+
+VERSION = 1
+"""Of all messages: it changes with any of them, and who speaks another one is not listened to."""
+
+Message = TypeVar("Message")
+
+
+class ForeignMessage(msgspec.DecodeError):
+    """A message of another version, or of another run."""
+
+
+class Seal:
+    """What stands before each message of a run: the version of all messages, and the run's id."""
+
+    def __init__(self, run_id: str) -> None:
+        run = run_id.encode()
+        self._head = bytes((VERSION, len(run))) + run
+
+    def encode(self, message: msgspec.Struct) -> bytes:
+        """A message as it is sent."""
+        return self.enclose(_encoder.encode(message))
+
+    def enclose(self, encoded: bytes) -> bytes:
+        """The same of one that is encoded already."""
+        return self._head + encoded
+
+    def decode(self, payload: bytes, decoder: msgspec.msgpack.Decoder[Message]) -> Message:
+        """A message that was received.
+
+        Raises
+        ------
+        ForeignMessage
+            It is of another version, or another run.
+        msgspec.MsgspecError
+            It is damaged.
+        """
+        if not payload.startswith(self._head):
+            raise ForeignMessage(self._why_not(payload))
+        return decoder.decode(memoryview(payload)[len(self._head) :])
+
+    def decoded(
+        self, entries: Iterable[tuple[bytes, bytes]], decoder: msgspec.msgpack.Decoder[Message]
+    ) -> Iterator[Message]:
+        """The messages among entries of a stream; a line into the log for each that is not understood."""
+        for entry, payload in entries:
+            try:
+                yield self.decode(payload, decoder)
+            except msgspec.MsgspecError as error:
+                log(f"message {entry.decode()} is left out: {error}")
+
+    def _why_not(self, payload: bytes) -> str:
+        version, length = (*payload[:2], 0, 0)[:2]
+        if version != VERSION:
+            return f"it is of version {version} of the messages, not {VERSION}: another Chimbuko is at work"
+        return f"it is of the run {payload[2 : 2 + length].decode(errors='replace')}"
 
 
 class FunctionName(msgspec.Struct, frozen=True, array_like=True):
@@ -263,11 +266,20 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     health: list[StreamHealth]
     is_last: bool
     """The run has ended."""
-    models: list[FunctionModel] = []
-    """Of functions that have learned much since they were last here, and of all at the end."""
     views: ViewChanges = ViewChanges()
+
+
+class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """What the store gets: only what changed, and all at the end. Statistics are absolute values."""
+
+    programs: dict[int, str] = {}
+    """Names, by number."""
+    health: list[StreamHealth] = []
+    functions: list[FunctionStatistics] = []
     paths: list[PathStatistics] = []
-    """Of call paths whose calls have grown by a tenth since they were last here, and of all at the end."""
+    """Of call paths whose calls have grown by a tenth since they were last here."""
+    models: list[FunctionModel] = []
+    """Of functions that have learned much since they were last here."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):

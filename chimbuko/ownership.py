@@ -7,13 +7,7 @@ from typing import cast
 
 import redis
 
-OWNERS = "{chimbuko}:rank-owners"
-"""Hash: program and rank to the agent that reads its stream."""
-RIVALS = "{chimbuko}:rank-rivals"
-"""Hash: program and rank to an agent that found another stream of it, which is not read."""
-INSTANCES = "{chimbuko}:instances"
-"""Hash: program and number of an instance, from 1 on, to the rank in the run of what it takes for rank 0."""
-OWNERSHIP_KEYS = (OWNERS, RIVALS, INSTANCES)
+from chimbuko.brokerkeys import INSTANCES, OWNERS, RIVALS
 
 
 def claim_rank(broker: redis.Redis, program: str, rank: int, agent: str) -> bool:

@@ -104,10 +104,17 @@ def do_without_scipy() -> None:
 
 
 class StopSignal:
-    """Becomes true when the process is asked to end (SIGTERM)."""
+    """Becomes true when the process is asked to end (SIGTERM).
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    wake
+        Called then, to end what the process waits for.
+    """
+
+    def __init__(self, wake: Callable[[], object] = lambda: None) -> None:
         self._asked_at = 0.0
+        self._wake = wake
         signal.signal(signal.SIGTERM, self._ask)
 
     def __call__(self) -> bool:
@@ -117,3 +124,4 @@ class StopSignal:
         self._asked_at = time.monotonic()
         # Asked again while Python ends, when its own handlers are gone, the process would count as killed.
         signal.signal(signum, signal.SIG_IGN)
+        self._wake()

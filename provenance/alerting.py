@@ -10,7 +10,8 @@ import msgspec
 import redis
 from sqlalchemy import Engine, select
 
-from chimbuko.messages import DASHBOARD, RecordBatch
+from chimbuko.brokerkeys import DASHBOARD
+from chimbuko.messages import RecordBatch
 from chimbuko.provenance.alerts import Alert, AlertGate, CallKey, SevereCall, severe_calls
 from chimbuko.provenance.hooks import Courier, Deliver
 from chimbuko.provenance.lookup import rows_of

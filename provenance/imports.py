@@ -14,7 +14,7 @@ import msgspec
 
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.messages import FunctionModel, RecordBatch
+from chimbuko.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.packed import PackedRecords, pack
 from chimbuko.provenance.foreign import ForeignCall, call_of, metadata_of
 from chimbuko.provenance.foreignmodels import CounterProfile, FunctionProfile, Learned, final_model_of
@@ -184,7 +184,9 @@ class _Import:
     def write_calls(self, calls: list[ForeignCall]) -> None:
         """Write calls, the models that judged them and where on a GPU they ran."""
         added = [self.tally.add(call) for call in calls]
-        self._writer.write_models([model for _, models in added for model in models])
+        self._writer.write_statistics(
+            RunStatistics(models=[model for _, models in added for model in models])
+        )
         attributes = [
             item
             for call in calls
@@ -198,12 +200,16 @@ class _Import:
         """Write what is known when all calls are: steps, functions and counters."""
         for steps in _batches(self.tally.steps(), 100 * AT_ONCE):
             self._write_batches([], [], steps)
-        self._writer.write_function_statistics(self.tally.function_statistics(profiles.functions))
-        self._writer.write_models(
-            [
-                FunctionModel(self.tally.version_after(program, function), program, function, row)
-                for program, function, row in profiles.last_models(self._config)
-            ]
+        self._writer.write_statistics(
+            RunStatistics(functions=self.tally.function_statistics(profiles.functions))
+        )
+        self._writer.write_statistics(
+            RunStatistics(
+                models=[
+                    FunctionModel(self.tally.version_after(program, function), program, function, row)
+                    for program, function, row in profiles.last_models(self._config)
+                ]
+            )
         )
         counters: dict[int, list[CounterStatistics]] = {}
         for profile in profiles.counters:
@@ -216,7 +222,7 @@ class _Import:
             self.tally.name_node(item.program, item.rank, item.value)
         elif item.key == "Executable" and item.program not in self._programs:
             self._programs.add(item.program)
-            self._writer.write_program(item.program, Path(item.value).name)
+            self._writer.write_statistics(RunStatistics({item.program: Path(item.value).name}))
         elif item.key == "Command Line":
             self.command = self.command or item.value.split()
         elif GPU_KEYS.fullmatch(item.key):

@@ -9,31 +9,20 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypeVar, cast
 
 import msgspec
 import redis
 from sqlalchemy import Engine
 
-from chimbuko.broker import broker_from_environment, read_stream
+from chimbuko.broker import Entries, PatientReader, broker_from_environment, read_stream, wake_ourselves
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STATISTICS
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import (
-    FRAMES,
-    PROGRAMS,
-    RECORD_ACKS,
-    RECORDS,
-    STORE_WANTED,
-    Frame,
-    FunctionModel,
-    FunctionStatistics,
-    PathStatistics,
-    RecordBatch,
-)
+from chimbuko.messages import RecordBatch, RunStatistics, Seal
 from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.provenance.alerting import Alerting
 from chimbuko.provenance.hooks import Deliver, hooks_of
@@ -48,7 +37,6 @@ from chimbuko.provenance.store import (
 )
 from chimbuko.provenance.troubles import Troubles
 from chimbuko.provenance.writer import Writer
-from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
 
 STORE_VARIABLE = "CHIMBUKO_STORE"
@@ -58,19 +46,16 @@ READ_COUNT = 256
 """Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BYTES = 1 << 20
 """Batches of so many bytes are not gathered any longer: an agent stops at 4 MB that are not stored."""
-READ_BLOCK_MS = 100
+IDLE_S = 1.0
+"""So often the writer looks around while nothing comes."""
 GATHER_S = 0.5
 """From one transaction to the next: each takes 1 ms however little is in it, and a batch without findings
 0.03 ms."""
 MOST_PUT_ASIDE = 3
 """Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
-STATE_PERIOD_S = 2.0
-"""How often health and statistics of functions are stored: only their latest values count."""
-
-Message = TypeVar("Message")
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
-_frames = msgspec.msgpack.Decoder(Frame)
+_statistics = msgspec.msgpack.Decoder(RunStatistics)
 
 
 @dataclass(frozen=True)
@@ -132,6 +117,7 @@ class WriterService:
         self.troubles = Troubles(broker)
         self._broker = broker
         self._destination = destination
+        self._seal = Seal(destination.run_id)
         self._alerting: Alerting | None = None
         if destination.alert_us is not None:
             self._alerting = Alerting(
@@ -140,12 +126,9 @@ class WriterService:
         self._put_aside = 0
         self._engine: Engine | None = None
         self._records_to = b"0"
-        self._frames_to = b"0"
-        self._wanted_to = b"0"
-        self._programs: dict[bytes, bytes] = {}
-        """Those that are stored, and their numbers."""
+        self._statistics_to = b"0"
+        self._reader = PatientReader(broker)
         self._stored_at = -GATHER_S
-        self._state_at = time.monotonic()
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -191,33 +174,33 @@ class WriterService:
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
         self.open()
-        entries = read_stream(self._broker, RECORDS, self._records_to, READ_COUNT, READ_BLOCK_MS)
-        if entries:
-            if not is_stopping:
-                entries += self._gather(entries)
-            self._store_records(entries)
-        if is_stopping or time.monotonic() - self._state_at >= STATE_PERIOD_S:
-            self._store_state()
-        return not entries
+        wanted = {RECORDS: self._records_to, STATISTICS: self._statistics_to}
+        wait_s = 0.0 if is_stopping else IDLE_S
+        (records, statistics), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
+        if records:
+            if not (is_stopping or is_awaited):
+                records += self._gather(records)
+            self._store_records(records)
+        if statistics:
+            self._store_statistics(statistics)
+        return not (records or statistics)
 
     def read_again(self) -> None:
         """Read from the beginning next time: a broker that was restarted may number anew."""
-        self._records_to = self._frames_to = self._wanted_to = b"0"
-        self._programs = {}
+        self._records_to = self._statistics_to = b"0"
+        self._reader.read_again()
 
-    def _gather(self, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _gather(self, entries: Entries) -> Entries:
         """What comes behind ``entries`` until the next transaction is due, or somebody waits for it."""
-        left_ms = round(1000 * (self._stored_at + GATHER_S - time.monotonic()))
+        left_s = self._stored_at + GATHER_S - time.monotonic()
         room = READ_COUNT - len(entries)
-        if left_ms <= 0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
+        if left_s <= 0.0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
             return []
-        wanted = read_stream(self._broker, STORE_WANTED, self._wanted_to, READ_COUNT, left_ms)
-        if wanted:
-            self._wanted_to = wanted[-1][0]
+        self._reader.read({}, 1, left_s)
         return read_stream(self._broker, RECORDS, entries[-1][0], room)
 
-    def _store_records(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
-        batches = list(_decoded(_batches, RECORDS, entries))
+    def _store_records(self, entries: Entries) -> None:
+        batches = list(self._seal.decoded(entries, _batches))
         try:
             self._write(batches)
         except StoreRefused:
@@ -244,48 +227,15 @@ class WriterService:
             except StoreRefused as error:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
-    def _store_state(self) -> None:
-        """Store the latest health and statistics that the frames give, and all models."""
-        health: dict[tuple[int, int], StreamHealth] = {}
-        functions: dict[tuple[int, str], FunctionStatistics] = {}
-        paths: dict[tuple[int, tuple[str, ...]], PathStatistics] = {}
-        models: list[FunctionModel] = []
-        read_to = self._frames_to
-        while entries := read_stream(self._broker, FRAMES, read_to, READ_COUNT, block_ms=1):
-            read_to = entries[-1][0]
-            for frame in _decoded(_frames, FRAMES, entries):
-                health.update({(stream.program, stream.rank): stream for stream in frame.health})
-                functions.update(
-                    {(function.program, function.name): function for function in frame.functions}
-                )
-                paths.update({(path.program, tuple(path.functions)): path for path in frame.paths})
-                models += frame.models
-        programs = cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS))
-        for name, number in programs.items():
-            if self._programs.get(name) != number:
-                self._writer.write_program(int(number), name.decode())
-        self._programs = programs
-        # A transaction costs as much without rows.
-        if health:
-            self._writer.write_health(list(health.values()))
-        if functions:
-            self._writer.write_function_statistics(list(functions.values()))
-        if paths:
-            self._writer.write_path_statistics(list(paths.values()))
-        if models:
-            self._writer.write_models(models)
-        self._frames_to = read_to
-        self._state_at = time.monotonic()
-
-
-def _decoded(
-    decoder: msgspec.msgpack.Decoder[Message], stream: str, entries: Iterable[tuple[bytes, bytes]]
-) -> Iterator[Message]:
-    for entry, payload in entries:
-        try:
-            yield decoder.decode(payload)
-        except msgspec.MsgspecError as error:
-            log(f"entry {entry.decode()} of {stream} is left out, it cannot be understood ({error})")
+    def _store_statistics(self, entries: Entries) -> None:
+        """Store what the server knows over all agents; it sends no more before this is removed."""
+        for statistics in self._seal.decoded(entries, _statistics):
+            try:
+                self._writer.write_statistics(statistics)
+            except StoreRefused as error:
+                log(f"statistics are left out: {error}")
+        self._broker.xdel(STATISTICS, *(entry for entry, _ in entries))
+        self._statistics_to = entries[-1][0]
 
 
 @cache
@@ -307,7 +257,7 @@ def main() -> None:
     )
     parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
     options = parser.parse_args()
-    should_stop = StopSignal()
+    should_stop = StopSignal(wake_ourselves)
     try:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")

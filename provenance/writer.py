@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from chimbuko.errors import StoreError
-from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics, RecordBatch
+from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics, RecordBatch, RunStatistics
 from chimbuko.provenance.callwriter import write_calls
 from chimbuko.provenance.numbering import Numbering, PathNumbering, path_key
 from chimbuko.provenance.packing import call_rows, node_state_rows, store_records
@@ -95,49 +95,16 @@ class Writer:
             for upsert, rows in _other_rows(run.number, batches, texts):
                 upsert.write(connection, rows)
 
-    def write_health(self, health: Sequence[StreamHealth]) -> None:
-        """Write the latest running totals of streams."""
-        with self._transaction() as connection:
-            _WRITE_HEALTH.write(connection, _health_rows(self._run(connection).number, health))
-
-    def write_function_statistics(self, statistics: Sequence[FunctionStatistics]) -> None:
-        """Write the latest statistics of functions."""
+    def write_statistics(self, statistics: RunStatistics) -> None:
+        """Write the latest of what is known over all agents, and what the detector knew of functions."""
         with self._transaction() as connection:
             run = self._run(connection)
-            numbers = run.functions.of(connection, ((row.program, row.name) for row in statistics))
-            rows = [
-                (run.number, numbers[row.program, row.name], *msgspec.structs.astuple(row)[2:])
-                for row in statistics
-            ]
-            _WRITE_STATISTICS.write(connection, rows)
-
-    def write_path_statistics(self, statistics: Sequence[PathStatistics]) -> None:
-        """Write the latest statistics of call paths."""
-        with self._transaction() as connection:
-            run = self._run(connection)
-            wanted = {(row.program, name) for row in statistics for name in row.functions}
-            functions = run.functions.of(connection, wanted)
-            paths = [
-                (row.program, path_key([functions[row.program, name] for name in row.functions]))
-                for row in statistics
-            ]
-            numbers = run.paths.of(connection, paths)
-            rows = [
-                (run.number, numbers[path], *msgspec.structs.astuple(row)[2:])
-                for path, row in zip(paths, statistics, strict=True)
-            ]
-            _WRITE_PATH_STATISTICS.write(connection, rows)
-
-    def write_models(self, models: Sequence[FunctionModel]) -> None:
-        """Write what the detector knew of functions, each by the version of the global model."""
-        with self._transaction() as connection:
-            run = self._run(connection)
-            numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
-            rows = [
-                (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
-                for model in models
-            ]
-            _WRITE_MODELS.write(connection, rows)
+            rows = [(run.number, *program) for program in statistics.programs.items()]
+            _WRITE_PROGRAMS.write(connection, rows)
+            _WRITE_HEALTH.write(connection, _health_rows(run.number, statistics.health))
+            _write_functions(connection, run, statistics.functions)
+            _write_paths(connection, run, statistics.paths)
+            _write_models(connection, run, statistics.models)
 
     def write_run(self, info: RunInfo) -> None:
         """Write what the run is; again when it has ended."""
@@ -150,11 +117,6 @@ class Writer:
         }
         with self._transaction() as connection:
             _WRITE_RUNS.write(connection, [tuple(values[name] for name in _WRITE_RUNS.columns)])
-
-    def write_program(self, program: int, name: str) -> None:
-        """Write the name of a program."""
-        with self._transaction() as connection:
-            _WRITE_PROGRAMS.write(connection, [(self._run(connection).number, program, name)])
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -191,6 +153,40 @@ class _StoredRun:
     texts: Numbering
     paths: PathNumbering
     steps: StepWriter
+
+
+def _write_functions(
+    connection: Connection, run: _StoredRun, statistics: Sequence[FunctionStatistics]
+) -> None:
+    numbers = run.functions.of(connection, ((row.program, row.name) for row in statistics))
+    rows = [
+        (run.number, numbers[row.program, row.name], *msgspec.structs.astuple(row)[2:]) for row in statistics
+    ]
+    _WRITE_STATISTICS.write(connection, rows)
+
+
+def _write_paths(connection: Connection, run: _StoredRun, statistics: Sequence[PathStatistics]) -> None:
+    wanted = {(row.program, name) for row in statistics for name in row.functions}
+    functions = run.functions.of(connection, wanted)
+    paths = [
+        (row.program, path_key([functions[row.program, name] for name in row.functions]))
+        for row in statistics
+    ]
+    numbers = run.paths.of(connection, paths)
+    rows = [
+        (run.number, numbers[path], *msgspec.structs.astuple(row)[2:])
+        for path, row in zip(paths, statistics, strict=True)
+    ]
+    _WRITE_PATH_STATISTICS.write(connection, rows)
+
+
+def _write_models(connection: Connection, run: _StoredRun, models: Sequence[FunctionModel]) -> None:
+    numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
+    rows = [
+        (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
+        for model in models
+    ]
+    _WRITE_MODELS.write(connection, rows)
 
 
 def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:

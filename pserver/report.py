@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,12 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def make_report(
-    snapshot: Frame, functions: Functions, programs: Mapping[int, str], model: str, lost_deltas: int
+    snapshot: Frame,
+    paths: Sequence[PathStatistics],
+    functions: Functions,
+    programs: Mapping[int, str],
+    model: str,
+    lost_deltas: int,
 ) -> Report:
     """From all that the server knows."""
     views = snapshot.views
@@ -165,7 +170,7 @@ def make_report(
         func_stats=_functions(functions),
         anomaly_stats=[_rank(rank) for rank in snapshot.ranks],
         anomaly_metrics=_flagged(np.frombuffer(views.flagged, FLAGGED).tolist(), functions),
-        path_stats=[_path(path) for path in snapshot.paths],
+        path_stats=[_path(path) for path in paths],
         counter_stats=[_counter(counter) for counter in views.counters],
         messages=[
             RankTraffic(app, source, None if to == OTHERS else to, count, size_bytes)

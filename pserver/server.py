@@ -10,22 +10,20 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.broker import read_stream, tell_user
-from chimbuko.messages import (
+from chimbuko.broker import PatientReader, tell_user
+from chimbuko.brokerkeys import (
     ACKS,
     DELTAS,
     FRAMES,
     FUNCTIONS,
     MODEL,
     MODEL_UPDATES,
-    PAYLOAD,
     PROGRAMS,
     SNAPSHOT,
     SNAPSHOT_WANTED,
-    Acknowledgement,
-    Delta,
-    Frame,
+    STATISTICS,
 )
+from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame, Seal
 from chimbuko.processes import StopSignal, log
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.saved import write_state
@@ -35,10 +33,10 @@ PUBLISH_S = 0.05
 """The model goes out so often at most,"""
 TICK_S = 0.25
 """and frames so often."""
-READ_BLOCK_MS = 100
-"""So long a reading waits for deltas, and a server that shall end for that;"""
-GATE_BLOCK_MS = 20
-"""and so long while something merged waits to be published."""
+STORE_S = 2.0
+"""The store gets statistics so often at most: of what changes only the latest values count."""
+IDLE_S = 1.0
+"""So often the server looks around while nothing comes."""
 READ_COUNT = 1000
 GATHER_S = 0.003
 """Between two readings: deltas that come meanwhile are merged together, for less."""
@@ -78,9 +76,15 @@ class Server:
     """
 
     def __init__(
-        self, broker: redis.Redis, state: ServerState, path: Path | None, metrics: MetricsPort | None = None
+        self,
+        broker: redis.Redis,
+        seal: Seal,
+        state: ServerState,
+        path: Path | None,
+        metrics: MetricsPort | None = None,
     ) -> None:
         self._broker = broker
+        self._seal = seal
         self._state = state
         self._path = path
         self._metrics = metrics
@@ -89,10 +93,18 @@ class Server:
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
+        """Whether something is merged that is not saved,"""
         self._is_untold = False
-        """Whether something is merged of which agents were not told."""
-        self._is_unsaved_told = False
-        self._ticked_at = self._published_at = 0.0
+        """of which agents were not told,"""
+        self._is_unshown = False
+        """or dashboards;"""
+        self._is_unstored = False
+        """or the store."""
+        self._reader = PatientReader(broker)
+        self._in_flight = b""
+        """What the store was sent last, as long as it may have to be sent again."""
+        self._is_unsaved_told = self._is_foreign_told = False
+        self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
         """Ids and sizes of those that are kept."""
@@ -101,27 +113,33 @@ class Server:
         """Serve until asked to stop and nothing is left to merge."""
         while True:
             try:
-                is_idle = self._serve_once()
-                if should_stop() and is_idle:
+                is_stopping = should_stop()
+                is_idle = self._serve_once(is_stopping)
+                if is_stopping and is_idle:
                     self._tick(is_last=True)
+                    self._store(is_last=True)
                     self._save()
                     return
             except redis.RedisError as error:
                 log(f"broker does not answer ({error}); trying again")
                 self._read_to = b"0"
+                self._reader.read_again()
                 self._must_tell_all = True
                 if should_stop():
                     return
                 time.sleep(RETRY_S)
 
-    def _serve_once(self) -> bool:
+    def _serve_once(self, is_stopping: bool) -> bool:
         """Merge what has come and tell of it; True if nothing had."""
-        entries = self._read()
+        wait_s = 0.0 if is_stopping else max(self._due_s() - time.monotonic(), 0.0)
+        (entries,), is_awaited = self._reader.read({DELTAS: self._read_to}, READ_COUNT, wait_s)
         if self._must_tell_all:
             whole = self._state.whole()
             # Those of a server that knew more would make agents forget what this one needs.
             self._broker.delete(ACKS)
             self._publish(whole, is_whole=True)
+            if self._in_flight:
+                self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
             self._must_tell_all = False
         for entry, payload in entries:
             self._merge(entry, payload)
@@ -129,8 +147,8 @@ class Server:
                 # An epoch is told of before anything of the next one is merged, which may follow already
                 # where another server was killed before it could.
                 self._tell()
-        self._has_news |= bool(entries)
-        self._is_untold |= bool(entries)
+        if entries:
+            self._has_news = self._is_untold = self._is_unshown = self._is_unstored = True
         if len(entries) == READ_COUNT:
             return False
         now = time.monotonic()
@@ -138,20 +156,33 @@ class Server:
             self._tell()
             self._acknowledge()
             self._is_untold = False
-        if now - self._ticked_at >= TICK_S:
-            self._ticked_at = now
+        if is_awaited or now - self._ticked_at >= TICK_S:
+            self._ticked_at, self._is_unshown = now, False
             # Those whose functions are in the base have a model before their first delta.
             self._name_programs()
             self._tick(is_last=False)
+        if self._is_unstored and now - self._stored_at >= STORE_S:
+            self._store()
         if self._has_news and now >= self._save_at:
             self._save()
         if entries and not self._state.is_lockstep:
             time.sleep(GATHER_S)
         return not entries
 
-    def _read(self) -> list[tuple[bytes, bytes]]:
-        block_ms = GATE_BLOCK_MS if self._is_untold else READ_BLOCK_MS
-        return read_stream(self._broker, DELTAS, self._read_to, READ_COUNT, block_ms)
+    def _due_s(self) -> float:
+        """When there will be something to do though no delta comes."""
+        due_s = [time.monotonic() + IDLE_S]
+        if self._must_tell_all:
+            due_s.append(0.0)
+        if self._is_untold:
+            due_s.append(self._published_at + PUBLISH_S)
+        if self._is_unshown:
+            due_s.append(self._ticked_at + TICK_S)
+        if self._is_unstored:
+            due_s.append(self._stored_at + STORE_S)
+        if self._has_news:
+            due_s.append(self._save_at)
+        return min(due_s)
 
     def _name_programs(self) -> None:
         programs = cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS))
@@ -160,11 +191,13 @@ class Server:
     def _merge(self, entry: bytes, payload: bytes) -> None:
         self._read_to = entry
         try:
-            delta = _deltas.decode(payload)
+            delta = self._seal.decode(payload, _deltas)
             if not self._state.knows_programs(delta):
                 # They have their numbers before their first delta is sent.
                 self._name_programs()
             self._state.apply(delta)
+        except ForeignMessage as error:
+            self._tell_foreign(error)
         except (ValueError, msgspec.MsgspecError) as error:
             log(f"delta {entry.decode()} is left out: {error}")
 
@@ -200,7 +233,7 @@ class Server:
                 pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
             if names:
                 pipeline.rpush(FUNCTIONS, *names)
-            payload = _encoder.encode(update)
+            payload = self._seal.encode(update)
             pipeline.xadd(MODEL_UPDATES, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
             pipeline.execute()
 
@@ -208,13 +241,24 @@ class Server:
         """Tell dashboards and store what is new, and all to those that came late."""
         frame = self._state.frame(is_last)
         if frame is not None:
-            payload = _encoder.encode(frame)
+            payload = self._seal.encode(frame)
             entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
             self._frames.append((entry, len(payload)))
             self._trim_frames()
             self._tell_metrics(frame)
         if self._broker.getdel(SNAPSHOT_WANTED) is not None:
-            self._broker.set(SNAPSHOT, _encoder.encode(self._state.snapshot()))
+            self._broker.set(SNAPSHOT, self._seal.encode(self._state.snapshot()))
+
+    def _store(self, is_last: bool = False) -> None:
+        """Tell the store what changed, unless it is not through with what it was told before."""
+        self._stored_at = time.monotonic()
+        if self._broker.xlen(STATISTICS) and not is_last:
+            return
+        self._in_flight, self._is_unstored = b"", False
+        statistics = self._state.statistics(is_last)
+        if statistics is not None:
+            self._in_flight = self._seal.encode(statistics)
+            self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
 
     def _tell_metrics(self, frame: Frame) -> None:
         if self._metrics is not None:
@@ -227,6 +271,12 @@ class Server:
         while size > KEPT_FRAMES_BYTES and len(self._frames) > 1:
             size -= self._frames.popleft()[1]
         self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
+
+    def _tell_foreign(self, error: ForeignMessage) -> None:
+        """Say once to the user that somebody speaks another version, or to another run."""
+        if not self._is_foreign_told:
+            self._is_foreign_told = True
+            tell_user(self._broker, f"what an agent has learned is left out: {error}")
 
     def _tell_unsaved(self, path: Path, error: OSError) -> None:
         if self._is_unsaved_told:

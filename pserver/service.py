@@ -8,9 +8,10 @@ import time
 from functools import cache
 from pathlib import Path
 
-from chimbuko.broker import broker_from_environment
+from chimbuko.broker import broker_from_environment, wake_ourselves
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
+from chimbuko.messages import Seal
 from chimbuko.model import Model, load_model, save_model
 from chimbuko.processes import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.pserver.metrics import MetricsPort
@@ -32,6 +33,7 @@ def load() -> None:
 def main() -> None:
     """Run the server until SIGTERM."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
+    parser.add_argument("--run-id", required=True)
     parser.add_argument("--lockstep-streams", type=int, default=0)
     parser.add_argument("--detector", choices=DETECTORS, default=DETECTORS[0])
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
@@ -52,8 +54,8 @@ def main() -> None:
             state.restore(saved)
             log("goes on from what was saved")
         metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
-        server = Server(broker_from_environment(), state, options.state, metrics)
-        should_stop = StopSignal()
+        server = Server(broker_from_environment(), Seal(options.run_id), state, options.state, metrics)
+        should_stop = StopSignal(wake_ourselves)
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
         load()

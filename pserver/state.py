@@ -23,6 +23,7 @@ from chimbuko.messages import (
     FunctionName,
     ModelUpdate,
     PackedTable,
+    RunStatistics,
 )
 from chimbuko.model import Model
 from chimbuko.moments import Float64Array
@@ -73,6 +74,14 @@ class _Changes:
     flagged: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
     steps: list[StepCount] = field(default_factory=list)
+
+
+@dataclass
+class _Unstored:
+    """What changed since the store was told."""
+
+    functions: set[int] = field(default_factory=set)
+    health: set[RankKey] = field(default_factory=set)
     models: list[FunctionModel] = field(default_factory=list)
     """Of epochs that have been closed; of a run without epochs none."""
 
@@ -139,6 +148,7 @@ class ServerState:
         self._health: dict[RankKey, StreamHealth] = {}
         self._views = Views(self._name_of, self._node_of)
         self._changes = _Changes()
+        self._unstored = _Unstored()
         self._tick = 0
         self.lost_deltas = 0
         """Deltas that no agent can send again."""
@@ -195,6 +205,7 @@ class ServerState:
             key = health.program, health.rank
             self._health[key] = health
             self._changes.health.add(key)
+            self._unstored.health.add(key)
         return True
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
@@ -244,7 +255,7 @@ class ServerState:
             self._published.update(rows)
             update = msgspec.structs.replace(update, table=table)
             # Kept by epoch and not by frame, whose time is the clock's: runs of one trace shall be alike.
-            self._changes.models += self._models(self._functions.grown(numbers, MODEL_GROWTH, False))
+            self._unstored.models += self._models(self._functions.grown(numbers, MODEL_GROWTH, False))
         return Published(update, rows, names)
 
     def whole(self) -> Published:
@@ -280,37 +291,48 @@ class ServerState:
         """What changed since the last frame, or None if nothing did; at the end all there is."""
         changes = self._changes
         views = self._views.changes(is_last)
-        paths = self._views.paths.changes()
-        if not (is_last or changes.steps or changes.health or changes.functions or views or paths):
+        if not (is_last or changes.steps or changes.health or changes.functions or views):
             return None
         self._tick += 1
         if is_last:
-            models = self._models(self._functions.grown(np.empty(0, np.int64), MODEL_GROWTH, True))
-            last = {(model.version, model.program, model.name) for model in models}
-            models += [
-                model for model in changes.models if (model.version, model.program, model.name) not in last
-            ]
             self._changes = _Changes()
-            return msgspec.structs.replace(
-                self.snapshot(), steps=changes.steps, models=models, is_last=True, views=views
-            )
+            return msgspec.structs.replace(self.snapshot(), steps=changes.steps, is_last=True, views=views)
         has_all = self._tick % FRAMES_PER_FUNCTION == 1
         functions = changes.functions if has_all else changes.flagged
         self._changes = _Changes(functions=set() if has_all else changes.functions - changes.flagged)
         told = np.array(sorted(functions), np.int64)
-        models = changes.models
-        if not self._lockstep_streams:
-            models = self._models(self._functions.grown(told, MODEL_GROWTH, False))
         return Frame(
             tick=self._tick,
             ranks=self._ranks.statistics(np.array(sorted(changes.ranks), np.int64)),
             steps=changes.steps,
             functions=self._functions.statistics(told),
             health=[self._health[key] for key in sorted(changes.health)],
-            models=models,
             is_last=False,
             views=views,
+        )
+
+    def statistics(self, is_last: bool = False) -> RunStatistics | None:
+        """What changed since the last time, or None if nothing did; at the end all there is."""
+        unstored, self._unstored = self._unstored, _Unstored()
+        functions = np.array(sorted(unstored.functions), np.int64)
+        health = sorted(unstored.health)
+        paths = self._views.paths.changes()
+        models = unstored.models
+        if is_last:
+            functions, health = self._functions.called(), list(self._health)
+            paths = self._views.paths.everything()
+        if is_last or not self._lockstep_streams:
+            grown = self._models(self._functions.grown(functions, MODEL_GROWTH, is_last))
+            last = {(model.version, model.program, model.name) for model in grown}
+            models = grown + [one for one in models if (one.version, one.program, one.name) not in last]
+        if not (is_last or len(functions) or health or paths or models):
+            return None
+        return RunStatistics(
+            programs=self.programs,
+            health=[self._health[key] for key in health],
+            functions=self._functions.statistics(functions),
             paths=paths,
+            models=models,
         )
 
     def snapshot(self) -> Frame:
@@ -323,12 +345,12 @@ class ServerState:
             health=list(self._health.values()),
             is_last=False,
             views=self._views.everything(),
-            paths=self._views.paths.everything(),
         )
 
     def report(self, model: str) -> Report:
         """All there is, for people; ``model`` is the file with the model."""
-        return make_report(self.snapshot(), self._functions, self.programs, model, self.lost_deltas)
+        paths = self._views.paths.everything()
+        return make_report(self.snapshot(), paths, self._functions, self.programs, model, self.lost_deltas)
 
     def save(self) -> SavedState:
         """Everything; it is acknowledged as saved by ``is_saved`` only."""
@@ -376,6 +398,9 @@ class ServerState:
         self._version = saved.version + VERSIONS_PER_SAVE
         self._ranks = Ranks.restored(saved.ranks)
         self._health = {(health.program, health.rank): health for health in saved.health}
+        # What the store was told since it was saved is not known here.
+        self._unstored.health.update(self._health)
+        self._unstored.functions.update(self._functions.called().tolist())
         self._views.restore(saved.views)
         self._tick = saved.tick + VERSIONS_PER_SAVE
         self.lost_deltas = saved.lost_deltas
@@ -446,11 +471,13 @@ class ServerState:
             rows = agent.global_numbers[own]
             self._functions.merge(rows, delta.table)
             self._changes.functions.update(rows.tolist())
+            self._unstored.functions.update(rows.tolist())
         if delta.views.flagged:
             flagged = np.frombuffer(delta.views.flagged, FLAGGED)
             numbers = agent.global_numbers[flagged["function"]]
             self._functions.flag(numbers, flagged)
             self._changes.functions.update(numbers.tolist())
+            self._unstored.functions.update(numbers.tolist())
             self._changes.flagged.update(numbers.tolist())
         if delta.views.flagged_steps:
             steps = np.frombuffer(delta.views.flagged_steps, FLAGGED_STEPS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 
 from chimbuko.broker import valkey_server
-from chimbuko.messages import PROGRAMS
+from chimbuko.brokerkeys import PROGRAMS
 
 
 @contextmanager

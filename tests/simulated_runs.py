@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US
-from chimbuko.messages import FunctionModel, FunctionStatistics
+from chimbuko.messages import FunctionModel, FunctionStatistics, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -89,11 +89,9 @@ def make_run(folder: Path, functions: Sequence[SimulatedFunction], run: Simulate
     engine = open_for_writing(info.store_url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
-    writer.write_program(0, PROGRAM)
+    writer.write_statistics(RunStatistics({0: PROGRAM}))
     statistics = learned.statistics(learned.called())
-    writer.write_function_statistics(statistics)
-    writer.write_health(_health(statistics))
-    writer.write_models(models)
+    writer.write_statistics(RunStatistics(functions=statistics, health=_health(statistics), models=models))
     engine.dispose()
     return directory
 

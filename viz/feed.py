@@ -15,9 +15,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from chimbuko.broker import read_stream
+from chimbuko.broker import read_stream, wake
+from chimbuko.brokerkeys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.messages import FRAMES, SNAPSHOT, SNAPSHOT_WANTED, Frame, FunctionStatistics
+from chimbuko.messages import Frame, FunctionStatistics, Seal
 from chimbuko.provenance.queries import Provenance
 from chimbuko.records import Silence, StepCount, StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
@@ -98,6 +99,7 @@ class Feed:
         # A long history takes a second, in which news shall not wait.
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._info = run.read_info()
+        self._seal = Seal(self._info.id)
         self._past = None if broker_url is None else Past(self._info.started_us)
         """Until the frames that were there before this have been read."""
         self._position = b"0"
@@ -269,6 +271,7 @@ class Feed:
             with self._broker.pipeline(transaction=True) as pipeline:
                 pipeline.delete(SNAPSHOT)
                 pipeline.set(SNAPSHOT_WANTED, 1)
+                wake(pipeline)
                 pipeline.execute()
             self._awaits_snapshot = True
         elif self._awaits_snapshot:
@@ -276,7 +279,7 @@ class Feed:
             if answer is not None:
                 self._awaits_snapshot = False
                 with self._lock:
-                    snapshot = _frames.decode(answer)
+                    snapshot = self._seal.decode(answer, _frames)
                     self._tally.add_snapshot(snapshot)
                     self._agents.take(snapshot.views, time.monotonic())
                     self._resync = True
@@ -284,7 +287,7 @@ class Feed:
     def _take(self, payload: bytes, time_us: int) -> None:
         """Take in a frame that was told at ``time_us``."""
         try:
-            frame = _frames.decode(payload)
+            frame = self._seal.decode(payload, _frames)
         except msgspec.MsgspecError:
             self._tally.missed = True
             return

@@ -142,9 +142,12 @@ class Grid:
         keys = [(key >> 32, key & 0xFFFFFFFF) for key in of_ranks.tolist()]
         self.name(keys)
         at = np.array([self._at[key] for key in keys], np.int64)[which]
-        stretches = peaks.most.shape[1]
-        numbers = peaks.steps[:, None] + peaks.length * np.arange(stretches)
-        self._add(np.repeat(at, stretches), numbers.ravel(), peaks.most.ravel())
+        lengths = peaks.length * np.arange(peaks.most.shape[1])
+        if len(at) and (peaks.steps == peaks.steps[0]).all():
+            self._add_block(at, peaks.steps[0] + lengths, peaks.most)
+        else:
+            numbers = peaks.steps[:, None] + lengths
+            self._add(np.repeat(at, len(lengths)), numbers.ravel(), peaks.most.ravel())
 
     def add_starts(self, starts: Iterable[tuple[int, int]]) -> None:
         """Steps that were added, and when each began; 0 where that is not known."""
@@ -244,6 +247,23 @@ class Grid:
         np.maximum.at(self._most.reshape(-1), columns * self._most.shape[1] + at, most)
         self._touched.update(np.unique(columns).tolist())
         self.columns = max(self.columns, int(columns.max()) + 1)
+
+    def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
+        """The same steps of several ranks, u1[ranks, steps], in order: so are most of a long run."""
+        is_told = most.any(axis=0)
+        if self._limits is not None:
+            is_told &= (steps >= self._limits[0]) & (steps <= self._limits[1])
+        steps, most = steps[is_told], most[:, is_told]
+        if not len(steps):
+            return
+        offsets = steps - self._first_step
+        while int(offsets[-1]) // self.steps_per_column >= MOST_COLUMNS:
+            self._merge_pairs()
+        columns, begins = np.unique(offsets // self.steps_per_column, return_index=True)
+        place = np.ix_(columns, at)
+        self._most[place] = np.maximum(self._most[place], np.maximum.reduceat(most, begins, axis=1).T)
+        self._touched.update(columns.tolist())
+        self.columns = max(self.columns, int(columns[-1]) + 1)
 
     def _merge_pairs(self) -> None:
         for cells in (self._most, self._told):

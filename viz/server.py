@@ -118,7 +118,7 @@ def serving(
 def _wait_for_answer(port: int, token: str) -> None:
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
     try:
-        connection.request("GET", "/api/v1/health", headers={"Authorization": f"Bearer {token}"})
+        connection.request("GET", "/api/v1/run", headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()
         answer.read()
     except OSError as error:

@@ -16,6 +16,7 @@ from chimbuko.moments import Float64Array
 from chimbuko.tables import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
+_BACKWARDS.flags.writeable = False
 
 
 class Robust:

@@ -36,7 +36,7 @@ from chimbuko.ad.kernels.stack import (
     Table,
     new_thread,
 )
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.declare import inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 # What an event type stands for.
@@ -240,17 +240,19 @@ def build_calls(
     _pause(len(events), count, first_us, last_us, progress)
     for number in range(progress[THREADS]):
         thread = threads[number]
-        attach_until(np.uint64(MAX_TIME_US), thread, thread.top, points, attached, messages, calls, losses)
+        attach_until(
+            np.uint64(MAX_TIME_US), thread, np.int64(thread.top), points, attached, messages, calls, losses
+        )
     return DONE
 
 
-@inlined
+@inner
 def _leave_thread(thread: Any, top: int, last_time: np.uint64) -> None:
     thread.top = top
     thread.last_time = last_time
 
 
-@inlined
+@inner
 def _pause(
     row: int, count: int, first_us: np.uint64, last_us: np.uint64, progress: npt.NDArray[np.int64]
 ) -> None:

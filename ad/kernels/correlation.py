@@ -14,7 +14,7 @@ import numpy.typing as npt
 from chimbuko.ad.kernels.held import fill_member
 from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.kernels.stack import NONE, Table
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.declare import inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class Launches(NamedTuple):
     """i8[slots]: number of the node of the launch with that id, or NONE for a free slot."""
 
 
-@inlined
+@inner
 def _home(key: np.uint64, slots: int) -> np.int64:
     """Slot where the search for a key begins: ids are mostly consecutive, so they are spread already."""
     return np.int64((key ^ (key >> np.uint64(21)) ^ (key >> np.uint64(42))) & np.uint64(slots - 1))
@@ -86,7 +86,7 @@ def _remove(slot: np.int64, keys: UInt64Array, numbers: Int64Array) -> None:
 
 
 @inner
-def _new_node(launches: Launches, kind: int, key: np.uint64, caller: np.int64) -> int:
+def _new_node(launches: Launches, kind: np.int64, key: np.uint64, caller: np.int64) -> int:
     """Number of a new node; the one that it overwrites is forgotten."""
     state, ids, kinds, keys, numbers = (
         launches.state, launches.ids, launches.kinds, launches.keys, launches.numbers,
@@ -157,10 +157,10 @@ def note_launches(
             row = path[level]
             # One that was overwritten meanwhile is made again.
             if node_of[row] == NONE or node_of[row] < state[NODES] - size:
-                node_of[row] = _new_node(launches, CALLER, np.uint64(0), caller)
+                node_of[row] = _new_node(launches, np.int64(CALLER), np.uint64(0), caller)
                 fill_member(members[node_of[row] % size], calls, row, is_anomaly[row])
             caller = node_of[row]
-        number = _new_node(launches, LAUNCH, ids[at], caller)
+        number = _new_node(launches, np.int64(LAUNCH), ids[at], caller)
         fill_member(members[number % size], calls, rows[at], is_anomaly[rows[at]])
         launches.threads[number % size] = threads[calls[rows[at]].thread].id
     for at in range(len(ids)):

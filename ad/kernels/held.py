@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.kernels.stack import NONE, Table
 from chimbuko.kernels.arrays import sort
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.declare import Whole, inner, kernel
 
 Int32Array = npt.NDArray[np.int32]
 UInt8Array = npt.NDArray[np.uint8]
@@ -198,7 +198,7 @@ def clear(sizes: Sizes) -> None:
 
 
 @inner
-def copy_row(into: Int32Array, to: int, source: Int32Array, at: int) -> None:
+def copy_row(into: Int32Array, to: Whole, source: Int32Array, at: Whole) -> None:
     """``into[to] = source[at]``, of two arrays with as many columns; see ``clear``."""
     for place in range(into.shape[1]):
         into[to, place] = source[at, place]
@@ -232,7 +232,7 @@ def number_references(references: Int32Array, rows: int, held: Table, links: Lin
     sizes[MEMBERS] = count
 
 
-@inlined
+@inner
 def fill_member(member: Any, calls: Table, row: int, is_anomaly: int) -> None:
     """Write the call in a row of the call table into a ``MEMBER`` row."""
     call = calls[row]

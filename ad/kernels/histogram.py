@@ -89,10 +89,10 @@ def _deviation_and_skewness(calls: Float64Array, low: float, width: float) -> tu
     squares, cubes = 0.0, 0.0
     for number in range(len(calls)):
         apart = low + width * (number + 0.5) - centre
-        squares += calls[number] * apart**2
-        cubes += calls[number] * apart**3
+        squares += calls[number] * apart * apart
+        cubes += calls[number] * apart * apart * apart
     deviation = max(math.sqrt(squares / of_all), width / math.sqrt(12.0))
-    return deviation, cubes / of_all / deviation**3
+    return deviation, cubes / of_all / (deviation * deviation * deviation)
 
 
 @inner

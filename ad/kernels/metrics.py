@@ -14,8 +14,8 @@ import numpy.typing as npt
 from chimbuko.ad.kernels.counters import EVENT, METRIC, UNDECIDED
 from chimbuko.ad.kernels.points import is_absurd
 from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE, Table
-from chimbuko.kernels.arrays import filled, first_above, zeros
-from chimbuko.kernels.declare import inlined, inner, kernel
+from chimbuko.kernels.arrays import first_above, nones, zeros
+from chimbuko.kernels.declare import inner, kernel
 from chimbuko.kernels.merge import add_value
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -54,7 +54,7 @@ def recognise(
 
     A metric has one row for each EXIT of a thread, at the same time, and its values never fall.
     """
-    numbers = filled(MAX_THREAD_ID, NONE)
+    numbers = nones(np.int64(MAX_THREAD_ID))
     threads = 0
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type) and numbers[events[row, 2]] == NONE:
@@ -87,7 +87,7 @@ def _begins(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return begins
 
 
-@inlined
+@inner
 def _is_exit(events: UInt64Array, row: int, rank: np.uint64, exit_type: np.uint64) -> bool:
     is_own = events[row, 0] == 0 and events[row, 1] == rank and events[row, 2] < np.uint64(MAX_THREAD_ID)
     return bool(is_own and events[row, 3] == exit_type)
@@ -174,7 +174,7 @@ def sort_series(
             at[number] += 1
 
 
-@inlined
+@inner
 def _series(
     counters: UInt64Array,
     row: int,

@@ -23,14 +23,14 @@ from chimbuko.ad.kernels.held import (
 )
 from chimbuko.ad.kernels.recordtables import About, Out, Places
 from chimbuko.ad.kernels.stack import NONE, Table
-from chimbuko.kernels.declare import inner, kernel
+from chimbuko.kernels.declare import Whole, inner, kernel
 
 
 @inner
 def copy_rows(into: Table, to: np.int64, source: Table, begin: np.int64, count: np.int64) -> None:
     """Copy ``source[begin : begin + count]`` to ``into[to:]``, which may be the same table.
 
-    Give it numbers of that type only: it is compiled for each combination, and even for each constant.
+    See ``chimbuko.kernels.declare.inner`` about the type of the numbers.
     """
     for at in range(count):
         into[to + at] = source[begin + at]
@@ -118,8 +118,8 @@ def _put_members(members: Table, numbers: Int32Array, count: int, held: Table) -
 
 @inner
 def _mention_functions(
-    rows: Table, count: int, is_mentioned: UInt8Array, functions: Int32Array, mentioned: int
-) -> int:
+    rows: Table, count: int, is_mentioned: UInt8Array, functions: Int32Array, mentioned: Whole
+) -> Whole:
     """Add the functions of rows to those that are mentioned; returns how many these are."""
     for at in range(count):
         number = rows[at].function
@@ -132,8 +132,8 @@ def _mention_functions(
 
 @inner
 def _mention_counters(
-    rows: Table, count: int, is_mentioned: UInt8Array, names: Int32Array, mentioned: int
-) -> int:
+    rows: Table, count: int, is_mentioned: UInt8Array, names: Int32Array, mentioned: Whole
+) -> Whole:
     """As ``_mention_functions``."""
     for at in range(count):
         number = rows[at].counter
@@ -149,14 +149,14 @@ def _mention(out: Out) -> None:
     """List the functions and counters that the records mention, for their names."""
     sizes, marks, counter_marks = out.sizes, out.is_mentioned, out.is_counter_mentioned
     functions, counters = out.functions, out.counter_names
-    count = _mention_functions(out.heads, sizes[RECORDS], marks, functions, 0)
+    count = _mention_functions(out.heads, sizes[RECORDS], marks, functions, np.int64(0))
     count = _mention_functions(out.members, sizes[MEMBERS], marks, functions, count)
     count = _mention_functions(out.frames, sizes[FRAMES], marks, functions, count)
     count = _mention_functions(out.launch_frames, sizes[LAUNCH_FRAMES], marks, functions, count)
     for at in range(count):
         marks[functions[at]] = 0
     sizes[FUNCTIONS] = count
-    count = _mention_counters(out.counters, sizes[COUNTERS], counter_marks, counters, 0)
+    count = _mention_counters(out.counters, sizes[COUNTERS], counter_marks, counters, np.int64(0))
     count = _mention_counters(out.metrics, sizes[METRICS], counter_marks, counters, count)
     count = _mention_counters(out.node_state, sizes[NODE_STATE], counter_marks, counters, count)
     for at in range(count):

@@ -22,7 +22,7 @@ from chimbuko.ad.kernels.stack import (
     Table,
     new_thread,
 )
-from chimbuko.kernels.declare import inlined, kernel
+from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 
@@ -107,11 +107,11 @@ def chain_points(
     return DONE
 
 
-@inlined
+@inner
 def attach_until(
     time: np.uint64,
     thread: Any,
-    top: int,
+    top: Whole,
     points: Table,
     attached: npt.NDArray[np.int32],
     messages: int,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.kernels.arrays import filled
-from chimbuko.kernels.declare import inner, kernel
+from chimbuko.kernels.arrays import nones, zeros
+from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 
 FULL = -1
@@ -131,9 +131,9 @@ def open_at(
     Returns how many there are; of each thread they stand outermost first.
     """
     total = len(before) + len(events)
-    outer = filled(total, NOBODY)
-    top = filled(1 << 16, NOBODY)
-    is_open = filled(total, 0)
+    outer = nones(total)
+    top = nones(np.int64(1 << 16))
+    is_open = zeros(total)
     for i in range(total):
         time_us, what = _row_of(before, events, i)
         if i >= len(before) and time_us >= until_us:
@@ -147,7 +147,7 @@ def open_at(
             timer = what & np.uint64(0xFFFFFFFF)
             at = top[thread]
             while at != NOBODY:
-                _, entered = _row_of(before, events, at)
+                _, entered = _row_of(before, events, np.int64(at))
                 if entered & np.uint64(0xFFFFFFFF) == timer:
                     break
                 at = outer[at]
@@ -168,7 +168,7 @@ def open_at(
 
 @inner
 def _row_of(
-    before: npt.NDArray[np.uint64], events: npt.NDArray[np.uint64], i: int
+    before: npt.NDArray[np.uint64], events: npt.NDArray[np.uint64], i: Whole
 ) -> tuple[np.uint64, np.uint64]:
     """Both numbers of a row of ``before``, or, counted on, of ``events``."""
     if i < len(before):

@@ -110,7 +110,7 @@ def _line(
     centre_z, centre_y = total(z[:count]) / count, total(y[:count]) / count
     squares, products = 0.0, 0.0
     for i in range(count):
-        squares += (z[i] - centre_z) ** 2
+        squares += (z[i] - centre_z) * (z[i] - centre_z)
         products += (z[i] - centre_z) * (y[i] - centre_y)
     return centre_z, centre_y, products / squares, squares
 

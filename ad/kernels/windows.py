@@ -126,7 +126,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         record = sizes[RECORDS] + at
         if row < here.carried:
             windows[record] = places.open[row]
-            copy_row(around, record, open_around, row)
+            copy_row(around, record, open_around, np.int64(row))
         else:
             _surround(windows[record], around, record, row, call.thread, previous, following, recent)
         windows[record].last_step = about.step + about.final_after_steps
@@ -188,7 +188,7 @@ def _note_open(places: Places, here: Here, links: Links) -> None:
         # Carried calls stand first, so they only move towards the front.
         if row < here.carried:
             places.open[at] = places.open[row]
-            copy_row(open_around, at, open_around, row)
+            copy_row(open_around, at, open_around, np.int64(row))
         else:
             thread = calls[row].thread
             _surround(places.open[at], open_around, at, row, thread, previous, following, recent)

@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US, MadeStore
 from benchmarks.store import record
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FunctionStatistics, RecordBatch
+from chimbuko.messages import FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.packed import HEAD, PackedRecords
 from chimbuko.provenance.packing import warm_kernels
 from chimbuko.provenance.stepwriter import LEVELS, MOST_SHOWN
@@ -76,7 +76,7 @@ class MadeHistory(msgspec.Struct, frozen=True):
             warm_kernels()
             writer = Writer(engine, info.id)
             writer.write_run(info)
-            writer.write_program(PROGRAM, "made-up")
+            writer.write_statistics(RunStatistics({PROGRAM: "made-up"}))
             counts = self._write_calls(writer)
             write_steps(engine, counts)
         finally:
@@ -110,11 +110,13 @@ class MadeHistory(msgspec.Struct, frozen=True):
         writer.write(batches)
         calls = CALLS_PER_STEP * self.ranks * self.steps // made.functions
         names = map(made.function_name, range(made.functions))
-        writer.write_function_statistics(
-            [
-                FunctionStatistics(PROGRAM, name, calls, n, LOST_US * n, *RUNTIMES_US)
-                for name, n in zip(names, by_function.tolist(), strict=True)
-            ]
+        writer.write_statistics(
+            RunStatistics(
+                functions=[
+                    FunctionStatistics(PROGRAM, name, calls, n, LOST_US * n, *RUNTIMES_US)
+                    for name, n in zip(names, by_function.tolist(), strict=True)
+                ]
+            )
         )
         return counts
 

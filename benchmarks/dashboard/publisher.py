@@ -25,7 +25,16 @@ from sqlalchemy import select
 from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
 from chimbuko.broker import BROKER_VARIABLE, connect
-from chimbuko.messages import FRAMES, PAYLOAD, Frame, FunctionStatistics, RankStatistics, RecordBatch
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import (
+    PAYLOAD,
+    Frame,
+    FunctionStatistics,
+    RankStatistics,
+    RecordBatch,
+    RunStatistics,
+    Seal,
+)
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.processes import StopSignal, say_ready
@@ -152,7 +161,7 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
     should_stop = StopSignal()
     application = Application.of(run)
     client = connect(broker_url)
-    encode = msgspec.msgpack.Encoder().encode
+    encode = Seal(run.read_info().id).encode
     kept = 0
     with stored(run, is_stored) as writer:
         say_ready(ranks=len(application.health))
@@ -171,8 +180,7 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
             latest_s = max(latest_s, time.monotonic() - due_s - TICK_S)
         last = application.end()
         if writer is not None:
-            writer.write_health(last.health)
-            writer.write_function_statistics(last.functions)
+            writer.write_statistics(RunStatistics(health=last.health, functions=last.functions))
         ended_us = START_US + max(one.steps for one in last.health) * PERIOD_US
         client.xadd(FRAMES, {PAYLOAD: encode(last)}, maxlen=kept)
     run.write_info(msgspec.structs.replace(run.read_info(), state="finished", exit_code=0, ended_us=ended_us))

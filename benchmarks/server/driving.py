@@ -18,9 +18,11 @@ import msgspec
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
+from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Life, Requests, Wire, command
 from chimbuko.ad.statisticslink import look_s
-from chimbuko.messages import ACKS, DELTAS, PAYLOAD, Acknowledgement
+from chimbuko.brokerkeys import ACKS, DELTAS
+from chimbuko.messages import PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
 """Time between two looks at the acknowledgements that are waited for."""
@@ -190,4 +192,4 @@ class Driver:
 
 
 def _sending(delta: bytes) -> Requests:
-    return Requests(command(b"XADD", DELTAS.encode(), b"*", PAYLOAD, delta))
+    return Requests(command(b"XADD", DELTAS.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))

@@ -10,17 +10,10 @@ import msgspec
 import numpy as np
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
+from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Requests, command
-from chimbuko.messages import (
-    ACKS,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
-    Acknowledgement,
-    FunctionName,
-    ModelUpdate,
-    PackedTable,
-)
+from chimbuko.brokerkeys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
+from chimbuko.messages import Acknowledgement, FunctionName, ModelUpdate, PackedTable
 
 READ_COUNT = b"100"
 
@@ -58,7 +51,7 @@ class Link(ABC):
         entries = [entry for _, entries in streams or [] for entry in entries]
         if entries:
             self._read_to = entries[-1][0]
-        yield from self._take_over([_updates.decode(fields[1]) for _, fields in entries])
+        yield from self._take_over([SEAL.decode(fields[1], _updates) for _, fields in entries])
 
     @abstractmethod
     def _take_over(self, updates: Sequence[ModelUpdate]) -> Asking:

@@ -19,10 +19,11 @@ import redis
 from benchmarks.server.agents import Follower, RealAgent, SimulatedAgent, encode
 from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds
-from benchmarks.server.services import Services
+from benchmarks.server.services import SEAL, Services
 from chimbuko.broker import connect, program_number, read_stream
+from chimbuko.brokerkeys import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED, Frame
+from chimbuko.messages import Frame
 from chimbuko.tables import TableSchema, schema_of
 
 MOST_REAL = 25_000
@@ -233,7 +234,7 @@ def everything_at(broker: redis.Redis) -> Frame:
     while time.monotonic() < deadline:
         answer = broker.get(SNAPSHOT)
         if isinstance(answer, bytes):
-            return msgspec.msgpack.decode(answer, type=Frame)
+            return SEAL.decode(answer, msgspec.msgpack.Decoder(Frame))
         time.sleep(0.05)
     raise SystemExit("the server gave no snapshot")
 

@@ -10,7 +10,11 @@ from typing import Self
 
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.messages import Seal
 from chimbuko.service import Service
+
+RUN_ID = "benchmark"
+SEAL = Seal(RUN_ID)
 
 
 class Services:
@@ -23,7 +27,7 @@ class Services:
 
     def __enter__(self) -> Self:
         self.broker.start()
-        words = ["--state", str(self._folder / "server.state")]
+        words = ["--run-id", RUN_ID, "--state", str(self._folder / "server.state")]
         secret = {BROKER_VARIABLE: self.broker.url}
         self.server = Service("pserver", "chimbuko.pserver.service", words, secret, self._folder)
         self.server.wait_ready()

@@ -33,7 +33,7 @@ from chimbuko.trace.discovery import Transport, parse_stream_path
 
 CONFIG = AnalysisConfig(min_anomaly_us=0)
 """One call in a thousand is recorded, however short they are: else a record would never be made."""
-GUARD_TICKS = 20
+GUARD_TICKS = 4
 """As in an agent."""
 _WAIT_S = 20.0
 

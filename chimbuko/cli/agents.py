@@ -156,6 +156,7 @@ class Agents:
         name = options.names[index]
         spec = AgentSpec(
             agent=name,
+            run=self._run.read_info().id,
             index=index,
             count=len(options.names),
             node=options.node,

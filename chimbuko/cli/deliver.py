@@ -15,7 +15,7 @@ from chimbuko.ad.spool import SpoolReader
 from chimbuko.cli.recovery import bring_store_home
 from chimbuko.cli.scratch import forget
 from chimbuko.errors import ConfigError
-from chimbuko.messages import RecordBatch
+from chimbuko.messages import RecordBatch, RunStatistics
 from chimbuko.processes import hold, is_held
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -89,5 +89,5 @@ def _deliver(spool: Path, writer: Writer) -> int:
         program = batches[-1].health.program
     names = spool.parent / NAMES
     if names.exists():
-        writer.write_program(program, read_names(names).program)
+        writer.write_statistics(RunStatistics({program: read_names(names).program}))
     return records

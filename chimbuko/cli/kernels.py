@@ -13,7 +13,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
 from chimbuko.processes import die_with_parent, write_error
 
-USUAL_S = 60
+USUAL_S = 25
 """On a core that has nothing else to do; on a busy machine twice as much."""
 LOOK_S = 0.2
 

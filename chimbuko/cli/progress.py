@@ -12,7 +12,8 @@ import msgspec
 import redis
 
 from chimbuko.broker import read_stream
-from chimbuko.messages import FRAMES, Frame
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import Frame, Seal
 from chimbuko.processes import log, write_error
 from chimbuko.records import Silence, StreamHealth
 
@@ -25,8 +26,9 @@ _frames = msgspec.msgpack.Decoder(Frame)
 class Progress:
     """Follows the server's frames, and shows totals where standard error is a terminal."""
 
-    def __init__(self, broker: redis.Redis) -> None:
+    def __init__(self, broker: redis.Redis, run_id: str) -> None:
         self._broker = broker
+        self._seal = Seal(run_id)
         self._read_to = b"0"
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._is_shown = os.isatty(2)
@@ -46,9 +48,9 @@ class Progress:
         entries: list[tuple[bytes, bytes]] = []
         with suppress(redis.RedisError):
             entries = read_stream(self._broker, FRAMES, self._read_to, MOST_FRAMES)
-        for entry, payload in entries:
-            self._read_to = entry
-            for stream in _frames.decode(payload).health:
+        self._read_to = entries[-1][0] if entries else self._read_to
+        for frame in self._seal.decoded(entries, _frames):
+            for stream in frame.health:
                 self._health[stream.program, stream.rank] = stream
         if entries:
             self._clear()

@@ -14,9 +14,10 @@ import msgspec
 import redis
 
 from chimbuko.broker import connect
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
 from chimbuko.cli.table import Column, Output
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.messages import PAYLOAD, RecallAnswer, RecallRequest, Seal
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import CallRecord, StreamHealth
 from chimbuko.rundir import find_run
@@ -89,7 +90,7 @@ def command(
     except OSError as error:
         raise ConfigError(f"{output}: cannot be made ({error.strerror}); choose a new folder") from error
     recalled = []
-    for answer in _ask(broker, request):
+    for answer in _ask(broker, Seal(run.read_info().id), request):
         program = programs.get(int(answer.stream.partition(":")[0]), "program")
         recalled.append(_write(answer, request, output / f"{STREAM_PREFIX}-{program}-{answer.rank}.bp"))
     _report(recalled, request, output, as_json)
@@ -104,18 +105,18 @@ def _request(call: CallRecord, margins_us: tuple[int, ...], streams: list[Stream
     )
 
 
-def _ask(broker: redis.Redis, request: RecallRequest) -> Iterator[RecallAnswer]:
+def _ask(broker: redis.Redis, seal: Seal, request: RecallRequest) -> Iterator[RecallAnswer]:
     """Answers as they come; ends when all are there, or none has come for a while."""
     key = f"{RECALL_ANSWERS}:{request.id}"
     waiting = set(request.streams)
     last = time.monotonic()
     try:
-        entry = broker.xadd(RECALL_REQUESTS, {PAYLOAD: msgspec.msgpack.encode(request)}, maxlen=MOST_REQUESTS)
+        entry = broker.xadd(RECALL_REQUESTS, {PAYLOAD: seal.encode(request)}, maxlen=MOST_REQUESTS)
         while waiting and time.monotonic() - last < ANSWER_TIMEOUT_S:
             popped = cast("tuple[bytes, bytes] | None", broker.blpop([key], timeout=1))
             if popped is not None:
                 last = time.monotonic()
-                answer = _answers.decode(popped[1])
+                answer = seal.decode(popped[1], _answers)
                 waiting.discard(answer.stream)
                 yield answer
         broker.xdel(RECALL_REQUESTS, entry)

@@ -12,11 +12,8 @@ from typing import cast
 import msgspec
 import redis
 
-ROLL_CALL = "{chimbuko}:roll-call"
-"""Hash: agent to its ``Answer``."""
-ENDING = "{chimbuko}:ending"
-"""There from the start of the services on; what it holds says whether the run is to come to an end."""
-ROLL_CALL_KEYS = (ROLL_CALL, ENDING)
+from chimbuko.brokerkeys import ENDING, ROLL_CALL
+
 LOST_AFTER_S = 60.0
 """An agent of which nothing is heard for so long is not waited for."""
 GOING_ON, TO_END = b"no", b"yes"

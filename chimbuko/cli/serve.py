@@ -162,7 +162,7 @@ class Host:
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 
     def _wait_for_end(self, services: Services, roll_call: RollCall, wakeup: Wakeup) -> None:
-        with Progress(services.client) as progress:
+        with Progress(services.client, services.info.id) as progress:
             while not roll_call.is_over and self._signals < 2:
                 roll_call.is_ending = roll_call.is_ending or self._signals > 0
                 self._look(progress, services, roll_call)

@@ -16,18 +16,25 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect, program_number, read_stream
+from chimbuko.broker import (
+    BROKER_VARIABLE,
+    LOOPBACK,
+    MOST_NEWS,
+    PrivateBroker,
+    connect,
+    program_number,
+    read_stream,
+)
+from chimbuko.brokerkeys import DASHBOARD, OF_RUN, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.cli.dashboard import Dashboard
 from chimbuko.cli.progress import say
 from chimbuko.cli.recovery import bring_store_home
-from chimbuko.cli.rollcall import ROLL_CALL_KEYS
 from chimbuko.cli.scratch import ScratchNote, scratch_folder
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.filesystems import is_on_network
-from chimbuko.messages import ALL_KEYS, DASHBOARD, MOST_NEWS, PROGRAMS, RUN, STORE_NEWS
 from chimbuko.mishaps import Mishaps
-from chimbuko.ownership import OWNERSHIP_KEYS, beginnings, rivalries
+from chimbuko.ownership import beginnings, rivalries
 from chimbuko.processes import hold
 from chimbuko.provenance.service import STORE_VARIABLE
 from chimbuko.provenance.store import close, open_for_writing
@@ -45,7 +52,7 @@ ASK_PERIOD_S = 2.0
 FULL_DISK_BYTES = 1 << 18
 CLAIM_S = 900
 """Longer than the end of a run takes, during which the claim on the broker is not renewed."""
-KEYS = (*ALL_KEYS, *OWNERSHIP_KEYS, *ROLL_CALL_KEYS, *LEFT_BEHIND)
+KEYS = (*OF_RUN, *LEFT_BEHIND)
 
 
 @dataclass(frozen=True)
@@ -326,7 +333,7 @@ class Services:
     def _learning_arguments(self) -> list[str]:
         """What the parameter server is told."""
         options, config = self.options, self.options.config
-        words = ["--lockstep-streams", str(options.lockstep_streams)]
+        words = ["--run-id", self._info.id, "--lockstep-streams", str(options.lockstep_streams)]
         words += ["--detector", config.detector, "--metric", config.metric]
         words += ["--state", str(self._scratch / "statistics")]
         if options.load_model is not None:

@@ -1,4 +1,5 @@
-"""Waits until something was written to a stream: the kernel tells, so that waiting costs nothing."""
+"""Waits until something was written to a stream, or a stream appears: the kernel tells, so that waiting costs
+nothing."""
 
 from __future__ import annotations
 
@@ -17,39 +18,49 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Alarm:
-    """Wakes who waits for the next step of a followed stream. A signal with a handler wakes it, too.
+    """Wakes who waits for the next step of a followed stream, or for streams.
+
+    A signal with a handler does so, too.
 
     Parameters
     ----------
-    stream
-        Its folder, which exists.
+    folder
+        Of the stream, or in which streams appear; it exists. None to wait for ``others`` alone.
     poll_s
         Time after which it wakes in any case, in seconds, where the kernel tells of no changes: on
         network file systems, or where all watches of the user are taken.
+    others
+        Files that wake it, too, when they can be read; whoever waits reads them.
     """
 
-    def __init__(self, stream: Path, poll_s: float) -> None:
+    def __init__(self, folder: Path | None, poll_s: float, others: tuple[int, ...] = ()) -> None:
         self._poll_s = poll_s
         self._file = _libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         self._signals, self._signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
         # Not select(), which knows no more than 1,024 files.
         self._poll = select.poll()
-        self._poll.register(self._signals, select.POLLIN)
+        self._own = {self._signals, self._file}
+        for file in (self._signals, *others):
+            self._poll.register(file, select.POLLIN)
         if self._file >= 0:
             self._poll.register(self._file, select.POLLIN)
-        self._is_told = self._file >= 0 and (
-            _libc.inotify_add_watch(self._file, os.fsencode(stream / INDEX), _MODIFIED) >= 0
-            or _libc.inotify_add_watch(self._file, os.fsencode(stream), _CREATED | _MOVED_TO | _MODIFIED) >= 0
-        )
+        self._is_told = folder is None or (self._file >= 0 and self._watches(folder))
+
+    def _watches(self, folder: Path) -> bool:
+        def watch(path: Path, changes: int) -> bool:
+            return bool(_libc.inotify_add_watch(self._file, os.fsencode(path), changes) >= 0)
+
+        return watch(folder / INDEX, _MODIFIED) or watch(folder, _CREATED | _MOVED_TO | _MODIFIED)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last call, at most ``timeout_s`` seconds."""
         if not self._is_told:
             timeout_s = min(timeout_s, self._poll_s)
         for file, _ in self._poll.poll(1000 * timeout_s):
-            # Whatever it says, the index tells what there is.
-            os.read(file, 1 << 16)
+            if file in self._own:
+                # Whatever it says, the index or the folder tells what there is.
+                os.read(file, 1 << 16)
 
     def close(self) -> None:
         """Watch no longer."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.kernels.declare import inner
+from chimbuko.kernels.declare import Whole, inner
 
 Ascending = npt.NDArray[Any]
 
@@ -70,16 +70,16 @@ def sort(values: npt.NDArray[np.int32]) -> None:
 
 
 @inner
-def filled(count: int, value: int) -> npt.NDArray[np.int32]:
-    """i4[count], all of one value."""
+def nones(count: Whole) -> npt.NDArray[np.int32]:
+    """i4[count], all -1."""
     values = np.empty(count, np.int32)
     for at in range(count):
-        values[at] = value
+        values[at] = -1
     return values
 
 
 @inner
-def zeros(count: int) -> npt.NDArray[np.int64]:
+def zeros(count: Whole) -> npt.NDArray[np.int64]:
     """i8[count]"""
     values = np.empty(count, np.int64)
     for at in range(count):

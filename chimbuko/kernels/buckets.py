@@ -23,6 +23,9 @@ EDGES_US = np.array(
 )  # fmt: skip
 """f8[BUCKETS + 1]: bucket b holds runtimes from edge b up to edge b + 1. Half a µs stands for less than 1."""
 LN_EDGES = np.log(EDGES_US)
+for _edges in (EDGES_US, LN_EDGES):
+    # As kernels see them that do not get them handed in: both are one type, for which they are compiled once.
+    _edges.flags.writeable = False
 
 _MANTISSA_SHIFT = 52 - 3
 _ONE = 1023 << 3

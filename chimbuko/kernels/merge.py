@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.kernels.declare import inlined, kernel
+from chimbuko.kernels.declare import kernel
 
 MOMENTS_WIDTH = 7
 """n, mean, M2, M3, M4, minimum, maximum."""
@@ -54,7 +54,7 @@ def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64])
         into[6] = other[6]
 
 
-@inlined
+@kernel
 def add_value(into: npt.NDArray[np.float64], x: float) -> None:
     """Add one value to moments ``into`` f8[7], in place. Pébay, SAND2008-6212, equation 3.1 with n_B = 1."""
     n_a = into[0]

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from numba.core.dispatcher import Dispatcher
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.child import StreamChild
 from chimbuko.ad.orders import ChildSpec
 from chimbuko.ad.warmup import warm_kernels
@@ -42,7 +43,7 @@ def analyse(stream: Path, config: AnalysisConfig, folder: Path) -> None:
         config=config,
         **files,
     )
-    StreamChild(spec).run()
+    StreamChild(spec, AgentBell()).run()
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ import redis
 
 from chimbuko.ad.arrivals import CONTACT_LOOKS, Arrival, Arrivals
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import INSTANCES
 from chimbuko.follow.instances import aside_of, first_rank_of
-from chimbuko.ownership import INSTANCES, beginnings, claim_instance, claim_rank
+from chimbuko.ownership import beginnings, claim_instance, claim_rank
 from chimbuko.trace.discovery import Transport
 
 APP = "tau-metrics-app-0.bp"

@@ -8,16 +8,17 @@ from chimbuko.ad.analysis import StepResult
 from chimbuko.ad.commitschedule import (
     COMMIT_PERIOD_S,
     COMMIT_SHARE,
+    LONGEST_QUIET_S,
     LOUD_STEPS,
     MOST_QUIET_BYTES,
-    QUIET_PERIODS,
     CommitSchedule,
+    quiet_s,
 )
 from chimbuko.config import AnalysisConfig
 from chimbuko.packed import PackedRecords
 from chimbuko.records import StepCount
 
-PERIOD_S = 2.0
+PERIOD_S = 0.5
 CONFIG = AnalysisConfig(period_us=int(1e6 * PERIOD_S))
 STEP_BYTES = 1000
 LATE = LOUD_STEPS + 1
@@ -41,7 +42,7 @@ def test_quiet_steps_wait_for_each_other() -> None:
     schedule = committed()
     for number in range(3):
         schedule.note(result(), STEP_BYTES, LATE + number)
-        assert schedule.due_s() == 100 + QUIET_PERIODS * PERIOD_S
+        assert schedule.due_s() == 100 + quiet_s(PERIOD_S)
 
 
 @pytest.mark.parametrize("found", [result(anomalies=1), result(records=b"head")])
@@ -52,7 +53,7 @@ def test_what_was_found_waits_for_nothing_and_nor_do_those_before_and_behind(fou
     assert schedule.due_s() == 100 + COMMIT_PERIOD_S
     schedule.done(101)
     schedule.note(result(), STEP_BYTES, LATE)
-    assert schedule.due_s() == 101 + QUIET_PERIODS * PERIOD_S
+    assert schedule.due_s() == 101 + quiet_s(PERIOD_S)
 
 
 def test_what_would_take_much_space_or_cannot_be_read_again_does_not_wait() -> None:
@@ -77,3 +78,8 @@ def test_the_first_commit_of_all_is_due_at_once() -> None:
     schedule = CommitSchedule(CONFIG, can_wait=True)
     schedule.note(result(), STEP_BYTES, 1)
     assert schedule.due_s() == 0.0
+
+
+def test_nothing_waits_longer_than_a_user_likes_to() -> None:
+    assert 2 * PERIOD_S < quiet_s(PERIOD_S) < 3 * PERIOD_S
+    assert quiet_s(60.0) == LONGEST_QUIET_S

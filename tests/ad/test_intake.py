@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.intake import Intake
 from chimbuko.ad.journal import Journal
@@ -20,6 +21,7 @@ from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import PrivateBroker
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.instances import aside_of
+from chimbuko.messages import Seal
 
 APP = "tau-metrics-app-0.bp"
 MOST_COMMANDS = 40
@@ -57,9 +59,11 @@ def intake_of(tmp_path: Path, broker: redis.Redis, streams: list[AgentStream]) -
     live, scratch = tmp_path / "live", tmp_path / "run" / "agents" / "agent-0"
     live.mkdir(exist_ok=True)
     scratch.mkdir(parents=True, exist_ok=True)
-    spec = AgentSpec("agent-0", 0, 1, "node", str(scratch), config, live_folder=str(live))
+    spec = AgentSpec("agent-0", "run", 0, 1, "node", str(scratch), config, live_folder=str(live))
     statistics = AgentStatistics(spec.agent, 1, make_detector(config).schema)
-    link = StatisticsLink(broker, statistics, streams, Journal(scratch / "last-delta"), 1.0, False)
+    link = StatisticsLink(
+        broker, statistics, streams, AgentBell(), Seal("run"), Journal(scratch / "last-delta"), 1.0, False
+    )
     return Intake(spec, broker, streams, link, RoomNews(broker, tmp_path, "node"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from chimbuko.ad import link
 from chimbuko.ad.agentview import AgentView
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.delivery import SpoolDelivery
 from chimbuko.ad.journal import Journal
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES, BrokerLink
@@ -19,7 +20,8 @@ from chimbuko.ad.roomnews import RoomNews
 from chimbuko.ad.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.broker import PrivateBroker, connect, read_stream
-from chimbuko.messages import RECORD_ACKS, RECORDS, STORE_WANTED, RecordBatch
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, WAKE
+from chimbuko.messages import RecordBatch, Seal
 from chimbuko.packed import pack
 from chimbuko.records import StreamHealth
 from chimbuko.tables import PROFILE
@@ -31,11 +33,14 @@ FRAMES = 40
 
 batches = msgspec.msgpack.Decoder(RecordBatch)
 
+SEAL = Seal("run")
+
 
 def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "ROUND_S", 0.0)
+    monkeypatch.setattr(link, "ANSWER_S", 0.0)
     spool = SpoolWriter(tmp_path / "spool", "agent", 1 << 30)
     for frame in range(FRAMES):
         records = [make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]
@@ -47,11 +52,15 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         delivery = SpoolDelivery("agent", tmp_path / "spool")
         sender = BrokerLink(
             broker,
-            StatisticsLink(broker, statistics, [], Journal(tmp_path / "journal"), 1.0, False),
+            StatisticsLink(
+                broker, statistics, [], AgentBell(), SEAL, Journal(tmp_path / "journal"), 1.0, False
+            ),
             [],
             delivery,
             AgentView("node1", os.getpid(), statistics, []),
             RoomNews(broker, tmp_path, "node1"),
+            AgentBell(),
+            SEAL,
             is_lockstep=False,
         )
         for _ in range(20):
@@ -61,16 +70,17 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         # When it is stored again all of it comes.
         for _ in range(FRAMES):
             sequences = [
-                batches.decode(frame).sequence for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
+                SEAL.decode(frame, batches).sequence
+                for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
             ]
             broker.hset(RECORD_ACKS, "agent", max(sequences, default=delivery.acknowledged))
             broker.delete(RECORDS)
             sender.exchange_once()
         assert sender.is_delivered
         assert delivery.acknowledged == FRAMES
-        assert not broker.exists(STORE_WANTED), "the store gathers what comes in the course of a run"
+        assert not broker.exists(WAKE), "the store gathers what comes in the course of a run"
         sender.flush()
         sender.exchange_once()
-        assert broker.xlen(STORE_WANTED) == 1, "at its end somebody waits"
+        assert broker.xlen(WAKE) == 1, "at its end somebody waits"
         sender.exchange_once()
-        assert broker.xlen(STORE_WANTED) == 1
+        assert broker.xlen(WAKE) == 1

@@ -18,8 +18,9 @@ from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.recorderservice import RecorderService
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import RECALL_ANSWERS, RECALL_REQUESTS
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import PAYLOAD, RECALL_ANSWERS, RECALL_REQUESTS, RecallAnswer, RecallRequest
+from chimbuko.messages import PAYLOAD, RecallAnswer, RecallRequest, Seal
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -53,12 +54,16 @@ def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 
     return stream
 
 
+SEAL = Seal("run")
+ANSWERS = msgspec.msgpack.Decoder(RecallAnswer)
+
+
 def ask(broker: redis.Redis, service: RecorderService, request: RecallRequest) -> dict[str, RecallAnswer]:
-    broker.xadd(RECALL_REQUESTS, {PAYLOAD: msgspec.msgpack.encode(request)})
+    broker.xadd(RECALL_REQUESTS, {PAYLOAD: SEAL.encode(request)})
     for _ in range(10):
         service.serve()
     key = f"{RECALL_ANSWERS}:{request.id}"
-    answers = [msgspec.msgpack.decode(answer, type=RecallAnswer) for answer in broker.lrange(key, 0, -1)]
+    answers = [SEAL.decode(answer, ANSWERS) for answer in broker.lrange(key, 0, -1)]
     if answers:
         assert 0 < broker.ttl(key) <= recorderservice.ANSWERS_LIVE_S, "what nobody fetches must go"
     return {answer.stream: answer for answer in answers}
@@ -73,7 +78,7 @@ def service(broker: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         recorded_stream(tmp_path, 1, 1000, size_bytes=4096),
         recorded_stream(tmp_path, 2, 9_000_000),
     ]
-    return RecorderService(broker, streams)
+    return RecorderService(broker, streams, SEAL)
 
 
 def test_each_stream_that_is_asked_gives_its_rows_of_the_interval(

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.exchange import Cell, ExchangeBox
 from chimbuko.ad.identity import StreamIdentity
 from chimbuko.ad.journal import Journal
@@ -22,8 +23,9 @@ from chimbuko.ad.namesfile import NamesFile
 from chimbuko.ad.statisticslink import StatisticsLink
 from chimbuko.ad.stream import AgentStream
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.brokerkeys import STATISTICS
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FRAMES, PAYLOAD, Frame
+from chimbuko.messages import PAYLOAD, RunStatistics, Seal
 from chimbuko.service import Service
 from chimbuko.tables import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
@@ -42,7 +44,7 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 @pytest.fixture
 def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
-    arguments = ["--detector", "sstd", "--state", str(tmp_path / "state")]
+    arguments = ["--run-id", "run", "--detector", "sstd", "--state", str(tmp_path / "state")]
     service = Service(
         "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
     )
@@ -77,6 +79,9 @@ class Stream:
         assert self.box.exchange(self.analysis, [count])
 
 
+SEAL = Seal("run")
+
+
 class Node:
     """An agent with one stream; another one takes over after its death."""
 
@@ -89,8 +94,11 @@ class Node:
         self.clients.append(self.client)
         self.journal = Journal(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
-        self.link = StatisticsLink(self.client, self.statistics, [self.stream], self.journal, 0.01, False)
+        self.link = StatisticsLink(
+            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.journal, 0.01, False
+        )
         self.link.let_inherit(self.stream)
+        self._told = 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 20
@@ -108,12 +116,14 @@ class Node:
 
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has told last."""
-        told = 0
-        for _, fields in cast(list[Any], self.client.xrange(FRAMES)):
-            for path in msgspec.msgpack.decode(fields[PAYLOAD], type=Frame).paths:
+        told = msgspec.msgpack.Decoder(RunStatistics)
+        for _, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+            for path in SEAL.decode(fields[PAYLOAD], told).paths:
                 assert path.functions == ["solve"]
-                told = path.calls
-        return told
+                self._told = path.calls
+        # As the store does; the server tells no more before.
+        self.client.delete(STATISTICS)
+        return self._told
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from chimbuko.ad import child, commitschedule
-from chimbuko.ad.bell import Bell
+from chimbuko.ad.bell import AgentBell, Bell
 from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.child import StreamChild
 from chimbuko.ad.exchange import Cell, ExchangeBox, Phase
@@ -94,7 +94,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, made: MadeStream) -> d
         agent = Agent(spec)
         with pytest.MonkeyPatch.context() as patch:
             at_agents_pace(patch, agent)
-            StreamChild(spec).run()
+            StreamChild(spec, AgentBell()).run()
         outcomes[lockstep] = outcome = agent.outcome()
         assert agent.box[Cell.PHASE] == Phase.ENDED
         assert [step.step for step in outcome.steps] == list(range(STEPS))
@@ -202,7 +202,7 @@ def run_until_over(
     def body(deadly: int) -> None:
         setattr(owner, name, dying(owner, name, left, is_done, deadly))
         try:
-            StreamChild(spec).run()
+            StreamChild(spec, AgentBell()).run()
         except Death:
             os._exit(DIED)
 
@@ -301,7 +301,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
     monkeypatch.setattr(ExchangeBox, "exchange", noting_exchange)
     monkeypatch.setattr(FollowedStream, "give_back", noting_give_back)
     monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
-    StreamChild(spec).run()
+    StreamChild(spec, AgentBell()).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
     assert (aside_of(path, 0) / "data.0").stat().st_blocks * 512 <= 2 * 4096
@@ -327,7 +327,7 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
     monkeypatch.setattr(StreamChild, "_step", step_and_ask)
     processes = 0
     while not agent.is_over:
-        StreamChild(spec).run()
+        StreamChild(spec, AgentBell()).run()
         processes += 1
     assert processes == 5
     # Nothing was read twice.
@@ -348,7 +348,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     deadline = time.monotonic() + 60
     # Its folder is there before any of its files.
     path.mkdir()
-    reader = Forked(lambda: StreamChild(spec).run())
+    reader = Forked(lambda: StreamChild(spec, AgentBell()).run())
     writer = StreamWriter(path, "BP5")
     while not agent.is_over:
         assert time.monotonic() < deadline
@@ -367,7 +367,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
             kills_left -= 1
         if reader.has_ended() and not agent.is_over:
             assert reader.code == -signal.SIGKILL
-            reader = Forked(lambda: StreamChild(spec).run())
+            reader = Forked(lambda: StreamChild(spec, AgentBell()).run())
     reader.kill()
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[lockstep], is_exact=lockstep)
@@ -381,7 +381,7 @@ def test_steps_that_were_dropped_are_counted_and_what_is_around_them_is_there(
     drop_before(path, 9)
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
-    StreamChild(spec).run()
+    StreamChild(spec, AgentBell()).run()
     outcome = agent.outcome()
     assert [step.step for step in outcome.steps] == list(range(9, STEPS))
     assert (outcome.health.gap_steps, outcome.health.steps, outcome.health.state) == (9, STEPS - 9, "ended")
@@ -405,7 +405,7 @@ def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, ma
             return got
 
         patch.setattr(FollowedStream, "next_step", dropping)
-        StreamChild(spec).run()
+        StreamChild(spec, AgentBell()).run()
     outcome = agent.outcome()
     assert outcome.health.steps == 10
     assert outcome.health.gap_steps == STEPS - 10
@@ -430,7 +430,7 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
             assert agent.take()
 
     monkeypatch.setattr(child, "time", SimpleNamespace(**vars(time) | {"sleep": wait}))
-    StreamChild(spec).run()
+    StreamChild(spec, AgentBell()).run()
     assert agent.outcome().taken_steps == agent.outcome().steps
 
 
@@ -448,8 +448,8 @@ def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
         patch.setattr(CheckpointFiles, "save", lambda files, slot, kept: None)
         patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 10))
         with pytest.raises(Death):
-            StreamChild(spec).run()
-    StreamChild(spec).run()
+            StreamChild(spec, AgentBell()).run()
+    StreamChild(spec, AgentBell()).run()
     outcome = agent.outcome()
     numbers = [step.step for step in outcome.steps]
     assert numbers == sorted(set(numbers))
@@ -472,6 +472,6 @@ def test_metadata_that_came_without_a_count_is_there_after_a_death(tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 9))
         with pytest.raises(Death):
-            StreamChild(spec).run()
-    StreamChild(spec).run()
+            StreamChild(spec, AgentBell()).run()
+    StreamChild(spec, AgentBell()).run()
     assert agent.outcome().metadata[0, 0, "late", "x"] == 1

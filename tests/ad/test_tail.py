@@ -16,6 +16,7 @@ from tests.reference.tail import SlowTail
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
+BACKWARDS.flags.writeable = False
 USUAL_SHARE = float(stats.norm.sf(4.5))
 
 # Clusters of calls: where they lie, over how many buckets, how many calls in each.

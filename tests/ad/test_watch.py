@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis import StreamAnalysis
+from chimbuko.ad.bell import AgentBell
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.exchange import Cell, Phase
 from chimbuko.ad.identity import StreamIdentity
@@ -73,7 +74,9 @@ class Rank:
         self.stream.pid = 1
         self.agent = Agent("agent-0", 1, schema)
         self.broker = Broker()
-        self.watch = Watch("agent-0", folder / "reports", [self.stream], self.agent.statistics, config)
+        self.watch = Watch(
+            "agent-0", folder / "reports", [self.stream], self.agent.statistics, AgentBell(), config
+        )
         self.analysis = StreamAnalysis(StreamIdentity(0, number, "node1"), config)
         spec = self.stream.next_attempt()
         self.open_calls = OpenCallsFile(Path(spec.open_calls))
@@ -227,7 +230,7 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     other = Rank(tmp_path / "other", config, {}, number=RANK + 1)
     other.step((0, MAIN, START_US), (0, STEP, START_US + 40_000_000))
     both = [rank.stream, other.stream]
-    watch = Watch("agent-0", tmp_path / "reports of both", both, rank.agent.statistics, config)
+    watch = Watch("agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentBell(), config)
     watch.look_back()
     ((_, frame),) = watch.delivery.take(1 << 20)
     batch = msgspec.msgpack.decode(frame, type=RecordBatch)

@@ -26,8 +26,9 @@ from chimbuko.broker import (
     read_stream,
     valkey_server,
 )
+from chimbuko.brokerkeys import FUNCTIONS, MODEL, MODEL_UPDATES, OF_RUN
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.messages import ALL_KEYS, FUNCTIONS, MODEL, MODEL_UPDATES, PAYLOAD
+from chimbuko.messages import PAYLOAD
 
 
 @pytest.fixture(scope="module")
@@ -235,5 +236,5 @@ def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
         row, updates = pipeline.execute()
     assert row == b"row" and len(updates) == 1
     assert read_stream(client, MODEL_UPDATES, b"0", 5)[0][1] == b"update"
-    assert client.delete(*ALL_KEYS) == 4
+    assert client.delete(*OF_RUN) == 4
     client.close()

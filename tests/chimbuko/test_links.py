@@ -67,6 +67,20 @@ def test_kernels_are_declared_alike(place: str, function: ast.FunctionDef) -> No
     assert not any(isinstance(node, ast.Raise) for node in ast.walk(function)), place
 
 
+def test_only_kernels_call_what_has_no_wrapper_for_python() -> None:
+    """A call from Python would end the process."""
+    inner = {
+        function.name
+        for _, function in compiled_functions()
+        if isinstance(function.decorator_list[0], ast.Name) and function.decorator_list[0].id == "inner"
+    }
+    for path in {*SOURCES, *(ROOT / "tests").rglob("*.py")} - {*KERNELS}:
+        module = ast.parse(path.read_text())
+        froms = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom)]
+        names = {alias.name for node in froms if ".kernels" in (node.module or "") for alias in node.names}
+        assert not names & inner, path
+
+
 def test_kernels_are_cached_free_of_the_lock_and_exact() -> None:
     """``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel."""
     assert COMMON["cache"] is True

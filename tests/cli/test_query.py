@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from chimbuko.cli import main
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RunStatistics
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, StepCount
@@ -155,8 +156,7 @@ def test_calls_of_one_path_are_found_by_its_number(ask: Ask, writer: Writer) -> 
 def test_programs_and_marks_are_shown_where_they_tell_something(ask: Ask, writer: Writer) -> None:
     store(writer, make_record(1), make_record(2, label=Label.NORMAL))
     assert "PROGRAM" not in ask("--label", "any").stdout
-    writer.write_program(0, "heat")
-    writer.write_program(1, "coupler")
+    writer.write_statistics(RunStatistics({0: "heat", 1: "coupler"}))
     lines = ask("--label", "any", "--sort", "entry_us", "--ascending").stdout.splitlines()
     assert "PROGRAM" in lines[0]
     assert lines[1].startswith("▲  0:1:3:1")

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from chimbuko.cli import main
 from chimbuko.cli.show import headline
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RunStatistics
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, WindowCall
@@ -30,7 +31,7 @@ def show(tmp_path: Path) -> Show:
         engine = open_for_writing(info.store_url)
         writer = Writer(engine, info.id)
         writer.write_run(info)
-        writer.write_program(0, "heat4")
+        writer.write_statistics(RunStatistics({0: "heat4"}))
         writer.write(make_batches(records))
         engine.dispose()
         return CliRunner().invoke(main, ["show", event_id, str(run.path), *options])

@@ -14,7 +14,7 @@ from chimbuko.ad.stacks import LOSS_NAMES
 from chimbuko.cli.losses import ADVICE, Loss, loss_lines
 from chimbuko.cli.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FunctionStatistics
+from chimbuko.messages import FunctionStatistics, RunStatistics
 from chimbuko.provenance.store import close, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
@@ -37,7 +37,7 @@ def summary_of(tmp_path: Path) -> Summarize:
         engine = open_for_writing(run.store_url)
         writer = Writer(engine, run.read_info().id)
         writer.write_run(run.read_info())
-        writer.write_program(0, "app")
+        writer.write_statistics(RunStatistics({0: "app"}))
         steps = [StepCount(0, 3, n, n * 1_000_000, (n + 1) * 1_000_000, 1, 0, 0.0) for n in range(10)]
         usual = {"state": "ended", "steps": 10, "rows": 50_000, "size_bytes": 2_400_000}
         stream = StreamHealth(
@@ -46,7 +46,7 @@ def summary_of(tmp_path: Path) -> Summarize:
             | health
         )
         writer.write([make_batch(stream="0:3", steps=steps, health=stream, metadata=[*metadata])])
-        writer.write_function_statistics(functions)
+        writer.write_statistics(RunStatistics(functions=functions))
         close(engine)
         return summarize(run, [])
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import OF_RUN, RUN
 from chimbuko.cli import services
 from chimbuko.cli.agents import AgentOptions, Agents
 from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import ALL_KEYS, RUN
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import new_run
 from chimbuko.trace.discovery import find_recorded
@@ -68,7 +68,7 @@ def test_a_cluster_serves_as_broker(start: Start, heat4: Path, heat4_run: Run, c
     run = start("--trace", heat4 / "*.bp", "--broker", cluster, "--agents", "2")
     assert run.end() == 0, run.output
     assert run.ids == heat4_run.ids
-    assert connect(cluster).exists(*ALL_KEYS) == 0
+    assert connect(cluster).exists(*OF_RUN) == 0
 
 
 def test_unreachable_broker(start: Start, heat4: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES
 from chimbuko.broker import connect
-from chimbuko.messages import RECORDS
+from chimbuko.brokerkeys import RECORDS
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.provenance.store import open_for_reading
 from chimbuko.rundir import RunDirectory

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.messages import FunctionStatistics, PathStatistics
+from chimbuko.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exports import Exported, export
 from chimbuko.provenance.queries import Provenance
@@ -101,9 +101,7 @@ class ExportedRun:
 
 def store(writer: Writer) -> None:
     """Store the run."""
-    writer.write_program(0, "heat")
-    writer.write_program(1, "coupler")
+    writer.write_statistics(RunStatistics({0: "heat", 1: "coupler"}))
     writer.write(make_batches(some_records()))
     writer.write([make_batch(9, **others())])
-    writer.write_function_statistics(statistics())
-    writer.write_path_statistics(path_statistics())
+    writer.write_statistics(RunStatistics(functions=statistics(), paths=path_statistics()))

@@ -12,7 +12,8 @@ import pytest
 import redis
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import DASHBOARD, PAYLOAD, RECORDS, RecordBatch
+from chimbuko.brokerkeys import DASHBOARD, RECORDS
+from chimbuko.messages import PAYLOAD, RecordBatch, Seal
 from chimbuko.provenance import alerts, hooks
 from chimbuko.provenance.alerts import Alert
 from chimbuko.provenance.calls import CallFilter
@@ -47,7 +48,7 @@ def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> 
 def write(broker: redis.Redis, url: str, hook: Deliver, *batches: RecordBatch) -> None:
     """The life of a writer, from the first batch to the last."""
     for batch in batches:
-        broker.xadd(RECORDS, {PAYLOAD: msgspec.msgpack.encode(batch)})
+        broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
     destination = Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": hook})
     run_writer(WriterService(broker, destination), lambda: True)
 

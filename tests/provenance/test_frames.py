@@ -13,7 +13,7 @@ import pytest
 import chimbuko
 from chimbuko.errors import ConfigError
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics
+from chimbuko.messages import FunctionModel, FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.comparison import compare
 from chimbuko.provenance.frames import Run, open_frames
@@ -221,7 +221,7 @@ def test_statistics_of_call_paths(stored: Callable[..., Run], any_store_url: str
         PathStatistics(0, ["main"], 1, 5.0, 0.0, 5.0, 5.0, 900.0, 0.0, 900.0, 900.0),
         PathStatistics(0, ["main", "step", "solve"], 10, 80.0, 1.0, 70.0, 90.0, 85.0, 1.0, 71.0, 95.0),
     ]
-    Writer(engine, RUN_ID).write_path_statistics(statistics)
+    Writer(engine, RUN_ID).write_statistics(RunStatistics(paths=statistics))
     close(engine)
     paths = run.paths()
     assert paths["function"].tolist() == ["solve", "main"]
@@ -235,7 +235,7 @@ def made_with_paths(folder: Path, steps: int, mean_us: float) -> Run:
     engine = open_for_writing(directory.store_url)
     spent = (mean_us, 1.0, 70.0, 900.0) * 2
     paths = [PathStatistics(0, ["main", name], 100, *spent) for name in FUNCTIONS[:2]]
-    Writer(engine, directory.read_info().id).write_path_statistics(paths)
+    Writer(engine, directory.read_info().id).write_statistics(RunStatistics(paths=paths))
     close(engine)
     return open_frames(directory.path)
 
@@ -258,7 +258,7 @@ def test_functions_of_one_run_alone_are_told(tmp_path: Path, run: Run) -> None:
     new = FunctionStatistics(0, "fresh", 7, 0, 0.0, *[5.0] * 6)
     directory = make_whole_run(tmp_path / "after").directory
     engine = open_for_writing(directory.store_url)
-    Writer(engine, directory.read_info().id).write_function_statistics([new])
+    Writer(engine, directory.read_info().id).write_statistics(RunStatistics(functions=[new]))
     close(engine)
     with open_frames(directory.path) as after:
         [change] = run.compare(after).query("verdict == 'new'").to_dict("records")
@@ -295,7 +295,7 @@ def test_the_distribution_of_a_function(stored: Callable[..., Run], any_store_ur
     counts[:] = 0.0
     counts[0, [40, 42]] = 5.0, 2.0
     engine = open_for_writing(any_store_url)
-    Writer(engine, RUN_ID).write_models([FunctionModel(1, 0, "f", table.tobytes())])
+    Writer(engine, RUN_ID).write_statistics(RunStatistics(models=[FunctionModel(1, 0, "f", table.tobytes())]))
     close(engine)
     distribution = run.distribution("f")
     assert distribution["calls"].tolist() == [5.0, 0.0, 2.0]

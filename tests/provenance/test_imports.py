@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.messages import FunctionModel
+from chimbuko.messages import FunctionModel, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exports import export
@@ -256,7 +256,7 @@ def stored(folder: Path, calls: list[CallRecord], detector: str) -> Path:
         row[schema.slices["inclusive_us"]] = Moments.of([version, 9.0, 18.5]).row()
         if "buckets" in schema.slices:
             row[schema.slices["buckets"]][[version, 30]] = 2, 1
-        writer.write_models([FunctionModel(version, 0, name, row.tobytes())])
+        writer.write_statistics(RunStatistics(models=[FunctionModel(version, 0, name, row.tobytes())]))
     close(engine)
     return folder
 

@@ -12,7 +12,7 @@ from alembic.config import Config
 from sqlalchemy import Engine, MetaData
 
 from chimbuko.errors import StoreError
-from chimbuko.messages import FunctionStatistics
+from chimbuko.messages import FunctionStatistics, RunStatistics
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Dropped, Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
@@ -137,7 +137,7 @@ def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_store_url: s
     known = FunctionStatistics(0, calls[0].function, 9, 6, 1.0, *[1.0] * 7, 2, 20.0, 72.0, 272.0, 2, 4)
     # More were flagged than are recorded: nobody knows in which steps.
     unknown = FunctionStatistics(0, "other", 9, 6, 1.0, *[1.0] * 7)
-    writer.write_function_statistics([known, unknown])
+    writer.write_statistics(RunStatistics(functions=[known, unknown]))
     older = sqlalchemy.create_engine(any_store_url)
     migrate(older, "0004")
     copy(now, older)

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.messages import RecordBatch
+from chimbuko.messages import RecordBatch, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter, CallSummary, Cursor, Sort
 from chimbuko.provenance.details import CallDetails
@@ -361,9 +361,8 @@ def test_metadata_of_a_program_or_rank(writer: Writer, batch: Batch, provenance:
 
 
 def test_programs(writer: Writer, provenance: Provenance) -> None:
-    writer.write_program(1, "coupler")
-    writer.write_program(0, "heat")
-    writer.write_program(0, "heat4")
+    writer.write_statistics(RunStatistics({1: "coupler", 0: "heat"}))
+    writer.write_statistics(RunStatistics({0: "heat4"}))
     assert provenance.programs() == {0: "heat4", 1: "coupler"}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.messages import FunctionModel
+from chimbuko.messages import FunctionModel, RunStatistics
 from chimbuko.moments import Float64Array
 from chimbuko.provenance import relabel as module
 from chimbuko.provenance.calls import CallFilter
@@ -75,9 +75,11 @@ def stored(engine: Engine, any_store_url: str) -> tuple[Engine, Callable[[], Pro
     for run_id in (RUN_ID, "another"):
         writer = Writer(engine, run_id)
         writer.write_run(make_run(run_id, store_url=any_store_url))
-        writer.write_program(0, "heat")
+        writer.write_statistics(RunStatistics({0: "heat"}))
         writer.write([make_batch(records=CALLS)])
-        writer.write_models([FunctionModel(version, 0, "solve", b"12345678") for version in (3, 21)])
+        writer.write_statistics(
+            RunStatistics(models=[FunctionModel(version, 0, "solve", b"12345678") for version in (3, 21)])
+        )
     return engine, lambda: Provenance(engine, RUN_ID)
 
 
@@ -133,6 +135,6 @@ def test_calls_are_judged_some_at_a_time(
 def test_calls_that_have_not_ended_stay_as_they_are(engine: Engine, any_store_url: str) -> None:
     writer = Writer(engine, RUN_ID)
     writer.write_run(make_run(store_url=any_store_url))
-    writer.write_program(0, "heat")
+    writer.write_statistics(RunStatistics({0: "heat"}))
     writer.write([make_batch(records=[make_record(0, function="solve", exit_us=0, revision=0)])])
     assert relabel(engine, RUN_ID, judge, is_deleting=True) == Relabelled(0, 0, 0, 0)

@@ -13,13 +13,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
-import msgspec
 import pytest
 import redis
 import sqlalchemy
 
 from chimbuko.broker import PrivateBroker, connect, read_stream
-from chimbuko.messages import PAYLOAD, RECORD_ACKS, RECORDS, STORE_NEWS, RecordBatch
+from chimbuko.brokerkeys import RECORD_ACKS, RECORDS, STORE_NEWS
+from chimbuko.messages import PAYLOAD, RecordBatch, Seal
 from chimbuko.provenance import store
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Provenance
@@ -57,7 +57,7 @@ class Bench:
         for n in sequences:
             records = [make_record(row=PER_BATCH * n + i) for i in range(PER_BATCH)]
             batch: RecordBatch = make_batch(n, records=records)
-            self.broker.xadd(RECORDS, {PAYLOAD: msgspec.msgpack.encode(batch)})
+            self.broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
 
     @property
     def acknowledged(self) -> int:

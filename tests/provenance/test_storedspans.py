@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.messages import RunStatistics
 from chimbuko.provenance.queries import Provenance, open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.storedspans import stored_window
@@ -39,7 +40,7 @@ def stored(folder: Path, *records: CallRecord) -> Provenance:
     engine = open_for_writing(info.store_url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
-    writer.write_program(0, "heat")
+    writer.write_statistics(RunStatistics({0: "heat"}))
     writer.write(make_batches(records))
     engine.dispose()
     return open_run(run)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import FunctionModel, RecordBatch
+from chimbuko.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.exports import Exported, export
@@ -98,7 +98,9 @@ def folder(
     writer.write_run(run_info(config=AnalysisConfig(detector=detector)))
     writer.write(make_batches(some_records()))
     writer.write([others()])
-    writer.write_models([model(version, detector, calls) for version, calls in ((5, 10), (9, 100))])
+    writer.write_statistics(
+        RunStatistics(models=[model(version, detector, calls) for version, calls in ((5, 10), (9, 100))])
+    )
     exported = export_all(provenance, tmp_path / "out")
     assert (exported.anomalies, exported.normal_calls) == (5, 1)
     return tmp_path / "out"

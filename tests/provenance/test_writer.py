@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, Table, select
 
-from chimbuko.messages import FunctionModel, FunctionStatistics, RecordBatch
+from chimbuko.messages import FunctionModel, FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import Dropped, Provenance
@@ -130,7 +130,7 @@ def test_the_latest_health_of_a_stream_is_kept(writer: Writer, provenance: Prove
     writer.write([batch(1, health=HEALTH), batch(2, health=later)])
     assert provenance.health() == [later]
     lost = msgspec.structs.replace(later, state="lost")
-    writer.write_health([lost])
+    writer.write_statistics(RunStatistics(health=[lost]))
     assert provenance.health() == [lost]
 
 
@@ -138,8 +138,8 @@ def test_the_latest_statistics_of_a_function_are_kept(writer: Writer, provenance
     early = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
     late = FunctionStatistics(0, "main", 3, 1, 7.5, 1.5, 0.5, 1.0, 2.0, 2.5, 3.0, drift=1.75)
     other = FunctionStatistics(1, "main", 8, 0, 0.0, 2.0, 0.1, 1.0, 4.0, 2.5, 5.0)
-    writer.write_function_statistics([early, other])
-    writer.write_function_statistics([late])
+    writer.write_statistics(RunStatistics(functions=[early, other]))
+    writer.write_statistics(RunStatistics(functions=[late]))
     assert provenance.function_statistics() == [late, other]
 
 
@@ -206,8 +206,8 @@ def test_the_model_of_a_version_is_the_newest_that_was_kept_by_then(
 ) -> None:
     early, late = FunctionModel(3, 0, "main", b"early"), FunctionModel(8, 0, "main", b"late" * 500)
     other = FunctionModel(5, 1, "main", b"other")
-    writer.write_models([early, late, other])
-    writer.write_models([early])
+    writer.write_statistics(RunStatistics(models=[early, late, other]))
+    writer.write_statistics(RunStatistics(models=[early]))
     found = [provenance.model_of(0, "main", version) for version in (2, 3, 7, 8, 99)]
     assert found == [None, early, early, late, late]
     assert provenance.model_of(0, "unknown", 9) is None

@@ -6,23 +6,14 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.brokerkeys import DELTAS, FRAMES, PROGRAMS
 from chimbuko.errors import ServiceError
-from chimbuko.messages import (
-    DELTAS,
-    FRAMES,
-    PAYLOAD,
-    PROGRAMS,
-    Delta,
-    Frame,
-    FunctionStatistics,
-    RankStatistics,
-)
+from chimbuko.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics, Seal
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.prometheus import FiguresCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
@@ -124,7 +115,13 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
     connect(broker.url).hset(PROGRAMS, "heat", 0)
     environment = {BROKER_VARIABLE: broker.url}
-    server = Service("pserver", "chimbuko.pserver.service", ["--metrics-port", "0"], environment, tmp_path)
+    server = Service(
+        "pserver",
+        "chimbuko.pserver.service",
+        ["--run-id", "run", "--metrics-port", "0"],
+        environment,
+        tmp_path,
+    )
     try:
         url = server.wait_ready()["metrics"]
         assert url.startswith("http://127.0.0.1:")
@@ -134,7 +131,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
             views=ViewDelta(figures=FIGURES),
         )
         client = connect(broker.url, timeout_s=30.0)
-        client.xadd(DELTAS, {PAYLOAD: msgspec.msgpack.encode(delta)})
+        client.xadd(DELTAS, {PAYLOAD: Seal("run").encode(delta)})
         assert client.xread({FRAMES: b"0"}, block=20_000)
         samples: Samples = {}
         # What is in a frame is told a moment after it.

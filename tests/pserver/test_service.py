@@ -11,23 +11,26 @@ import pytest
 import redis
 
 from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
-from chimbuko.errors import ServiceError
-from chimbuko.messages import (
+from chimbuko.brokerkeys import (
     ACKS,
     DELTAS,
     FRAMES,
     FUNCTIONS,
     MODEL,
     MODEL_UPDATES,
-    PAYLOAD,
     SNAPSHOT,
     SNAPSHOT_WANTED,
+)
+from chimbuko.errors import ServiceError
+from chimbuko.messages import (
+    PAYLOAD,
     Acknowledgement,
     Delta,
     Frame,
     FunctionName,
     ModelUpdate,
     PackedTable,
+    Seal,
 )
 from chimbuko.moments import Moments
 from chimbuko.records import StepCount
@@ -36,7 +39,8 @@ from chimbuko.tables import PROFILE
 from tests.pserver.agents import Agent
 from tests.pserver.test_state import EXCLUSIVE, Values, health_of, learned_of, make_agent, timers_of
 
-SSTD = ["--detector", "sstd"]
+SSTD = ["--run-id", "run", "--detector", "sstd"]
+SEAL = Seal("run")
 BLOCK_MS = 20_000
 """The longest wait; nothing here takes a hundredth of it."""
 
@@ -63,13 +67,13 @@ class Peer:
         self._read_to = {MODEL_UPDATES: b"0", FRAMES: b"0"}
 
     def send(self, delta: Delta) -> None:
-        self._client.xadd(DELTAS, {PAYLOAD: msgspec.msgpack.encode(delta)})
+        self._client.xadd(DELTAS, {PAYLOAD: SEAL.encode(delta)})
 
     def next_update(self) -> ModelUpdate:
-        return msgspec.msgpack.decode(self._next(MODEL_UPDATES), type=ModelUpdate)
+        return SEAL.decode(self._next(MODEL_UPDATES), msgspec.msgpack.Decoder(ModelUpdate))
 
     def next_frame(self) -> Frame:
-        return msgspec.msgpack.decode(self._next(FRAMES), type=Frame)
+        return SEAL.decode(self._next(FRAMES), msgspec.msgpack.Decoder(Frame))
 
     def merged(self, agent: str) -> int:
         return self._acknowledged(agent).merged
@@ -98,7 +102,7 @@ class Peer:
         while (answer := self._client.get(SNAPSHOT)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        return msgspec.msgpack.decode(answer, type=Frame)
+        return SEAL.decode(answer, msgspec.msgpack.Decoder(Frame))
 
     def kept_deltas(self) -> int:
         return int(self._client.xlen(DELTAS))
@@ -270,7 +274,7 @@ def test_a_state_that_cannot_be_read_is_refused(broker: PrivateBroker, tmp_path:
 
 def test_a_server_without_a_broker_says_so_and_ends(tmp_path: Path) -> None:
     environment = {BROKER_VARIABLE: "redis://127.0.0.1:9/0"}
-    service = Service("pserver", "chimbuko.pserver.service", [], environment, tmp_path)
+    service = Service("pserver", "chimbuko.pserver.service", ["--run-id", "run"], environment, tmp_path)
     with pytest.raises(ServiceError, match=r"pserver did not start: broker at 127.0.0.1:9 cannot be used"):
         service.wait_ready()
     assert not service.is_running

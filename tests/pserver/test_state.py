@@ -444,7 +444,9 @@ def test_the_model_is_what_was_known_before_and_what_the_run_has_learned() -> No
         ("solve", 1, 90.0),
         ("norm", 1, 7.0),
     }
-    assert {model.name for model in frame.models} == {"solve", "norm"}
+    statistics = server.statistics(is_last=True)
+    assert statistics is not None
+    assert {model.name for model in statistics.models} == {"solve", "norm"}
     functions, table = server.learned()
     assert sorted(functions) == sorted(("heat", name) for name in NAMES)
     assert table[functions.index(("heat", "solve")), 0] == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.messages import PathStatistics, RecordBatch
+from chimbuko.messages import PathStatistics, RecordBatch, RunStatistics
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.provenance.store import open_for_writing
@@ -36,7 +36,7 @@ def evident_run(folder: Path, store_url: str | None = None) -> MadeRun:
             for name, values in COUNTERS.items()
         ]
         writer.write([RecordBatch(f"0:{health.rank}", STEPS + 1, pack([]), [], [], health, {}, counters)])
-    writer.write_path_statistics(path_statistics(made))
+    writer.write_statistics(RunStatistics(paths=path_statistics(made)))
     engine.dispose()
     return made
 

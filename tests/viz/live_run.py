@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from chimbuko.broker import connect
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import Silence
@@ -38,7 +39,7 @@ class LiveRun:
             health = [
                 msgspec.structs.replace(row, silence=(silent or {}).get(row.rank)) for row in frame.health
             ]
-            encoded = msgspec.msgpack.encode(msgspec.structs.replace(frame, health=health))
+            encoded = self.made.seal.encode(msgspec.structs.replace(frame, health=health))
             self._client.xadd(FRAMES, {PAYLOAD: encoded})
         self.next += steps
 

@@ -12,7 +12,15 @@ import numpy as np
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.messages import Frame, FunctionModel, FunctionStatistics, RankStatistics, RecordBatch
+from chimbuko.messages import (
+    Frame,
+    FunctionModel,
+    FunctionStatistics,
+    RankStatistics,
+    RecordBatch,
+    RunStatistics,
+    Seal,
+)
 from chimbuko.moments import Moments
 from chimbuko.packed import pack
 from chimbuko.provenance.store import open_for_writing
@@ -62,6 +70,11 @@ class MadeRun:
     directory: RunDirectory
     steps: list[StepCount] = field(default_factory=list)
     records: list[CallRecord] = field(default_factory=list)
+
+    @property
+    def seal(self) -> Seal:
+        """Of the run's messages."""
+        return Seal(self.directory.read_info().id)
 
     @property
     def anomalies(self) -> list[CallRecord]:
@@ -174,7 +187,7 @@ def make_run(
     engine = open_for_writing(store_url or info.store_url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
-    writer.write_program(0, "heat2d")
+    writer.write_statistics(RunStatistics({0: "heat2d"}))
     store(writer, made, 0, stored_steps)
     engine.dispose()
     return made
@@ -195,9 +208,11 @@ def store(writer: Writer, made: MadeRun, first: int, end: int) -> None:
             counter_statistics=[_counter("Message size sent to all nodes", [8_192] * end, rank)],
         )
         writer.write([batch])
-    writer.write_function_statistics(made.function_statistics(end))
-    writer.write_health(made.health(end))
-    writer.write_models(made.models(end))
+    writer.write_statistics(
+        RunStatistics(
+            functions=made.function_statistics(end), health=made.health(end), models=made.models(end)
+        )
+    )
 
 
 def _counter(name: str, values: list[int], rank: int) -> CounterStatistics:

@@ -17,7 +17,8 @@ from flask_socketio import SocketIO
 from werkzeug.serving import make_server
 
 from chimbuko.broker import PrivateBroker, connect
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.brokerkeys import FRAMES
+from chimbuko.messages import PAYLOAD
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -43,7 +44,7 @@ def test_every_page_ends_in_the_state_of_the_database(tmp_path: Path, broker: Pr
         for step in range(STORED, STEPS):
             is_last = step == STEPS - 1
             frame = made.frame(step - STORED + 1, step, is_last)
-            client.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(frame)})
+            client.xadd(FRAMES, {PAYLOAD: made.seal.encode(frame)})
             if step == STEPS // 2:
                 # One comes late.
                 pages[-1].watch(["0:1"])

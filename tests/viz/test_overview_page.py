@@ -17,9 +17,10 @@ from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import FUNCTIONS, LOST_STEPS, RANKS, STEPS, MadeRun
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FloatRect, Page
+    from playwright.sync_api import Browser, FloatRect, Page, WebSocketRoute
 
 WAIT_MS = 15_000
+PAUSE_MS = 500
 Cells = dict[tuple[int, int], int]
 
 
@@ -54,6 +55,28 @@ def cells(provenance: Provenance) -> Cells:
     """Anomalies by rank and step, as stored."""
     steps = provenance.step_counts([(0, rank) for rank in range(RANKS)])
     return {(step.rank, step.step): step.anomalies for step in steps}
+
+
+def test_histories_of_a_run_that_has_ended_are_not_read_again_once_the_link_is_back(
+    watched: Watched,
+) -> None:
+    links: list[WebSocketRoute] = []
+
+    def link(socket: WebSocketRoute) -> None:
+        socket.connect_to_server()
+        links.append(socket)
+
+    page = watched.page
+    page.route_web_socket("**/socket.io/**", link)
+    page.reload()
+    page.wait_for_selector(".heatmap .chart")
+    page.wait_for_timeout(PAUSE_MS)
+    asked = sum("/step-columns" in url for url in watched.requests)
+    links[-1].close()
+    while len(links) < 2:
+        page.wait_for_timeout(PAUSE_MS)
+    page.wait_for_timeout(2 * PAUSE_MS)
+    assert asked and sum("/step-columns" in url for url in watched.requests) == asked
 
 
 def map_lines(page: Page) -> list[list[str]]:

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 import requests
 
 from chimbuko import revivals
 from chimbuko.broker import PrivateBroker, connect
+from chimbuko.brokerkeys import FRAMES
 from chimbuko.errors import ServiceError
-from chimbuko.messages import FRAMES, PAYLOAD
+from chimbuko.messages import PAYLOAD
 from chimbuko.viz.together import serving_together
 from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
 from tests.viz.conftest import TOKEN, DashboardProcess, dashboard
@@ -93,7 +93,7 @@ def test_pages_of_both_hear_of_a_run_that_goes_on(tmp_path: Path, broker: Privat
     made = make_run(tmp_path / "heat", "running", 20)
     with dashboard(made, broker.url, words=["--processes", "2"]) as process, connect(broker.url) as client:
         pages = pages_on_both(process)
-        client.xadd(FRAMES, {PAYLOAD: msgspec.msgpack.encode(made.frame(20, 20))})
+        client.xadd(FRAMES, {PAYLOAD: made.seal.encode(made.frame(20, 20))})
         anomalies = sum(step.anomalies for step in made.steps if step.step <= 20)
         for page in pages:
             while page.next("frame")["status"]["anomalies"] < anomalies:

@@ -33,6 +33,7 @@ ENDPOINTS = (
     functions.models,
     paths.paths,
     steps.steps,
+    steps.step_columns,
     steps.all_steps,
     steps.step_sums,
     steps.all_step_sums,

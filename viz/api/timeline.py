@@ -14,6 +14,7 @@ from chimbuko.provenance.links import Links, bundled
 from chimbuko.provenance.spanqueries import JudgedCall
 from chimbuko.provenance.spanwindow import SpanRow, SpanWindow
 from chimbuko.provenance.storedspans import stored_window
+from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import RankText, Whole, parse_rank
 from chimbuko.viz.tally import RankKey
@@ -222,21 +223,15 @@ def _row(row: SpanRow, used: npt.NDArray[np.int64]) -> TimelineRow:
     return TimelineRow(
         row.thread,
         row.depth,
-        _differences(spans["begin_us"]),
+        differences(spans["begin_us"]),
         (spans["end_us"] - spans["begin_us"]).tolist(),
         spans["exclusive_us"].tolist(),
         np.searchsorted(used, spans["function"]).tolist(),
         spans["step"].tolist(),
-        _differences(spans["row"]),
+        differences(spans["row"]),
         spans["count"].tolist(),
         spans["flags"].tolist(),
     )
-
-
-def _differences(values: npt.NDArray[np.int64]) -> list[int]:
-    """The first value, and of the others how much they exceed the one before: less to send."""
-    found: list[int] = np.diff(values, prepend=values.dtype.type(0)).tolist()
-    return found
 
 
 def _threads(window: SpanWindow) -> list[ThreadTimes]:

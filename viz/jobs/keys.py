@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from chimbuko.brokerkeys import JOBS
+
 JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
 """Environment variable with the URL of the broker of long questions."""
 FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
 """Environment variable with the folder that a dashboard shares with workers elsewhere."""
-PREFIX = "{chimbuko}:jobs:"
-"""Begins all keys, so that they are none of the run's, whose broker it may be."""
+PREFIX = JOBS
 QUEUE = "questions"
 LEFT_BEHIND = tuple(
     PREFIX + key

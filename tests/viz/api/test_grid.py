@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from chimbuko.messages import RunStatistics
 from chimbuko.provenance.queries import open_run
 from chimbuko.provenance.store import open_for_writing
 from chimbuko.provenance.writer import Writer
@@ -109,7 +110,7 @@ def test_silent_ranks_are_named_and_ranks_without_steps_shown(tmp_path: Any) -> 
     health = made.health(20, "reading")
     silent = msgspec.structs.replace(health[3], state=SILENT, silence=silence)
     never = msgspec.structs.replace(health[3], rank=9, steps=0)
-    Writer(engine, info.id).write_health([silent, never])
+    Writer(engine, info.id).write_statistics(RunStatistics(health=[silent, never]))
     engine.dispose()
     with open_run(made.directory) as provenance:
         shown = Feed(made.directory, provenance, None).grid(Piece())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 import pytest
@@ -49,6 +51,20 @@ def test_steps_are_summed_up(api: Api, finished: MadeRun, level: int) -> None:
     assert of_each == [
         row for rank in range(RANKS) for row in summed(finished.steps_of(rank), rank, 8**level)
     ]
+
+
+@pytest.mark.parametrize("after", ["", f"&after={STEPS // 2}", f"&after={STEPS}"])
+def test_columns_are_those_of_the_rows(api: Api, after: str) -> None:
+    asked = f"rank=0:2&rank=0:1{after}"
+    rows, columns = api.ask(f"steps?{asked}").json, api.ask(f"step-columns?{asked}").json
+    assert columns["next"] == rows["next"]
+    assert [series["rank"] for series in columns["series"]] == ["0:2", "0:1"]
+    for by_row, by_column in zip(rows["series"], columns["series"], strict=True):
+        steps, starts_us = (list(accumulate(by_column[name])) for name in ("steps", "starts_us"))
+        ends_us = map(add, starts_us, by_column["durations_us"])
+        names = "calls", "anomalies", "severities_us", "highest_scores"
+        others = (by_column[name] for name in names)
+        assert [list(row) for row in zip(steps, starts_us, ends_us, *others, strict=True)] == by_row["steps"]
 
 
 def test_sums_come_in_pages(api: Api) -> None:

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { gaps, lowerBound, merge, total, wholeFrom, type History } from '../src/lib/history';
+import { gaps, lowerBound, merge, rowsOf, total, wholeFrom, type History } from '../src/lib/history';
 import type { StepRow } from '../src/lib/types';
 
 const row = (step: number, anomalies = 0): StepRow => [step, step * 1e6, (step + 1) * 1e6, 100, anomalies, anomalies * 5];
@@ -56,4 +56,23 @@ test('search and sum', () => {
   const history = [row(2, 1), row(5, 4)];
   expect([0, 2, 3, 5, 6].map((step) => lowerBound(history, step))).toEqual([0, 0, 1, 1, 2]);
   expect(total([history, history])).toBe(10);
+});
+
+test('columns are read as rows: numbers and starts are differences', () => {
+  const columns = {
+    rank: '0:3' as const,
+    steps: [7, 1, 3],
+    starts_us: [1_000, 500, 2_000],
+    durations_us: [400, 450, 1_900],
+    calls: [9, 8, 0],
+    anomalies: [0, 2, 0],
+    severities_us: [0, 12.5, 0],
+    highest_scores: [0, 0.75, 0],
+  };
+  expect(rowsOf(columns)).toEqual([
+    [7, 1_000, 1_400, 9, 0, 0, 0],
+    [8, 1_500, 1_950, 8, 2, 12.5, 0.75],
+    [11, 3_500, 5_400, 0, 0, 0, 0],
+  ]);
+  expect(rowsOf({ ...columns, steps: [], starts_us: [] })).toEqual([]);
 });

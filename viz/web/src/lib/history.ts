@@ -1,9 +1,36 @@
 /** Step counts of one rank, in order of step, however they arrive. */
 
-import type { StepRow } from './types';
+import { summed } from './columns';
+import type { RankKey, StepRow } from './types';
 import type { Range } from './view';
 
 export type History = readonly StepRow[];
+
+/** Steps of one rank, as the server sends them: `StepColumns` of the API. */
+export interface StepColumns {
+  rank: RankKey;
+  steps: number[];
+  starts_us: number[];
+  durations_us: number[];
+  calls: number[];
+  anomalies: number[];
+  severities_us: number[];
+  highest_scores: number[];
+}
+
+export function rowsOf({ steps, starts_us, durations_us, ...others }: StepColumns): StepRow[] {
+  const starts = summed(starts_us);
+  const of = (column: number[], at: number): number => column[at] as number;
+  return summed(steps).map((step, at) => [
+    step,
+    of(starts, at),
+    of(starts, at) + of(durations_us, at),
+    of(others.calls, at),
+    of(others.anomalies, at),
+    of(others.severities_us, at),
+    of(others.highest_scores, at),
+  ]);
+}
 
 /** Steps of one rank that are kept: five hours at one a second, 30 MB for 12 ranks. Older ones the server has. */
 export const MOST_STEPS = 20_000;

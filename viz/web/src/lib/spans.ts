@@ -1,5 +1,6 @@
 /** The calls of a rank as spans: rows of typed arrays, in order of time, none over another. Times in µs since the epoch. */
 
+import { summed } from './columns';
 import { groupOf } from './timeline';
 import { GROUP_FILLS, type Group } from './tokens';
 import type { RankKey } from './types';
@@ -169,12 +170,6 @@ function decodeRow(answered: AnsweredRow): SpanRow {
     count: new Int32Array(answered.counts),
     flags: new Uint8Array(answered.flags),
   };
-}
-
-/** Each value is how much it exceeds the one before. */
-function summed<T extends Float64Array | Int32Array>(values: T): T {
-  for (let at = 1; at < values.length; at++) values[at] = (values[at] as number) + (values[at - 1] as number);
-  return values;
 }
 
 function decodeLinks(answered: AnsweredLinks): Link[] {

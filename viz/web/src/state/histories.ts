@@ -58,7 +58,10 @@ session.follow({
     for (const [rank, rows] of Object.entries(steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
     if (!session.paused.value) show();
   },
-  onLinked: () => void readAgain(),
+  onLinked() {
+    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    if (session.status.value?.state !== 'ended') void readAgain();
+  },
 });
 
 function show(): void {
