@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Playwright
 
     from tests.postgresql import PostgresqlServer
 
@@ -28,6 +29,13 @@ CHROMIUM_ARGUMENTS = [
 ]
 
 
+def pytest_configure() -> None:
+    """Have signals come as at a terminal: ``nohup`` and ``&`` have some ignored, which ours respect."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="session")
 def real_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with all recorded traces of tests/data."""
@@ -39,16 +47,23 @@ def real_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+def playwright() -> Iterator[Playwright]:
+    """What speaks with browsers."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """Chromium without a window; each file has its own, so that one that is killed fails no other file."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+    playwright: Playwright = request.getfixturevalue("playwright")
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")
