@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.places import DATA
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
     from tests.postgresql import PostgresqlServer
 
-DATA = Path(__file__).parent / "data"
+
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
 """The one without any window of its own takes half the time."""
 CHROMIUM_ARGUMENTS = [

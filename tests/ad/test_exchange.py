@@ -26,6 +26,7 @@ from chimbuko.moments import Moments
 from chimbuko.records import StepCount
 from chimbuko.tables import PROFILE
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.places import ROOT
 
 NAMES = StreamNames(timers={0: "main", 1: "solve"})
 NO_COMMS = np.empty((0, 8), np.uint64)
@@ -212,7 +213,7 @@ def test_a_killed_stream_leaves_a_box_that_can_be_emptied_and_used(path: Path) -
         process = subprocess.Popen(
             [sys.executable, "-c", EXCHANGE_UNTIL_KILLED, str(path)],
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parent.parent.parent,
+            cwd=ROOT,
         )
         assert process.stdout is not None and process.stdout.readline() == b"exchanging\n"
         calls = 0.0

@@ -23,6 +23,7 @@ from chimbuko.ad.spool import SpoolFrame, SpoolReader, SpoolWriter
 from chimbuko.messages import RecordBatch
 from chimbuko.packed import pack
 from chimbuko.records import CallRecord, CounterStatistics, Label, StepCount, StreamHealth
+from tests.places import ROOT
 from tests.sample_records import make_record
 
 LIMIT_BYTES = 1 << 30
@@ -170,7 +171,7 @@ def test_a_killed_writer_loses_at_most_the_frame_it_wrote(tmp_path: Path) -> Non
         process = subprocess.Popen(
             [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path), str(len(received))],
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parent.parent.parent,
+            cwd=ROOT,
         )
         assert process.stdout is not None and process.stdout.readline() == b"writing\n"
         wanted = len(received) + 50

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
 TESTS = (
     "tests/ad/test_stacks.py",
     "tests/ad/test_windows.py",

@@ -12,8 +12,8 @@ import pytest
 from chimbuko.config import DETECTORS
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 CALLS = 200
 ROWS = (0, 1, 2, CALLS)
 """Of messages and counter values in a step: arrays of none, of one and of many rows differ in layout."""

@@ -21,12 +21,12 @@ from chimbuko.ad import detection
 from chimbuko.ad.detectors import Detector, Limits, make_detector
 from chimbuko.config import AnalysisConfig
 from chimbuko.moments import Float64Array
+from tests.places import ROOT
 from tests.thorough import first
 
 SHARE = 0.25
 SEED = 1
 SMALL = ("gamma", "log-normal 0.3", "two modes 50/50", "two modes 95/5", "drift", "repeats")
-ROOT = Path(__file__).parent.parent.parent
 
 
 def measured(config: AnalysisConfig, *names: str) -> list[Measured]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.kernels.declare import COMMON
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("ad", "pserver", "viz", "provenance")
 SOURCES = sorted(
     path

@@ -16,9 +16,9 @@ import pytest
 
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
+from tests.places import STAND_INS
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
-STAND_INS = Path(__file__).parent.parent / "stand_in"
 PROGRAM = ["chimbuko", "trace", "a b.py", "$HOME", "it's", '"quoted"', "`date`", "--", ";"]
 VARIANTS = (
     ["--slurm", "4", "-n", "160", "--cores", "0,2-5"],

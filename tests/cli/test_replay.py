@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.trace.discovery import find_live, read_mark_of
+from tests.places import DATA
 from tests.trace.whole_streams import assert_equal, random_stream, read_stream, reading, write_stream
 from tests.tracer.traced_program import environment
 
 REPLAY = [sys.executable, "-m", "chimbuko", "replay"]
-DATA = Path(__file__).parent.parent / "data"
 
 
 @pytest.fixture(scope="module")

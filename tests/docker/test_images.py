@@ -15,8 +15,8 @@ import yaml
 
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 DOCKER = ROOT / "docker"
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:{os.environ['PATH']}"

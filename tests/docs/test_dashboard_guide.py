@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
 GUIDE = (ROOT / "docs" / "dashboard.md").read_text()
 IMAGES = ROOT / "docs" / "images"
 SOURCES = ROOT / "viz" / "web" / "src"

@@ -11,8 +11,8 @@ import pytest
 
 from chimbuko.cli import VERBS, main
 from chimbuko.errors import ChimbukoError
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -12,9 +11,10 @@ from nbformat import NotebookNode
 
 from chimbuko.provenance.calls import CallFilter
 from chimbuko.provenance.queries import open_run
+from tests.places import EXAMPLES
 from tests.viz.made_run import RANKS, MadeRun, make_run
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "provenance.ipynb"
+NOTEBOOK = EXAMPLES / "provenance.ipynb"
 TELL = """
 import json
 print(json.dumps({

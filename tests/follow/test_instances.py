@@ -21,9 +21,9 @@ from chimbuko.follow.trimmer import is_stream
 from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.follow.streams import ROWS, opened, wait_until, write_step
+from tests.places import ROOT
 
 STEPS = 5
-ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture

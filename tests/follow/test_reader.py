@@ -20,10 +20,10 @@ from chimbuko.follow.steps import StepIndex
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import LOST_STEPS, StreamNames, TraceStep
 from tests.follow.streams import NAMES, events, opened, write_step
+from tests.places import ROOT
 from tests.trace.whole_streams import assert_equal, random_stream, read_stream, write_stream
 
 STEPS = 30
-ROOT = Path(__file__).parent.parent.parent
 
 
 def followed(path: Path, first_step: int = 0, kept: Path | None = None) -> FollowedStream:

@@ -14,8 +14,9 @@ import numpy as np
 
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
+from tests.places import DATA
 
-TRACE = Path(__file__).parent.parent / "data" / "heat4.tar.xz"
+TRACE = DATA / "heat4.tar.xz"
 MOST_ROWS = 2000
 """Of an array of a step."""
 ABSURD = np.array(

@@ -23,10 +23,10 @@ from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
+from tests.places import STAND_INS
 
-STAND_IN = [sys.executable, Path(__file__).parent.parent / "stand_in" / "tau_exec"]
+STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
 """Command that stands in for `tau_exec`."""
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 class Command:

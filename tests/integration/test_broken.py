@@ -14,8 +14,8 @@ from chimbuko.ad.stacks import LOSS_NAMES, LOST_ROW_KINDS
 from chimbuko.provenance.queries import open_run
 from chimbuko.records import StreamHealth
 from chimbuko.rundir import RunDirectory
-from tests.conftest import DATA
 from tests.integration.conftest import Run
+from tests.places import DATA
 
 BROKEN = DATA / "broken"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((BROKEN / "expected.json").read_text())

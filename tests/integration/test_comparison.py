@@ -12,8 +12,9 @@ from chimbuko.provenance.profiles import RunProfile, read_profile
 from chimbuko.provenance.queries import open_run
 from chimbuko.rundir import RunDirectory
 from tests.lengthened import lengthen
+from tests.places import DATA
 
-RECORDED = Path(__file__).parent.parent / "data" / "heat4.tar.xz"
+RECORDED = DATA / "heat4.tar.xz"
 SLOWER = "relax_block"
 
 

@@ -27,11 +27,12 @@ from chimbuko.trace.tau import application_settings
 from examples.findings import all_anomalies
 from tests.integration.conftest import STAND_IN, command_line
 from tests.integration.namespaces import Network, NotPermitted
+from tests.places import STAND_INS
 from tests.thorough import first
 from tests.trace.whole_streams import read_stream
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
-SSH = Path(__file__).parent.parent / "stand_in" / "ssh"
+SSH = STAND_INS / "ssh"
 RANKS = 4
 DELAYS = 2
 CHECKPOINT = "checkpoint [{app.c} {40,0}]"

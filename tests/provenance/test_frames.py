@@ -23,11 +23,12 @@ from chimbuko.provenance.totals import By
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, CounterStatistics
 from chimbuko.tables import BUCKETED_PROFILE
+from tests.places import ROOT
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
 from tests.viz.made_run import make_run as make_whole_run
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")

@@ -38,9 +38,10 @@ from chimbuko.records import (
 )
 from chimbuko.rundir import find_run, new_run
 from chimbuko.tables import schema_of
+from tests.places import DATA
 from tests.sample_records import make_batch, make_batches, make_record, make_run
 
-VERSION_1 = Path(__file__).parents[1] / "data" / "chimbuko_v1"
+VERSION_1 = DATA / "chimbuko_v1"
 ALL = CallFilter(label=None)
 GPU_THREAD = 8
 FUNCTIONS = ("solve", "MPI_Recv()", "void Kokkos::parallel<double const&>()")

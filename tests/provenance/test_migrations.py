@@ -18,9 +18,10 @@ from chimbuko.provenance.queries import Dropped, Provenance
 from chimbuko.provenance.store import open_for_reading, open_for_writing
 from chimbuko.provenance.writer import Writer
 from chimbuko.records import CallRecord, Label, Metadata, StepCount, StreamHealth
+from tests.places import DATA
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
 
-FIRST_LAYOUT = Path(__file__).parent.parent / "data" / "store_0001.sql"
+FIRST_LAYOUT = DATA / "store_0001.sql"
 """Two runs of the same content, as Chimbuko 0.1 wrote them."""
 NOT_KEPT_THEN = {"metrics": [], "model_version": 0, "detector": "sstd"}
 BARE = {"call_stack": [], "window": [], "messages": [], "counters": [], "node_state": []}

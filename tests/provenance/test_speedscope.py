@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from tests.places import ROOT
 from tests.provenance.exported import ExportedRun
 
-PACKAGE = Path(__file__).parents[2] / "viz" / "web" / "node_modules" / "speedscope"
+PACKAGE = ROOT / "viz" / "web" / "node_modules" / "speedscope"
 
 
 @pytest.fixture

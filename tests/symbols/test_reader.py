@@ -17,10 +17,10 @@ from chimbuko.symbols import asking
 from chimbuko.symbols.lookup import STRIPPED
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
+from tests.places import ROOT
 from tests.symbols.programs import PLACES, built, running
 from tests.symbols.traced_ranks import write_rank
 
-ROOT = Path(__file__).parent.parent.parent
 APP = [PLACES[name] for name in ("main", "sum", "local")]
 
 

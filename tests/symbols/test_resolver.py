@@ -15,9 +15,9 @@ import pytest
 from chimbuko.symbols.binary import Binary
 from chimbuko.symbols.cache import SymbolCache, binary_key
 from chimbuko.symbols.resolver import Resolver
+from tests.places import ROOT
 from tests.symbols.programs import PLACES, PLUGIN, Running, built, drained, library, running
 
-ROOT = Path(__file__).parent.parent.parent
 APP = [PLACES[name] for name in ("main", "sum", "local")]
 
 

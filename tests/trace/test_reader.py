@@ -16,6 +16,7 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
+from tests.places import ROOT
 from tests.trace.whole_streams import random_stream, read_stream, write_stream
 
 WRITES_TWO_STEPS_AND_WAITS = """
@@ -154,7 +155,7 @@ def test_file_of_a_killed_writer_is_read_as_far_as_it_goes(tmp_path: Path) -> No
         [sys.executable, "-c", WRITES_TWO_STEPS_AND_WAITS, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     with writer:
         assert writer.stdout and writer.stdout.readline()

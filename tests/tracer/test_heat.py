@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import EXAMPLES
 from tests.tracer.traced_program import environment, read_whole
 
 CLOCKS_AGREE_US = 200
 """The truth is told by the system's clock, the trace by a monotonic one set by it at the start."""
 
-HEAT = Path(__file__).parents[2] / "examples" / "heat.py"
+HEAT = EXAMPLES / "heat.py"
 
 
 def heat(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
