@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measuring import table
-from chimbuko.provenance.comparison import Comparison, compare
-from chimbuko.provenance.profiles import RunProfile, read_profile
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.compare.comparison import Comparison, compare
+from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.lengthened import lengthen
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
 

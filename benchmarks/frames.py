@@ -18,13 +18,13 @@ import msgspec
 import pandas as pd
 
 from benchmarks.store import HEALTH, RUN, record
-from chimbuko.messages import RecordBatch
-from chimbuko.packed import pack
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.frames import Run, open_frames
-from chimbuko.provenance.store import close, open_for_writing
-from chimbuko.provenance.tables import CALLS
-from chimbuko.provenance.writer import Writer
+from chimbuko.calls.recordarrays import pack
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.export.dataframes import Run, open_frames
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.tables import CALLS
+from chimbuko.provenance.write.writer import Writer
 
 RANKS = 100
 CHANGED = {

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from chimbuko.records import call_id
+from chimbuko.calls.record import call_id
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter

@@ -27,11 +27,11 @@ from generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of
 from measuring import cpu_seconds, median_ratio, table
 from naive import NaiveAnalysis
 
-from chimbuko.ad.kernels import judge
-from chimbuko.ad.kernels.stack import CALL
-from chimbuko.ad.stacks import CallStacks
-from chimbuko.moments import EMPTY
-from chimbuko.tables import PROFILE
+from chimbuko.ad.analysis.kernels import label
+from chimbuko.ad.calls.kernels.stack import CALL
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.statistics.moments import EMPTY
+from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
 
 SOURCE = Path(__file__).with_name("kernel_twin.c")
@@ -91,12 +91,12 @@ class Kernel:
         """One step."""
         stacks = self.stacks
         stacks.build(step, self._names)
-        self.completed += judge.learn(
+        self.completed += label.learn(
             stacks.calls,
             stacks.count,
             stacks.is_named,
             False,
-            judge.NO_BUCKETS,
+            label.NO_BUCKETS,
             self.profiles,
             self._extremes,
         )

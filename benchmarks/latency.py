@@ -24,7 +24,7 @@ from streams import analyse, be_fork_server, spec_of
 
 from chimbuko.follow.space import MEMORY
 from chimbuko.trace.discovery import CONTACT_SUFFIX, Transport
-from chimbuko.trace.tau import application_settings
+from chimbuko.trace.tausettings import application_settings
 
 JOINING_STEPS = 3
 """The first steps find cold memory on both sides; the writer's names come with them."""

@@ -18,14 +18,14 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.store import RUN, batch, record
-from chimbuko.provenance.archive import unpack_archive, write_archive
-from chimbuko.provenance.packing import warm_kernels
-from chimbuko.provenance.pruning import PruneRule, prune
-from chimbuko.provenance.store import close, open_for_reading, open_for_writing
-from chimbuko.provenance.transfer import copy_run, remove_run
-from chimbuko.provenance.vacuum import vacuum
-from chimbuko.provenance.writer import Writer
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.manage.archive import unpack_archive, write_archive
+from chimbuko.provenance.manage.pruning import PruneRule, prune
+from chimbuko.provenance.manage.transfer import copy_run, remove_run
+from chimbuko.provenance.store.encode import warm_kernels
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.vacuum import vacuum
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory
 
 AT_ONCE = 1_000
 MIDDLE_US = 50_000.0

@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.calls.recordarrays import HEAD, MEMBER, PackedRecords, Rows, pack
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RecordBatch
-from chimbuko.packed import HEAD, MEMBER, PackedRecords, Rows, pack
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, StepCount, StreamHealth
-from chimbuko.rundir import RunInfo
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunInfo
 
 RUN_ID = "made up"
 PERIOD_US = 1_000_000

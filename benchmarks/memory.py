@@ -51,7 +51,7 @@ class AgentProcesses:
 
     def __init__(self, root: int) -> None:
         family = descendants(root)
-        self.agent = next((p.pid for p in family if "chimbuko.ad.service" in p.command), 0)
+        self.agent = next((p.pid for p in family if "chimbuko.ad.agent" in p.command), 0)
         servers = (p.pid for p in family if p.parent == self.agent and "forkserver" in p.command)
         self.fork_server = next(servers, 0)
         self.children = [p.pid for p in family if p.parent == self.fork_server]

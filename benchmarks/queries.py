@@ -21,12 +21,12 @@ from sqlalchemy import func, select
 
 from benchmarks.madestore import PERIOD_US, RUN_ID, START_US, MadeStore
 from benchmarks.store import record
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.packing import warm_kernels
-from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.store import close, open_for_reading, open_for_writing
-from chimbuko.provenance.tables import CALLS
-from chimbuko.provenance.writer import Writer
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.encode import warm_kernels
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.tables import CALLS
+from chimbuko.provenance.write.writer import Writer
 
 Question = Callable[[Provenance, Random], object]
 

@@ -16,7 +16,7 @@ import numpy as np
 from generate import HARD, SIMPLE, Shape, SyntheticTrace
 
 from chimbuko.trace.schema import TraceStep, UInt64Array
-from chimbuko.trace.tau import WriterSettings
+from chimbuko.trace.tausettings import WriterSettings
 
 TIME_COLUMNS = (5, 7, 5)
 """Of events, messages and counters."""

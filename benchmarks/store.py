@@ -18,13 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RecordBatch
-from chimbuko.packed import pack
-from chimbuko.provenance.packing import warm_kernels
-from chimbuko.provenance.store import close, open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import (
+from chimbuko.calls.record import (
     CallRecord,
     CounterValue,
     Label,
@@ -35,7 +29,13 @@ from chimbuko.records import (
     WindowCall,
     call_id,
 )
-from chimbuko.rundir import RunInfo
+from chimbuko.calls.recordarrays import pack
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.store.encode import warm_kernels
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunInfo
 
 STACK_FRAMES = 10
 WINDOW_CALLS = 11

@@ -18,19 +18,19 @@ import msgspec
 from generate import HARD, Shape
 from measuring import cpu_seconds, in_child
 
-from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.bell import AgentBell
-from chimbuko.ad.child import StreamChild
-from chimbuko.ad.detection import Detection
-from chimbuko.ad.flightrecorder import FlightRecorder
-from chimbuko.ad.orders import ChildSpec
-from chimbuko.ad.spool import SpoolReader
-from chimbuko.ad.stacks import CallStacks
-from chimbuko.ad.warmup import warm_kernels
-from chimbuko.ad.windows import Windows
+from chimbuko.ad.analysis.detection import Detection
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.flightrecorder import FlightRecorder
+from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.records.windows import Windows
+from chimbuko.ad.spool.spool import SpoolReader
+from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.calls.record import call_id
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RecordBatch
-from chimbuko.records import call_id
+from chimbuko.protocol.messages import RecordBatch
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.reader import StreamReader
 

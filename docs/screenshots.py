@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from playwright.sync_api import sync_playwright
 
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

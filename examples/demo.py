@@ -20,8 +20,8 @@ from pathlib import Path
 from findings import all_anomalies
 from truth import match, read_truth
 
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RUNS_FOLDER, RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
 from chimbuko.units import format_duration_us
 
 HERE = Path(__file__).resolve().parent

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance
 
 
 def all_anomalies(provenance: Provenance) -> list[CallSummary]:

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from chimbuko.protocol.telemetry import AgentFigures
 from chimbuko.pserver.runfigures import FIELDS, Figures, ProgramFigures
-from chimbuko.views import AgentFigures
 
 HOST = "127.0.0.1"
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.broker import PatientReader, tell_user
-from chimbuko.brokerkeys import (
+from chimbuko.process.lifetime import StopSignal, log
+from chimbuko.protocol.broker import PatientReader, tell_user
+from chimbuko.protocol.keys import (
     ACKS,
     DELTAS,
     FRAMES,
@@ -23,11 +24,10 @@ from chimbuko.brokerkeys import (
     SNAPSHOT_WANTED,
     STATISTICS,
 )
-from chimbuko.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame, Seal
-from chimbuko.processes import StopSignal, log
-from chimbuko.pserver.metrics import MetricsPort
-from chimbuko.pserver.saved import write_state
-from chimbuko.pserver.state import Published, ServerState
+from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame, Seal
+from chimbuko.pserver.metricsport import MetricsPort
+from chimbuko.pserver.state.checkpoint import write_state
+from chimbuko.pserver.state.serverstate import Published, ServerState
 
 PUBLISH_S = 0.05
 """The model goes out so often at most,"""

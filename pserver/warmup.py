@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.calls.callpaths import PATH
+from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.kernels.paths import NONE
-from chimbuko.messages import Delta, FunctionName
-from chimbuko.paths import PATH
-from chimbuko.pserver.state import ServerState
-from chimbuko.records import CounterStatistics, StepCount
-from chimbuko.tables import BUCKETED_PROFILE, PROFILE
-from chimbuko.views import FLAGGED, ProgramPaths, StreamCounters, ViewDelta
+from chimbuko.protocol.messages import Delta, FunctionName
+from chimbuko.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, ViewDelta
+from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
 
 
 def warm_kernels() -> None:

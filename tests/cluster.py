@@ -11,8 +11,8 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.broker import valkey_server
-from chimbuko.brokerkeys import PROGRAMS
+from chimbuko.protocol.broker import valkey_server
+from chimbuko.protocol.keys import PROGRAMS
 
 
 @contextmanager

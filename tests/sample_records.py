@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RecordBatch
-from chimbuko.packed import pack
-from chimbuko.records import (
+from chimbuko.calls.record import (
     CallRecord,
     CounterValue,
     Label,
@@ -19,7 +16,10 @@ from chimbuko.records import (
     WindowCall,
     call_id,
 )
-from chimbuko.rundir import RunInfo
+from chimbuko.calls.recordarrays import pack
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.runs.directory import RunInfo
 
 RUN_ID = "0123456789ab"
 

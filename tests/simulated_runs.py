@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US
-from chimbuko.messages import FunctionModel, FunctionStatistics, RunStatistics
-from chimbuko.moments import Moments
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.pserver.functions import Functions
-from chimbuko.pserver.state import MODEL_GROWTH
-from chimbuko.records import StreamHealth
-from chimbuko.rundir import RunDirectory, new_run
-from chimbuko.tables import BUCKETED_PROFILE
-from chimbuko.views import FLAGGED
+from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.protocol.telemetry import FLAGGED
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.pserver.state.functions import Functions
+from chimbuko.pserver.state.serverstate import MODEL_GROWTH
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 Float64Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Float64Array]

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import click
 
-from chimbuko.broker import BROKER_VARIABLE
 from chimbuko.errors import ChimbukoError
-from chimbuko.processes import heed, say_ready
-from chimbuko.rundir import RunDirectory
+from chimbuko.process.lifetime import heed, say_ready
+from chimbuko.protocol.broker import BROKER_VARIABLE
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.http.multiprocess import TOKEN_VARIABLE, serving_together
+from chimbuko.viz.http.server import serving
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
-from chimbuko.viz.jobs.workplace import Workplace
-from chimbuko.viz.server import serving
-from chimbuko.viz.together import TOKEN_VARIABLE, serving_together
+from chimbuko.viz.jobs.workerpool import Workplace
 
 PROCESSES = click.IntRange(1, 64)
 

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.moments import Float64Array
-from chimbuko.tables import TableSchema
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import TableSchema
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
-from chimbuko.ad.kernels import histogram
+from chimbuko.ad.detectors.kernels import histogram
 from chimbuko.config import AnalysisConfig
-from chimbuko.moments import Float64Array
-from chimbuko.tables import BUCKETED_PROFILE
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 
 class ScoredBins:

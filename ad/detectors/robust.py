@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
-from chimbuko.ad.kernels import tail
+from chimbuko.ad.detectors.kernels import tail
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import LN_EDGES
-from chimbuko.moments import Float64Array
-from chimbuko.tables import BUCKETED_PROFILE
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
 _BACKWARDS.flags.writeable = False

@@ -6,8 +6,8 @@ import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.config import AnalysisConfig
-from chimbuko.moments import Float64Array
-from chimbuko.tables import PROFILE
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import PROFILE
 
 
 class Sstd:

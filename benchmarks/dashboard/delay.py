@@ -12,7 +12,7 @@ from benchmarks.dashboard import marking
 from benchmarks.dashboard.chromium import Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import scratch
-from chimbuko.provenance.calls import CallSummary
+from chimbuko.provenance.query.filters import CallSummary
 from tests.integration.conftest import Run
 
 if TYPE_CHECKING:

@@ -24,9 +24,12 @@ from sqlalchemy import select
 
 from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
-from chimbuko.broker import BROKER_VARIABLE, connect
-from chimbuko.brokerkeys import FRAMES
-from chimbuko.messages import (
+from chimbuko.calls.record import StepCount, StreamHealth
+from chimbuko.calls.recordarrays import pack
+from chimbuko.process.lifetime import StopSignal, say_ready
+from chimbuko.protocol.broker import BROKER_VARIABLE, connect
+from chimbuko.protocol.keys import FRAMES
+from chimbuko.protocol.messages import (
     PAYLOAD,
     Frame,
     FunctionStatistics,
@@ -35,17 +38,14 @@ from chimbuko.messages import (
     RunStatistics,
     Seal,
 )
-from chimbuko.moments import Moments
-from chimbuko.packed import pack
-from chimbuko.processes import StopSignal, say_ready
-from chimbuko.provenance.queries import open_run
-from chimbuko.provenance.store import close, open_for_reading, open_for_writing
-from chimbuko.provenance.tables import STEP_HISTOGRAMS
-from chimbuko.provenance.writer import Writer
-from chimbuko.pserver.ranks import Ranks, SavedRanks
+from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.server import KEPT_FRAMES_BYTES, TICK_S
-from chimbuko.records import StepCount, StreamHealth
-from chimbuko.rundir import RunDirectory
+from chimbuko.pserver.state.ranks import Ranks, SavedRanks
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.statistics.moments import Moments
 
 TICKS = round(1 / TICK_S)
 ODDS = 1 / 360

@@ -14,8 +14,8 @@ from benchmarks.dashboard.chromium import API, Tab
 from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import Dashboard, scratch
 from benchmarks.generate import SyntheticTrace, write_trace
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -1,8 +1,8 @@
 """Lockstep at its worst: what is sent is late, lost, doubled and out of order; server and broker die.
 
 A run in one process like ``Cluster``, with the same streams, agents and server; but each takes its turn at
-random, nobody knows of the others, and agents do what ``chimbuko.ad.statisticslink`` does: they keep what is
-not saved, and send it again. The flags have to be those of a single agent that nothing ever happens to.
+random, nobody knows of the others, and agents do what ``chimbuko.ad.modelsync`` does: they keep what is not
+saved, and send it again. The flags have to be those of a single agent that nothing ever happens to.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ import numpy as np
 
 from benchmarks.detection.cluster import Cluster, ClusterAgent, Source
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.unsaved import UnsavedDeltas
+from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate, PackedTable
-from chimbuko.pserver.saved import SavedState
-from chimbuko.pserver.state import Published, ServerState
+from chimbuko.protocol.messages import (
+    ALL_EPOCHS,
+    Acknowledgement,
+    Delta,
+    FunctionName,
+    ModelUpdate,
+    PackedTable,
+)
+from chimbuko.pserver.state.checkpoint import SavedState
+from chimbuko.pserver.state.serverstate import Published, ServerState
 
 LOST = 0.1
 DOUBLED = 0.1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.moments import Float64Array
+from chimbuko.statistics.moments import Float64Array
 from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep, UInt64Array
 
 ROOT = 0

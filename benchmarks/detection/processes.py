@@ -21,9 +21,9 @@ from benchmarks.detection.injections import every
 from benchmarks.detection.score import FROM_CALL, f1_of_sets
 from benchmarks.detection.tables import ResultTable, number
 from chimbuko.config import AnalysisConfig
-from chimbuko.provenance.calls import CallSummary
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.filters import CallSummary
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
 from examples.truth import match, read_truth

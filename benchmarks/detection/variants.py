@@ -2,7 +2,7 @@
 
 Run: python -m benchmarks.detection.variants [--traces FOLDER] [--seed N] [--markdown]
 
-The constants of ``chimbuko.ad.kernels.tail`` are compiled into it, so each variant is measured by a
+The constants of ``chimbuko.ad.detectors.kernels.tail`` are compiled into it, so each variant is measured by a
 process of its own, with a compiled copy of its own. Takes about five minutes.
 """
 
@@ -26,7 +26,7 @@ from benchmarks.detection.measure import Case, Measured
 from benchmarks.detection.recorded import RecordedResult
 from benchmarks.detection.scenarios import CLEAN, SCENARIOS, make_run
 from benchmarks.detection.tables import ResultTable, number
-from chimbuko.ad.kernels import tail
+from chimbuko.ad.detectors.kernels import tail
 from chimbuko.config import AnalysisConfig
 
 VARIANTS: dict[str, dict[str, float]] = {

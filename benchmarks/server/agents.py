@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.server.load import Load, Seconds, flagged, health, step_count, traffic
-from chimbuko.ad.merging import AgentStatistics, Part
-from chimbuko.ad.statistics import Learned
-from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import TableSchema
-from chimbuko.views import FLAGGED, PERIODS_PER_WINDOW, ViewDelta
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.calls.record import StepCount, StreamHealth
+from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, ViewDelta
+from chimbuko.statistics.schema import TableSchema
 
 encode = msgspec.msgpack.Encoder().encode
 

@@ -20,9 +20,9 @@ from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
 from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Life, Requests, Wire, command
-from chimbuko.ad.statisticslink import look_s
-from chimbuko.brokerkeys import ACKS, DELTAS
-from chimbuko.messages import PAYLOAD, Acknowledgement
+from chimbuko.ad.modelsync.modelsync import look_s
+from chimbuko.protocol.keys import ACKS, DELTAS
+from chimbuko.protocol.messages import PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
 """Time between two looks at the acknowledgements that are waited for."""

@@ -1,4 +1,4 @@
-"""What one simulated agent asks of the broker once per period, as ``chimbuko.ad.statisticslink`` does."""
+"""What one simulated agent asks of the broker once per period, as ``chimbuko.ad.modelsync`` does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Requests, command
-from chimbuko.brokerkeys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
-from chimbuko.messages import Acknowledgement, FunctionName, ModelUpdate, PackedTable
+from chimbuko.protocol.keys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
+from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate, PackedTable
 
 READ_COUNT = b"100"
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.paces import LEAST_SHARE, MOST_FUNCTIONS
-from chimbuko.ad.statistics import Learned
+from chimbuko.ad.analysis.rankspeed import LEAST_SHARE, MOST_FUNCTIONS
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US
-from chimbuko.moments import Float64Array
-from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import FLAGS, TableSchema
-from chimbuko.views import PACE, PERIODS_PER_WINDOW
+from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import FLAGS, TableSchema
 
 SPREAD = 0.3
 """σ of the logarithm of ordinary runtimes."""

@@ -20,11 +20,11 @@ from benchmarks.server.agents import Follower, RealAgent, SimulatedAgent, encode
 from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds
 from benchmarks.server.services import SEAL, Services
-from chimbuko.broker import connect, program_number, read_stream
-from chimbuko.brokerkeys import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import Frame
-from chimbuko.tables import TableSchema, schema_of
+from chimbuko.protocol.broker import connect, program_number, read_stream
+from chimbuko.protocol.keys import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED
+from chimbuko.protocol.messages import Frame
+from chimbuko.statistics.schema import TableSchema, schema_of
 
 MOST_REAL = 25_000
 """Agents times functions; where there are more, only some agents are real: 50 of the loads here."""

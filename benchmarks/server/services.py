@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.measuring import TICKS_PER_S
-from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.messages import Seal
-from chimbuko.service import Service
+from chimbuko.process.service import Service
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.protocol.messages import Seal
 
 RUN_ID = "benchmark"
 SEAL = Seal(RUN_ID)
@@ -29,7 +29,7 @@ class Services:
         self.broker.start()
         words = ["--run-id", RUN_ID, "--state", str(self._folder / "server.state")]
         secret = {BROKER_VARIABLE: self.broker.url}
-        self.server = Service("pserver", "chimbuko.pserver.service", words, secret, self._folder)
+        self.server = Service("pserver", "chimbuko.pserver", words, secret, self._folder)
         self.server.wait_ready()
         for pid in self.pids:
             for thread in os.listdir(f"/proc/{pid}/task"):

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from chimbuko.ad import child
-from chimbuko.ad.child import StreamChild
-from chimbuko.ad.detection import Detection
-from chimbuko.ad.forks import ForkServer
-from chimbuko.ad.orders import ChildSpec
+from chimbuko.ad.analysis.detection import Detection
+from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.streamprocess import process
+from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streamprocess.process import StreamChild
 from chimbuko.trace import reader
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -62,7 +62,7 @@ def clocked_fork_server(poll_s: float | None) -> ForkServer:
         if poll_s is not None:
             frequency = {"BeginStepPollingFrequencySecs": str(poll_s)}
             patches.enter_context(patch.dict(reader.HARMLESS_SST_PARAMETERS, frequency))
-            patches.enter_context(patch.object(child, "open_source", Polled))
+            patches.enter_context(patch.object(process, "open_source", Polled))
         return ForkServer()
 
 

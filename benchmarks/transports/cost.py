@@ -20,11 +20,11 @@ from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
-from chimbuko.processes import die_with_parent
+from chimbuko.process.lifetime import die_with_parent
 from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.tau import FILE_PARAMETERS, SAFE_SST_PARAMETERS
+from chimbuko.trace.tausettings import FILE_PARAMETERS, SAFE_SST_PARAMETERS
 
 ROWS = (5_000, 20_000, 100_000)
 STEPS = {5_000: 60, 20_000: 50, 100_000: 40}

@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
 from benchmarks.transports.readers import Readers, cpu_clock_s, lags_ms
-from chimbuko.ad.exchange import Cell
+from chimbuko.ad.handoff.exchange import Cell
+from chimbuko.follow.alarm import Alarm
 from chimbuko.follow.space import MEMORY
-from chimbuko.follow.wake import Alarm
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport
-from chimbuko.trace.tau import transport_settings
+from chimbuko.trace.tausettings import transport_settings
 
 ROWS, PERIOD_S = 5_000, 1.0
 POLL_S = 0.02

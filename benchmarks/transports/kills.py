@@ -22,12 +22,12 @@ import numpy as np
 from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
 from benchmarks.transports.readers import Readers, cpu_clock_s, lags_ms, steps_analysed
-from chimbuko.ad.exchange import Cell, Phase
-from chimbuko.ad.stream import AgentStream
+from chimbuko.ad.handoff.exchange import Cell, Phase
+from chimbuko.ad.streams.streamhandle import AgentStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.shield.use import shield_environment, shield_states
 from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX, Transport
-from chimbuko.trace.tau import transport_settings
+from chimbuko.trace.tausettings import transport_settings
 
 DISTURBANCES = {
     "none": "left alone",

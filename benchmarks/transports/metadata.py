@@ -17,7 +17,7 @@ from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
-from chimbuko.trace.tau import FILE_PARAMETERS
+from chimbuko.trace.tausettings import FILE_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 
 FILES = ("md.0", "md.idx", "mmd.0")

@@ -24,7 +24,7 @@ from typing import Self
 import adios2.bindings  # noqa: F401 - every process that is forked here would load it
 import numpy as np
 
-from chimbuko.processes import die_with_parent
+from chimbuko.process.lifetime import die_with_parent
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, UInt64Array
 from chimbuko.trace.writer import StreamWriter
 

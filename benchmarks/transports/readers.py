@@ -18,17 +18,17 @@ from typing import ClassVar, Self
 import msgspec
 
 from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
+from chimbuko.ad.agent.selfmetrics import cpu_s
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.figures import cpu_s
-from chimbuko.ad.spool import SpoolReader
-from chimbuko.ad.stream import AgentStream
-from chimbuko.ad.supervisor import TICK_S, Supervisor
-from chimbuko.ad.warmup import warm_kernels
+from chimbuko.ad.spool.spool import SpoolReader
+from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
 from chimbuko.config import AnalysisConfig
-from chimbuko.follow.guard import Options
-from chimbuko.follow.presence import Role, announce, guard_of
-from chimbuko.follow.starter import GuardStarter
-from chimbuko.messages import RecordBatch
+from chimbuko.follow.guard.guard import Options
+from chimbuko.follow.guard.presence import Role, announce, guard_of
+from chimbuko.follow.guard.starter import GuardStarter
+from chimbuko.protocol.messages import RecordBatch
 from chimbuko.trace.discovery import Transport, parse_stream_path
 
 CONFIG = AnalysisConfig(min_anomaly_us=0)

@@ -1,4 +1,4 @@
-"""The command line: one file per verb."""
+"""The command line: one file per verb, in a sub-package for each kind of verb."""
 
 from __future__ import annotations
 
@@ -11,30 +11,48 @@ import click
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 
-VERBS = {
-    "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
-    "query": "List abnormal calls, worst first.",
-    "show": "Show one call with its stack, neighbours, messages and counters.",
-    "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
-    "sql": "Ask a run's database in SQL; nothing can be changed.",
-    "view": "Show a run in the browser; Ctrl-C ends it.",
-    "runs": "List, rename, delete, archive, import or prune runs.",
-    "recall": "Write a trace of what all ranks did around a call.",
-    "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
-    "relabel": "Judge the recorded calls again, by the final model.",
-    "deliver": "Store findings that were left in an agent's folder.",
-    "filter": "Propose functions to leave out of the trace.",
-    "trace": "Run a Python program with its functions traced.",
-    "replay": "Feed recorded traces to readers as if the application ran now.",
-    "index": "Make a recorded trace ready for the dashboard's timeline.",
-    "launch": "Print the job script of a run on many nodes.",
-    "serve": "Run the services of a run on many nodes.",
-    "agent": "Read the streams of this node, for a run on many nodes.",
-    "stop": "End a run on many nodes.",
-    "doctor": "Check this machine before a run.",
-    "warmup": "Compile all kernels into the cache beside the package.",
+SECTIONS = {
+    "execute": (
+        "Run an analysis",
+        {
+            "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
+            "trace": "Run a Python program with its functions traced.",
+            "filter": "Propose functions to leave out of the trace.",
+            "replay": "Feed recorded traces to readers as if the application ran now.",
+            "launch": "Print the job script of a run on many nodes.",
+            "serve": "Run the services of a run on many nodes.",
+            "agent": "Read the streams of this node, for a run on many nodes.",
+            "stop": "End a run on many nodes.",
+        },
+    ),
+    "inspect": (
+        "See what was found",
+        {
+            "view": "Show a run in the browser; Ctrl-C ends it.",
+            "query": "List abnormal calls, worst first.",
+            "show": "Show one call with its stack, neighbours, messages and counters.",
+            "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
+            "recall": "Write a trace of what all ranks did around a call.",
+            "sql": "Ask a run's database in SQL; nothing can be changed.",
+            "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
+        },
+    ),
+    "maintain": (
+        "Look after runs and machines",
+        {
+            "runs": "List, rename, delete, archive, import or prune runs.",
+            "relabel": "Judge the recorded calls again, by the final model.",
+            "index": "Make a recorded trace ready for the dashboard's timeline.",
+            "deliver": "Store findings that were left in an agent's folder.",
+            "doctor": "Check this machine before a run.",
+            "warmup": "Compile all kernels into the cache beside the package.",
+        },
+    ),
 }
-"""What each does, as its own help begins, which need not be loaded to say so."""
+"""The verbs by the sub-package that holds them. What each does is given as its own help begins, which need
+not be loaded to say so."""
+VERBS = {verb: text for _, verbs in SECTIONS.values() for verb, text in verbs.items()}
+_PACKAGES = {verb: package for package, (_, verbs) in SECTIONS.items() for verb in verbs}
 
 
 class _Verbs(click.Group):
@@ -46,11 +64,11 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        from chimbuko.starting import one_blas_thread, uncollected
+        from chimbuko.process.starting import one_blas_thread, uncollected
 
         try:
             with uncollected(), one_blas_thread():
-                command: click.Command = importlib.import_module(f"chimbuko.cli.{cmd_name}").command
+                command: click.Command = _module(cmd_name).command
         except (ImportError, OSError, MemoryError) as error:
             # A library that finds no room, or no file descriptor, says so in its own way.
             reason = next(iter(str(error).splitlines()), "no memory")
@@ -61,8 +79,9 @@ class _Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        for heading, verbs in SECTIONS.values():
+            with formatter.section(heading):
+                formatter.write_dl(list(verbs.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -72,10 +91,14 @@ class _Verbs(click.Group):
             ctx.exit(error.exit_code)
 
 
+def _module(verb: str) -> Any:
+    return importlib.import_module(f"chimbuko.cli.{_PACKAGES[verb]}.{verb}")
+
+
 def start() -> None:
     """What the command ``chimbuko`` does."""
     if sys.argv[1:2] == ["run"]:
-        from chimbuko.cli.parent import part
+        from chimbuko.launcher.application import part
 
         part()
     main()

@@ -6,13 +6,13 @@ import mmap
 from collections.abc import Callable
 from pathlib import Path
 
+from chimbuko.follow.alarm import Alarm
 from chimbuko.follow.holes import GUARD, READER, DataFile, FirstStep, punch_file
 from chimbuko.follow.instances import InstanceFiles
 from chimbuko.follow.kept import KeptTrace
 from chimbuko.follow.steps import DATA, METADATA, StepIndex
-from chimbuko.follow.wake import Alarm
 from chimbuko.follow.writers import has_writer
-from chimbuko.processes import log
+from chimbuko.process.lifetime import log
 from chimbuko.trace.reader import StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chimbuko.filesystems import is_on_network
 from chimbuko.follow.holes import punch
 from chimbuko.follow.room import Room
+from chimbuko.runs.filesystems import is_on_network
 
 NEEDED_BYTES = 256 << 20
 """Some seconds of all ranks of a node, where nobody reads, and what the guard keeps free."""

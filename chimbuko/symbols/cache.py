@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.symbols.buildid import build_id
-from chimbuko.symbols.known import BinarySymbols
+from chimbuko.symbols.elf.buildid import build_id
+from chimbuko.symbols.requests import BinarySymbols
 
 DEBUG_FOLDER = Path("/usr/lib/debug")
 MOST_BYTES = 1 << 28

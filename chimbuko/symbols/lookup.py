@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.symbols.binary import Binary, Symbols
 from chimbuko.symbols.cache import SymbolCache
-from chimbuko.symbols.debuglines import DebugLines
-from chimbuko.symbols.demangle import demangled
-from chimbuko.symbols.known import BinarySymbols, Place, Request, wanted_places
+from chimbuko.symbols.elf.binary import Binary, Symbols
+from chimbuko.symbols.elf.debuglines import DebugLines
+from chimbuko.symbols.elf.demangle import demangled
+from chimbuko.symbols.requests import BinarySymbols, Place, Request, wanted_places
 
 MOST_CPU_S = 20
 MOST_MEMORY_BYTES = 1 << 30

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping
 from pathlib import Path
 
-from chimbuko.symbols.asking import ask
 from chimbuko.symbols.cache import SymbolCache, binary_key
-from chimbuko.symbols.known import BinarySymbols, Request
-from chimbuko.symbols.loadbase import deduce_base
+from chimbuko.symbols.client import ask
+from chimbuko.symbols.elf.loadbase import deduce_base
 from chimbuko.symbols.maps import Mapping as MappedFile
 from chimbuko.symbols.maps import mapping_at
-from chimbuko.symbols.process import ProcessGoneError, TracedProcess
+from chimbuko.symbols.requests import BinarySymbols, Request
 from chimbuko.symbols.taunames import Unresolved, find_unresolved, offset_name, with_places
+from chimbuko.symbols.tracedprocess import ProcessGoneError, TracedProcess
 
 REMEDY = "link it with -no-pie, or let it run longer"
 REPLACED = "it was replaced while the program ran; leave it as it is until then"

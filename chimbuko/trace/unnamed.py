@@ -6,7 +6,7 @@ import math
 import time
 from pathlib import Path
 
-from chimbuko.processes import log
+from chimbuko.process.lifetime import log
 from chimbuko.symbols.resolver import Resolver, Steps
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED, StreamNames
 

@@ -19,9 +19,9 @@ from types import CodeType
 from typing import ParamSpec, TypeVar
 
 from chimbuko.tracer import session
+from chimbuko.tracer.chunks import RECEIVE, SEND
+from chimbuko.tracer.eventrecorder import SKIPPED, Recorder
 from chimbuko.tracer.functions import exclude, function_name
-from chimbuko.tracer.handover import RECEIVE, SEND
-from chimbuko.tracer.recorder import SKIPPED, Recorder
 from chimbuko.tracer.session import is_active, start, stop
 
 TYPE_CHECKING = False

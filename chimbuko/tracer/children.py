@@ -6,7 +6,7 @@ import os
 import sys
 from functools import wraps
 
-from chimbuko.tracer.handover import Children
+from chimbuko.tracer.chunks import Children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import time
 import weakref
 
 import chimbuko
-from chimbuko.tracer.recorder import SKIPPED, Recorder
+from chimbuko.tracer.eventrecorder import SKIPPED, Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

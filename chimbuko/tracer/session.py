@@ -7,9 +7,9 @@ import os
 import sys
 
 from chimbuko.tracer import children
+from chimbuko.tracer.eventrecorder import Recorder
 from chimbuko.tracer.family import FAMILY_VARIABLE, Family, leave
 from chimbuko.tracer.functions import FunctionTracing
-from chimbuko.tracer.recorder import Recorder
 
 active: Recorder | None = None
 """The recording, or None while nothing is recorded."""
@@ -45,9 +45,9 @@ def start(program: str | None = None, rank: int | None = None) -> None:
     import subprocess
 
     from chimbuko.errors import ChimbukoError
-    from chimbuko.trace.tau import WriterSettings
-    from chimbuko.tracer.nursery_start import start_nursery
-    from chimbuko.tracer.surroundings import program_name, rank_from
+    from chimbuko.trace.tausettings import WriterSettings
+    from chimbuko.tracer.metadata import program_name, rank_from
+    from chimbuko.tracer.nurserystart import start_nursery
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:

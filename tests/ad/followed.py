@@ -11,17 +11,17 @@ import msgspec
 import numpy as np
 
 from benchmarks.generate import Shape, SyntheticTrace
-from chimbuko import flaggedsteps
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.exchange import Cell, ExchangeBox, Outbox, Phase
-from chimbuko.ad.namesfile import read_names
-from chimbuko.ad.orders import ChildSpec
-from chimbuko.ad.spool import SpoolReader
+from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox, Phase
+from chimbuko.ad.handoff.namesfile import read_names
+from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.spool.spool import SpoolReader
+from chimbuko.calls.callpaths import PathTable
+from chimbuko.calls.record import StepCount, StreamHealth
+from chimbuko.calls.recordarrays import joined
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import NO_EPOCH, RecordBatch
-from chimbuko.packed import joined
-from chimbuko.paths import PathTable
-from chimbuko.records import StepCount, StreamHealth
+from chimbuko.protocol.messages import NO_EPOCH, RecordBatch
+from chimbuko.statistics import flaggedsteps
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter

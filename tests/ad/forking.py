@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chimbuko.ad.forks import ForkServer
-from chimbuko.ad.warmup import warm_kernels
-from chimbuko.starting import uncollected
+from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.process.starting import uncollected
 
 
 def warm_fork_server() -> ForkServer:

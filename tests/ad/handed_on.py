@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.checkpoint import Checkpoint, CheckpointFiles
-from chimbuko.ad.identity import StreamIdentity
-from chimbuko.ad.opencalls import REPORT, OpenCallsFile
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.handoff.opencalls import REPORT, OpenCallsFile
+from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
+from chimbuko.calls.callpaths import PATH
+from chimbuko.calls.recordarrays import HEAD, PARTS, PackedRecords
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import NO_EPOCH
-from chimbuko.packed import HEAD, PARTS, PackedRecords
-from chimbuko.paths import PATH
+from chimbuko.protocol.messages import NO_EPOCH
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.trace.whole_streams import Step

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from chimbuko.kernels.buckets import bucket_of
-from chimbuko.moments import Float64Array, Moments
-from chimbuko.tables import BUCKETED_PROFILE
+from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 
 def table_of(*runtimes_us: Sequence[float] | Float64Array, metric: str = "exclusive") -> Float64Array:

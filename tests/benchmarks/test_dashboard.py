@@ -11,11 +11,11 @@ from sqlalchemy import Connection, Engine, Table, select
 
 from benchmarks.dashboard.history import RUN_NUMBER, MadeHistory
 from benchmarks.dashboard.publisher import TICKS, Application
-from chimbuko.provenance.queries import open_run
-from chimbuko.provenance.stepwriter import rebuild
-from chimbuko.provenance.store import close, open_for_writing
-from chimbuko.provenance.tables import STEP_HISTOGRAMS, STEP_LEVELS, STEPS
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.tables import STEP_HISTOGRAMS, STEP_LEVELS, STEPS
+from chimbuko.provenance.write.stepwriter import rebuild
+from chimbuko.runs.directory import RunDirectory
 
 SMALL = MadeHistory(ranks=5, steps=131, anomalies=100)
 

@@ -17,10 +17,10 @@ from benchmarks.detection.injections import INJECTED, INJECTIONS
 from benchmarks.detection.measure import Case, Measured
 from benchmarks.detection.requirements import Requirement
 from benchmarks.detection.scenarios import SCENARIOS, make_run
-from chimbuko.ad import detection
+from chimbuko.ad.analysis import detection
 from chimbuko.ad.detectors import Detector, Limits, make_detector
 from chimbuko.config import AnalysisConfig
-from chimbuko.moments import Float64Array
+from chimbuko.statistics.moments import Float64Array
 from tests.places import ROOT
 from tests.thorough import first
 

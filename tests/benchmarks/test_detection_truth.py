@@ -14,8 +14,8 @@ from benchmarks.detection.requirements import least, most
 from benchmarks.detection.scenarios import CLEAN, FACTORS, SCENARIOS, make_run
 from benchmarks.detection.score import Score, f1_of_sets, score
 from benchmarks.detection.tables import ResultTable, number
-from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.stacks import CallStacks
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.ad.calls.stacks import CallStacks
 
 SHARE = 0.03
 INJECTED = {

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
-from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.identity import StreamIdentity
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.calls.record import Label, call_id
+from chimbuko.calls.recordarrays import unpack
 from chimbuko.config import AnalysisConfig
-from chimbuko.packed import unpack
-from chimbuko.records import Label, call_id
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
 

@@ -15,9 +15,9 @@ from benchmarks.server.measure import measure
 from benchmarks.server.plan import UnitCosts
 from benchmarks.server.wire import Reply, end_of_reply, parsed
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import Delta, Frame
-from chimbuko.pserver.state import ServerState
-from chimbuko.tables import schema_of
+from chimbuko.protocol.messages import Delta, Frame
+from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.statistics.schema import schema_of
 
 SCHEMA = schema_of(AnalysisConfig().detector)
 SMALL = Load(agents=6, ranks_per_agent=2, programs=2, functions=10)

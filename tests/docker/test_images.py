@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.places import ROOT
 
 DOCKER = ROOT / "docker"

@@ -9,8 +9,8 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import open_run
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import open_run
 from tests.places import EXAMPLES
 from tests.viz.made_run import RANKS, MadeRun, make_run
 

@@ -12,11 +12,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.follow.guard import Options
+from chimbuko.follow.guard.guard import Options
+from chimbuko.follow.guard.limits import Limits
+from chimbuko.follow.guard.presence import guard_of
+from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.follow.holes import FirstStep
-from chimbuko.follow.presence import guard_of
-from chimbuko.follow.starter import GuardStarter
-from chimbuko.follow.trim import Limits
 from tests.follow.streams import STEP_BYTES, opened, wait_until, write_step
 
 SIZE = 8 << 20

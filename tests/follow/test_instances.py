@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.follow.guard import Options
+from chimbuko.follow.guard.guard import Options
+from chimbuko.follow.guard.limits import Limits
+from chimbuko.follow.guard.starter import GuardStarter
+from chimbuko.follow.guard.trimmer import is_stream
 from chimbuko.follow.instances import aside_of, empty_aside, first_rank_of, number, parse_aside
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.follow.starter import GuardStarter
-from chimbuko.follow.trim import Limits
-from chimbuko.follow.trimmer import is_stream
 from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.follow.streams import ROWS, opened, wait_until, write_step

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis import StreamAnalysis
-from chimbuko.ad.flightrecorder import FlightRecorder
-from chimbuko.ad.identity import StreamIdentity
-from chimbuko.ad.opencalls import OpenCallsFile
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.handoff.flightrecorder import FlightRecorder
+from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.calls.recordarrays import unpack
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.packed import unpack
 from chimbuko.trace.schema import EventType, TraceStep
 from tests.fuzz.streams import SPOILS, Stream, made_stream, random_stream, real_stream
 from tests.reference.accounting import Accounting

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ChimbukoError
-from chimbuko.messages import PathStatistics
-from chimbuko.provenance.calls import CallSummary
-from chimbuko.provenance.queries import open_run
-from chimbuko.records import StreamHealth
-from chimbuko.rundir import RunDirectory, RunInfo
+from chimbuko.protocol.messages import PathStatistics
+from chimbuko.provenance.query.filters import CallSummary
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
 from tests.places import STAND_INS
@@ -179,12 +179,12 @@ def command_line(pid: int) -> str:
         return ""
 
 
-AGENT = "chimbuko.ad.service"
-FORK_SERVER = "chimbuko.ad.forkserver"
-READER = "chimbuko.ad.child"
-STORE = "chimbuko.provenance.service"
+AGENT = "chimbuko.ad.agent"
+FORK_SERVER = "chimbuko.ad.streamprocess.forkserver"
+READER = "chimbuko.ad.streamprocess.process"
+STORE = "chimbuko.provenance.write"
 BROKER = "valkey-server"
-SERVER = "chimbuko.pserver.service"
+SERVER = "chimbuko.pserver"
 
 ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
 """How often each test with faults is done, at other moments each time; ``make faults`` does it ten times."""

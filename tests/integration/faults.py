@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from chimbuko.broker import connect
-from chimbuko.rundir import RunDirectory
+from chimbuko.protocol.broker import connect
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, SERVER, STORE, Run
 
 STOPPED_S = 10.0

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import EXAMPLES, STAND_IN, Command, Run, Start
+from tests.integration.conftest import STAND_IN, Command, Run, Start
+from tests.places import EXAMPLES
 from tests.thorough import first
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from chimbuko.ad.stacks import LOSS_NAMES, LOST_ROW_KINDS
-from chimbuko.provenance.queries import open_run
-from chimbuko.records import StreamHealth
-from chimbuko.rundir import RunDirectory
+from chimbuko.ad.calls.stacks import LOSS_NAMES, LOST_ROW_KINDS
+from chimbuko.calls.record import StreamHealth
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run
 from tests.places import DATA
 

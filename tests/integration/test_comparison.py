@@ -7,10 +7,10 @@ import sys
 import tarfile
 from pathlib import Path
 
-from chimbuko.provenance.comparison import compare
-from chimbuko.provenance.profiles import RunProfile, read_profile
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.compare.comparison import compare
+from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.lengthened import lengthen
 from tests.places import DATA
 

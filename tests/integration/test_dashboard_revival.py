@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from chimbuko.cli.parent import TITLE
-from chimbuko.rundir import RunDirectory
+from chimbuko.launcher.application import TITLE
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Run, Start, children, command_line
 from tests.integration.held import CODE, Held
 from tests.thorough import first

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.rundir import RunDirectory
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
 from tests.integration.conftest import Command, Start
 from tests.thorough import first

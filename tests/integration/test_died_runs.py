@@ -13,17 +13,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.ad.segments import spools_in
-from chimbuko.ad.spool import SpoolReader
-from chimbuko.cli import services
-from chimbuko.cli.agents import AgentOptions, Agents
-from chimbuko.cli.runfolder import START_S
-from chimbuko.cli.scratch import left_behind
-from chimbuko.cli.services import ServiceOptions, Services
+from chimbuko.ad.spool.segments import spools_in
+from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
-from chimbuko.messages import RecordBatch
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory, new_run
+from chimbuko.launcher import services
+from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.manage.lifecycle import START_S
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runs.scratch import left_behind
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Outcome, Run, Start, command_line, descendants

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.model import load_model
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.statistics.model import load_model
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (
     Fault,

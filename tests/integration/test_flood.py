@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from chimbuko.provenance.queries import Dropped, open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import Dropped, open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start
 
 

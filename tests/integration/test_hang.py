@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chimbuko.provenance.calls import CallSummary
-from chimbuko.records import SILENT
-from chimbuko.rundir import RunDirectory
+from chimbuko.calls.record import SILENT
+from chimbuko.provenance.query.filters import CallSummary
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Start
 from tests.integration.hanging import HANGING_RANK
 from tests.tracer.traced_program import read_whole

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from examples.truth import match, read_truth
-from tests.integration.conftest import EXAMPLES, Start
+from tests.integration.conftest import Start
+from tests.places import EXAMPLES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.broker import connect
+from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ChimbukoError
-from chimbuko.ownership import rivalries
-from chimbuko.provenance.queries import open_run
-from chimbuko.records import StreamHealth
-from chimbuko.rundir import RunDirectory
+from chimbuko.protocol.broker import connect
+from chimbuko.protocol.rankclaims import rivalries
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.tau import application_settings
+from chimbuko.trace.tausettings import application_settings
 from examples.findings import all_anomalies
 from tests.integration.conftest import STAND_IN, command_line
 from tests.integration.namespaces import Network, NotPermitted
@@ -144,7 +144,7 @@ def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_p
         agents = [
             pid
             for pid, line in commands.items()
-            if "chimbuko.ad.service" in line and any(f"agents-{name}/" in line for name in hosts.names)
+            if "chimbuko.ad.agent" in line and any(f"agents-{name}/" in line for name in hosts.names)
         ]
         assert len(agents) == 2
         assert all(os.sched_getaffinity(pid) == {core} for pid in agents)

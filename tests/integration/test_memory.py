@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from chimbuko.cli.parent import TITLE
-from chimbuko.sacrifice import Sacrifice
+from chimbuko.launcher.application import TITLE
+from chimbuko.process.oomscore import Sacrifice
 from tests.integration.conftest import (
     AGENT,
     BROKER,
@@ -30,8 +30,8 @@ from tests.integration.conftest import (
 )
 from tests.integration.held import CHIMBUKO, CODE
 
-WRITER = "chimbuko.tracer.nursery"
-GUARD = "chimbuko.follow.guard"
+WRITER = "chimbuko.tracer.writers.nursery"
+GUARD = "chimbuko.follow.guard.guard"
 TICKING = """
 import sys, time
 def tick(room):

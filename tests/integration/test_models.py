@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.ad.finaljudge import FinalJudge
-from chimbuko.ad.stacks import CallStacks
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.detectors.offline import FinalJudge
+from chimbuko.calls.record import CallRecord
 from chimbuko.config import AnalysisConfig
-from chimbuko.model import load_model
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import open_run
-from chimbuko.records import CallRecord
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.statistics.model import load_model
 from chimbuko.trace.discovery import find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from chimbuko.cli.parent import TITLE
+from chimbuko.launcher.application import TITLE
 from tests.integration.conftest import Start
 from tests.integration.held import CODE, Held
 

@@ -14,10 +14,10 @@ import msgspec
 import requests
 import sqlalchemy
 
-from chimbuko.provenance.alerts import Alert
-from chimbuko.provenance.hooks import COMMAND_VARIABLE, URL_VARIABLE
-from chimbuko.provenance.service import STORE_VARIABLE
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
+from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start, command_line, descendants
 from tests.postgresql import PASSWORD, PostgresqlServer
 
@@ -118,7 +118,7 @@ def test_secrets_are_nowhere_and_alerts_arrive(
         run.interrupt()
         assert run.end() == 0, run.output
         lines.stop()
-    for module in ("chimbuko.provenance.service", "chimbuko.viz"):
+    for module in ("chimbuko.provenance.write", "chimbuko.viz"):
         assert any(module in line for line in lines.seen)
     for secret in secrets_of_processes:
         assert not any(secret in line for line in lines.seen), "a process list has a secret"

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.broker import PrivateBroker, connect
-from chimbuko.brokerkeys import OF_RUN, RUN
-from chimbuko.cli import services
-from chimbuko.cli.agents import AgentOptions, Agents
-from chimbuko.cli.services import ServiceOptions, Services
 from chimbuko.config import AnalysisConfig
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import new_run
+from chimbuko.launcher import services
+from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.keys import OF_RUN, RUN
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import new_run
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
 from tests.integration.conftest import Run, Start, children, command_line

@@ -14,12 +14,12 @@ from typing import cast
 
 import pytest
 
-from chimbuko.ad.link import MOST_IN_FLIGHT_BYTES
-from chimbuko.broker import connect
-from chimbuko.brokerkeys import RECORDS
-from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.provenance.store import open_for_reading
-from chimbuko.rundir import RunDirectory
+from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES
+from chimbuko.protocol.broker import connect
+from chimbuko.protocol.keys import RECORDS
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Run, Start
 from tests.integration.marked import RANKS, STEPS, write_marked

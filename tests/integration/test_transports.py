@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.beside import (
     TRANSPORTS,
     begin,

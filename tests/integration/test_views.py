@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chimbuko.rundir import RunDirectory
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.schema import EventType, StreamNames
 from chimbuko.trace.writer import StreamWriter
 from tests.integration.conftest import Run, Start

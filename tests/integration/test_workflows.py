@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import STAND_IN, Run, Start
 from tests.thorough import first
 from tests.tracer.traced_program import environment

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.messages import RecordBatch
-from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.store import open_for_reading, open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord
-from chimbuko.rundir import RunInfo
+from chimbuko.calls.record import CallRecord
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunInfo
 from tests.provenance import exported
 from tests.provenance.exported import ExportedRun
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.messages import FunctionStatistics, PathStatistics, RunStatistics
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.exports import Exported, export
-from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
+from chimbuko.provenance.export.registry import Exported, export
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.writer import Writer
 from tests.sample_records import make_batch, make_batches, make_record
 
 GPU_THREAD = 8

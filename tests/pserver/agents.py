@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.merging import AgentStatistics, Part
-from chimbuko.ad.statistics import Learned
-from chimbuko.messages import Delta, FunctionName, PackedTable
-from chimbuko.moments import Float64Array
-from chimbuko.pserver.state import Published, ServerState
-from chimbuko.records import StepCount, StreamHealth
-from chimbuko.tables import PROFILE, TableSchema
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.calls.record import StepCount, StreamHealth
+from chimbuko.protocol.messages import Delta, FunctionName, PackedTable
+from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import PROFILE, TableSchema
 
 
 class Broker:

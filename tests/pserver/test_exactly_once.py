@@ -13,15 +13,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from chimbuko.ad.merging import AgentStatistics, Outgoing, Part
-from chimbuko.ad.statistics import Learned
-from chimbuko.ad.unsaved import UnsavedDeltas
-from chimbuko.messages import Acknowledgement, Delta
-from chimbuko.moments import Moments
-from chimbuko.pserver.saved import SavedState
-from chimbuko.pserver.state import ServerState
-from chimbuko.records import StepCount
-from chimbuko.tables import PROFILE
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
+from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.calls.record import StepCount
+from chimbuko.protocol.messages import Acknowledgement, Delta
+from chimbuko.pserver.state.checkpoint import SavedState
+from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.schema import PROFILE
 
 ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
 """More in ``make faults``."""

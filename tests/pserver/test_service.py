@@ -10,8 +10,11 @@ import msgspec
 import pytest
 import redis
 
-from chimbuko.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
-from chimbuko.brokerkeys import (
+from chimbuko.calls.record import StepCount
+from chimbuko.errors import ServiceError
+from chimbuko.process.service import Service
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
+from chimbuko.protocol.keys import (
     ACKS,
     DELTAS,
     FRAMES,
@@ -21,8 +24,7 @@ from chimbuko.brokerkeys import (
     SNAPSHOT,
     SNAPSHOT_WANTED,
 )
-from chimbuko.errors import ServiceError
-from chimbuko.messages import (
+from chimbuko.protocol.messages import (
     PAYLOAD,
     Acknowledgement,
     Delta,
@@ -32,12 +34,17 @@ from chimbuko.messages import (
     PackedTable,
     Seal,
 )
-from chimbuko.moments import Moments
-from chimbuko.records import StepCount
-from chimbuko.service import Service
-from chimbuko.tables import PROFILE
+from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.schema import PROFILE
 from tests.pserver.agents import Agent
-from tests.pserver.test_state import EXCLUSIVE, Values, health_of, learned_of, make_agent, timers_of
+from tests.pserver.state.test_serverstate import (
+    EXCLUSIVE,
+    Values,
+    health_of,
+    learned_of,
+    make_agent,
+    timers_of,
+)
 
 SSTD = ["--run-id", "run", "--detector", "sstd"]
 SEAL = Seal("run")
@@ -53,7 +60,7 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 @pytest.fixture
 def server(tmp_path: Path, broker: PrivateBroker) -> Iterator[Service]:
-    service = Service("pserver", "chimbuko.pserver.service", SSTD, {BROKER_VARIABLE: broker.url}, tmp_path)
+    service = Service("pserver", "chimbuko.pserver", SSTD, {BROKER_VARIABLE: broker.url}, tmp_path)
     assert service.wait_ready() == {"service": "pserver"}
     yield service
     service.stop(10.0)
@@ -134,9 +141,7 @@ def peer(broker: PrivateBroker, server: Service) -> Iterator[Peer]:
 @pytest.fixture
 def saving_server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
     arguments = [*SSTD, "--state", str(tmp_path / "state")]
-    service = Service(
-        "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
-    )
+    service = Service("pserver", "chimbuko.pserver", arguments, {BROKER_VARIABLE: broker.url}, tmp_path)
     service.wait_ready()
     yield service
     assert service.stop(20.0)
@@ -265,16 +270,14 @@ def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(
 def test_a_state_that_cannot_be_read_is_refused(broker: PrivateBroker, tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(b"nonsense")
     arguments = [*SSTD, "--state", str(tmp_path / "state")]
-    service = Service(
-        "pserver", "chimbuko.pserver.service", arguments, {BROKER_VARIABLE: broker.url}, tmp_path
-    )
+    service = Service("pserver", "chimbuko.pserver", arguments, {BROKER_VARIABLE: broker.url}, tmp_path)
     with pytest.raises(ServiceError, match=r"state: the saved state cannot be read .*; remove it"):
         service.wait_ready()
 
 
 def test_a_server_without_a_broker_says_so_and_ends(tmp_path: Path) -> None:
     environment = {BROKER_VARIABLE: "redis://127.0.0.1:9/0"}
-    service = Service("pserver", "chimbuko.pserver.service", ["--run-id", "run"], environment, tmp_path)
+    service = Service("pserver", "chimbuko.pserver", ["--run-id", "run"], environment, tmp_path)
     with pytest.raises(ServiceError, match=r"pserver did not start: broker at 127.0.0.1:9 cannot be used"):
         service.wait_ready()
     assert not service.is_running

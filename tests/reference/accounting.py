@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.ad.kernels import stack
-from chimbuko.ad.stacks import LOST_ROW_KINDS, CallStacks
+from chimbuko.ad.calls.kernels import stack
+from chimbuko.ad.calls.stacks import LOST_ROW_KINDS, CallStacks
 from chimbuko.trace.schema import TraceStep
 
 

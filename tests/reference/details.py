@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from chimbuko.records import CallRecord, CounterValue, StackFrame, WindowCall
+from chimbuko.calls.record import CallRecord, CounterValue, StackFrame, WindowCall
 
 NO_PLACE = (-1, -1)
 
 
 def packed_details(record: CallRecord, functions: Mapping[str, int], texts: Mapping[str, int]) -> bytes:
-    """The bytes that ``chimbuko.provenance.details.read_details`` reads."""
+    """The bytes that ``chimbuko.provenance.store.decode.read_details`` reads."""
     lists = (
         record.call_stack,
         record.window,
@@ -37,7 +37,7 @@ def packed_details(record: CallRecord, functions: Mapping[str, int], texts: Mapp
 
 
 def packed_node_state(values: Sequence[CounterValue], texts: Mapping[str, int]) -> bytes:
-    """The bytes that ``chimbuko.provenance.details.read_node_state`` reads."""
+    """The bytes that ``chimbuko.provenance.store.decode.read_node_state`` reads."""
     numbers = [len(values)]
     time_us = 0
     for value in values:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from chimbuko.kernels.buckets import BUCKETS, LN_EDGES
-from chimbuko.pserver.kernels.eras import ERA_CALLS, ERRORS, MEMORY_CALLS
+from chimbuko.pserver.kernels.decay import ERA_CALLS, ERRORS, MEMORY_CALLS
 
 
 class NaiveEras:

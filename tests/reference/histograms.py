@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.kernels.histogram``: NumPy's interpolation, one row at a time."""
+"""Slow, obvious twin of ``ad.detectors.kernels.histogram``: NumPy's interpolation, one row at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 from scipy import stats
 
-from chimbuko.ad.kernels import histogram, tail
+from chimbuko.ad.detectors.kernels import histogram, tail
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US
 
 

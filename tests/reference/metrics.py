@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.metrics``: every value is looked up in the complete trace."""
+"""Slow, obvious twin of ``chimbuko.ad.records.metrics``: every value is looked up in the complete trace."""
 
 from __future__ import annotations
 

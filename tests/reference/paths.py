@@ -1,11 +1,11 @@
-"""Slow, obvious twin of ``chimbuko.ad.paths``: a dictionary of lists of runtimes."""
+"""Slow, obvious twin of ``chimbuko.ad.calls.callpaths``: a dictionary of lists of runtimes."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
 
-from chimbuko.paths import Rows
+from chimbuko.calls.callpaths import Rows
 from chimbuko.trace.schema import StreamNames
 from tests.reference.stacks import SlowCall, SlowStacks
 

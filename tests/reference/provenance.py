@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from chimbuko.provenance.calls import CallFilter, matching_names
-from chimbuko.records import CallRecord, Label, StepCount
+from chimbuko.calls.record import CallRecord, Label, StepCount
+from chimbuko.provenance.query.filters import CallFilter, matching_names
 
 
 def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> bool:

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.stacks``: lists, dicts, one object per call."""
+"""Slow, obvious twin of ``chimbuko.ad.calls.stacks``: lists, dicts, one object per call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 
-from chimbuko.ad.kernels import stack
+from chimbuko.ad.calls.kernels import stack
 from chimbuko.trace.schema import MAX_TIME_US, EventType, StreamNames, TraceStep
 
 

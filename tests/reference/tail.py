@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.kernels.tail``: lists, SciPy's normal distribution, NumPy's fit."""
+"""Slow, obvious twin of ``ad.detectors.kernels.tail``: lists, SciPy's normal distribution, NumPy's fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from chimbuko.ad.kernels import tail
+from chimbuko.ad.detectors.kernels import tail
 
 
 @dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chimbuko.ad.kernels.traffic import MOST_MESSAGE_BYTES
-from chimbuko.ad.traffic import MOST_RANKS
+from chimbuko.ad.analysis.kernels.traffic import MOST_MESSAGE_BYTES
+from chimbuko.ad.analysis.traffic import MOST_RANKS
+from chimbuko.protocol.telemetry import OTHERS, Rows
 from chimbuko.trace.schema import TraceStep
-from chimbuko.views import OTHERS, Rows
 
 Key = tuple[int, int, int]
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.windows``: every window is cut out of the complete trace, in one go."""
+"""Slow, obvious twin of ``ad.records.windows``: every window is cut out of the complete trace, in one go."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from chimbuko.ad.kernels.held import MAX_COUNTERS
+from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
+from chimbuko.calls.record import CounterValue, Message, call_id
 from chimbuko.config import AnalysisConfig
-from chimbuko.records import CounterValue, Message, call_id
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.reference.stacks import SlowCall, SlowStacks
 

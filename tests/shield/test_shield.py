@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chimbuko.cli.shieldcheck import check_shield
+from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.shield.builds import CHECKED_BUILDS
 from chimbuko.shield.use import shield_environment, shield_problems, shield_states
 

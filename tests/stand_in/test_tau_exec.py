@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from chimbuko.trace.discovery import Transport, find_live
-from chimbuko.trace.tau import adios2_settings, application_settings
+from chimbuko.trace.tausettings import adios2_settings, application_settings
 from tests.trace.whole_streams import Step, read_live, read_stream
 from tests.tracer.traced_program import environment
 

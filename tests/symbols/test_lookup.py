@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.symbols import asking, lookup
-from chimbuko.symbols.asking import ask
-from chimbuko.symbols.binary import Binary
-from chimbuko.symbols.buildid import build_id
+from chimbuko.symbols import client, lookup
 from chimbuko.symbols.cache import SymbolCache, binary_key
-from chimbuko.symbols.debuglines import DebugLines
-from chimbuko.symbols.known import BinarySymbols, Place, Request
+from chimbuko.symbols.client import ask
+from chimbuko.symbols.elf.binary import Binary
+from chimbuko.symbols.elf.buildid import build_id
+from chimbuko.symbols.elf.debuglines import DebugLines
+from chimbuko.symbols.requests import BinarySymbols, Place, Request
 from tests.symbols.programs import HERE, built, drained
 
 NAMES = {
@@ -130,18 +130,18 @@ def test_what_is_no_program_is_said_to_be_none(tmp_path: Path, kind: str) -> Non
 
 def test_look_up_that_ends_badly_leaves_what_it_knew(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that takes too long is ended by the kernel: names are known by then."""
-    program = Path(asking.__file__).with_name("lookup.py").read_text()
+    program = Path(client.__file__).with_name("lookup.py").read_text()
     hanging = program.replace("def _lines(", "def _lines(*_):\n    os.kill(os.getpid(), 9)\n\n\ndef _unused(")
     folder = app.parent / "hanging"
     folder.mkdir()
     (folder / "hanging_lookup.py").write_text(hanging)
-    monkeypatch.setattr(asking, "MODULE", "hanging_lookup")
+    monkeypatch.setattr(client, "MODULE", "hanging_lookup")
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', HERE.parent.parent)}")
     place = entries(app)["main"]
     found = asked(app, [place])
     assert found.places[place] == Place("main", "", 0)
     # It is not tried again, by no rank.
-    monkeypatch.setattr(asking, "MODULE", "no_such_module")
+    monkeypatch.setattr(client, "MODULE", "no_such_module")
     assert asked(app, [place]) == found
 
 

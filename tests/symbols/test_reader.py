@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
-from chimbuko.symbols import asking
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.symbols import client
 from chimbuko.symbols.lookup import STRIPPED
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
@@ -64,7 +64,7 @@ def test_caller_that_polls_is_not_kept_waiting(
         f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
         "from chimbuko.symbols import lookup\nlookup.main()\n"
     )
-    monkeypatch.setattr(asking, "MODULE", "slow_lookup")
+    monkeypatch.setattr(client, "MODULE", "slow_lookup")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     monkeypatch.setattr("chimbuko.trace.reader.LOOK_UP_PATIENCE_S", 0.05)
     with (
@@ -86,7 +86,7 @@ def test_step_of_a_program_that_has_ended_is_not_lost_over_its_names(
 ) -> None:
     """Soon an agent gives up streams that bring nothing."""
     (tmp_path / "endless_lookup.py").write_text("import time\ntime.sleep(60)\n")
-    monkeypatch.setattr(asking, "MODULE", "endless_lookup")
+    monkeypatch.setattr(client, "MODULE", "endless_lookup")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("chimbuko.trace.reader.LOOK_UP_PATIENCE_S", 0.1)
     monkeypatch.setattr("chimbuko.trace.reader.AFTER_END_S", 0.5)

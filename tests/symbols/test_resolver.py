@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.symbols.binary import Binary
 from chimbuko.symbols.cache import SymbolCache, binary_key
+from chimbuko.symbols.elf.binary import Binary
 from chimbuko.symbols.resolver import Resolver
 from tests.places import ROOT
 from tests.symbols.programs import PLACES, PLUGIN, Running, built, drained, library, running

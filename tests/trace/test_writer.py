@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.tau import SAFE_SST_PARAMETERS
+from chimbuko.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 from tests.trace.whole_streams import (
     assert_equal,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.trace.schema import UNTRACED_CHILDREN
-from chimbuko.tracer.nursery import LINGER_S, MOST_AT_A_TIME
+from chimbuko.tracer.writers.nursery import LINGER_S, MOST_AT_A_TIME
 from tests.tracer.traced_program import (
     TRACE,
     Stream,
@@ -316,7 +316,7 @@ def test_recording_ends_where_its_writer_does(tmp_path: Path) -> None:
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 is_here = os.readlink(entry.parent / "cwd") == os.getcwd()
-                if is_here and b"chimbuko.tracer.nursery" in entry.read_bytes():
+                if is_here and b"chimbuko.tracer.writers.nursery" in entry.read_bytes():
                     os.kill(int(entry.parent.name), signal.SIGKILL)
         until = time.monotonic() + 10
         while session.active.is_recording and time.monotonic() < until: item()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.tracer.children import MOST_NAMED, StartedPrograms, is_helper, module_of
+from chimbuko.tracer.chunks import Header
 from chimbuko.tracer.family import FAMILY_VARIABLE, STARTUP_FOLDER, Family, leave
-from chimbuko.tracer.handover import Header
-from chimbuko.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
 
 
 @pytest.mark.parametrize("include", [None, (), ("json.*", "a b.c")])
@@ -36,7 +36,7 @@ def test_environment_says_all_and_is_restored(
         ("python script.py", False),
         ("python chimbuko_like.py", False),
         ("python -X utf8 /usr/bin/chimbuko trace x.py", True),
-        ("python -P -m chimbuko.ad.service", True),
+        ("python -P -m chimbuko.ad.agent.__main__", True),
         ("python -m chimbuko trace x.py", True),
         ("python -m package.chimbuko", False),
         ("python", False),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.trace.discovery import read_mark_of
-from chimbuko.tracer.writer import READER_WAIT_S
+from chimbuko.tracer.writers.writer import READER_WAIT_S
 from tests.trace.whole_streams import Step, reading
 from tests.tracer.traced_program import TRACE, environment, write_program
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chimbuko.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.viz.app import STATIC
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.viz.http.app import STATIC
 from tests.viz.made_run import MadeRun, make_run
 
 if TYPE_CHECKING:

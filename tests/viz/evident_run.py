@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.messages import PathStatistics, RecordBatch, RunStatistics
-from chimbuko.moments import Moments
-from chimbuko.packed import pack
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, CounterStatistics, CounterValue, Message, StackFrame, call_id
+from chimbuko.calls.record import CallRecord, CounterStatistics, CounterValue, Message, StackFrame, call_id
+from chimbuko.calls.recordarrays import pack
+from chimbuko.protocol.messages import PathStatistics, RecordBatch, RunStatistics
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.statistics.moments import Moments
 from tests.viz.made_run import EXPECTED_US, FUNCTIONS, RANKS, STEPS, MadeRun, make_run, store
 
 METRIC = "PAPI_TOT_INS"

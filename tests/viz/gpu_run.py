@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.messages import RecordBatch
-from chimbuko.packed import pack
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.recordarrays import pack
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from tests.viz.made_run import STEP_US, STEPS, ZERO_US, MadeRun, make_run
 
 GPU_THREAD = 5

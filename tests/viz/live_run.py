@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.broker import connect
-from chimbuko.brokerkeys import FRAMES
-from chimbuko.messages import PAYLOAD
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import Silence
+from chimbuko.calls.record import Silence
+from chimbuko.protocol.broker import connect
+from chimbuko.protocol.keys import FRAMES
+from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from tests.viz.made_run import MadeRun, store
 
 

@@ -10,22 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.messages import (
-    Frame,
-    FunctionModel,
-    FunctionStatistics,
-    RankStatistics,
-    RecordBatch,
-    RunStatistics,
-    Seal,
-)
-from chimbuko.moments import Moments
-from chimbuko.packed import pack
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import (
+from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
@@ -38,8 +23,23 @@ from chimbuko.records import (
     WindowCall,
     call_id,
 )
-from chimbuko.rundir import RunDirectory, new_run
-from chimbuko.tables import schema_of
+from chimbuko.calls.recordarrays import pack
+from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.protocol.messages import (
+    Frame,
+    FunctionModel,
+    FunctionStatistics,
+    RankStatistics,
+    RecordBatch,
+    RunStatistics,
+    Seal,
+)
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.schema import schema_of
 
 ZERO_US = 1_700_000_000_000_000
 STEP_US = 1_000_000

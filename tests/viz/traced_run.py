@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chimbuko.rundir import RunDirectory
+from chimbuko.runs.directory import RunDirectory
 from tests.viz.made_run import MadeRun
 
 CALLS = {0: 30_735, 1: 39_889, 2: 39_889, 3: 30_689}
-"""Of each rank, by ``tests/ad/test_wholetrace.py``."""
+"""Of each rank, by ``tests/ad/analysis/test_wholetrace.py``."""
 
 
 def traced_run(folder: Path, traces: Path) -> MadeRun:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import CallRecord, Label
+from chimbuko.calls.record import CallRecord, Label
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from tests.viz.made_run import STEPS, MadeRun, make_run, store
 
 

@@ -15,11 +15,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.tracetimelines import TraceTimelines
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.timeline.traceindexes import TraceTimelines
 from chimbuko.viz.api.objects import object_type
 from chimbuko.viz.api.parameters import NoParameters
-from chimbuko.viz.feed import Feed
+from chimbuko.viz.live.feed import Feed
 
 
 class Missing(ChimbukoError):

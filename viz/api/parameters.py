@@ -12,7 +12,7 @@ from msgspec import Meta, inspect
 from werkzeug.datastructures import MultiDict
 
 from chimbuko.errors import ConfigError
-from chimbuko.viz.tally import RankKey
+from chimbuko.viz.live.livetotals import RankKey
 
 P = TypeVar("P", bound=msgspec.Struct)
 Arguments = MultiDict[str, str]

@@ -15,9 +15,9 @@ import click
 from celery.worker import state
 
 from chimbuko.errors import ServiceError
-from chimbuko.processes import hold
+from chimbuko.process.lifetime import hold
 from chimbuko.viz.jobs.worker import app
-from chimbuko.viz.jobs.workplace import worker_name
+from chimbuko.viz.jobs.workerpool import worker_name
 
 LITTLE_TALK = ("--without-mingle", "--without-gossip", "--without-heartbeat")
 """Workers need not know of each other."""

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, send_file
 from chimbuko.viz.api.endpoint import Missing
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.jobs.celeryapp import KEPT_S
-from chimbuko.viz.jobs.desk import JOB
+from chimbuko.viz.jobs.queue import JOB
 
 
 def make_answers(folder: Callable[[], Path | None]) -> Blueprint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.brokerkeys import JOBS
+from chimbuko.protocol.keys import JOBS
 
 JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
 """Environment variable with the URL of the broker of long questions."""

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.queries import Provenance
-from chimbuko.rundir import RunDirectory
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.api.objects import encode, object_type
 
 Progress = Callable[[float, str], None]

@@ -23,9 +23,9 @@ from celery.signals import worker_process_init
 from flask_socketio import SocketIO
 
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.processes import die_with_parent
-from chimbuko.provenance.queries import open_run
-from chimbuko.rundir import RunDirectory
+from chimbuko.process.lifetime import die_with_parent
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.jobs.celeryapp import (
     ANSWER,
     KEPT_S,

@@ -9,9 +9,9 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.viz.app import create_app
-from chimbuko.viz.feed import Feed
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.viz.http.app import create_app
+from chimbuko.viz.live.feed import Feed
 from tests.viz.made_run import MadeRun
 
 TOKEN = "secret"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.provenance.calls import as_object
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import as_object
+from chimbuko.provenance.query.run import Provenance
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import RANKS
 

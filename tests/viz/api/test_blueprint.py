@@ -14,13 +14,13 @@ import pytest
 from werkzeug.test import TestResponse
 
 from chimbuko.errors import StoreError
-from chimbuko.provenance.calls import CallFilter, as_object
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import CallFilter, as_object
+from chimbuko.provenance.query.run import Provenance
 from chimbuko.viz.api.blueprint import CHUNK_BYTES
 from chimbuko.viz.api.endpoint import Answer, Endpoint, ServedRun, get
 from chimbuko.viz.api.openapi import LINES
-from chimbuko.viz.app import create_app
-from chimbuko.viz.feed import Feed
+from chimbuko.viz.http.app import create_app
+from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import MadeRun
 
@@ -52,7 +52,7 @@ def serve(finished: MadeRun, provenance: Provenance, monkeypatch: pytest.MonkeyP
     """Makes an API of endpoints of a test."""
 
     def make(*endpoints: Endpoint) -> Api:
-        monkeypatch.setattr("chimbuko.viz.app.ENDPOINTS", endpoints)
+        monkeypatch.setattr("chimbuko.viz.http.app.ENDPOINTS", endpoints)
         feed = Feed(finished.directory, provenance, None)
         info = finished.directory.read_info()
         return Api(create_app(provenance, info, feed, TOKEN, static=Path("no page")).test_client())

@@ -17,13 +17,13 @@ from schemathesis import Case, GenerationMode
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.viz.api.calls import FilterParameters
+from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Endpoint
 from chimbuko.viz.api.endpoints import ENDPOINTS
+from chimbuko.viz.api.endpoints.calls import FilterParameters
 from chimbuko.viz.api.openapi import LINES, document
 from chimbuko.viz.api.parameters import NoParameters
-from chimbuko.viz.server import serving
+from chimbuko.viz.http.server import serving
 from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import MadeRun
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.finaljudge import FinalJudge
+from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.messages import FunctionModel
-from chimbuko.model import Model
-from chimbuko.moments import Float64Array, Moments
-from chimbuko.provenance.calls import as_object
-from chimbuko.provenance.queries import Provenance
-from chimbuko.tables import schema_of, stored_schema_of
-from chimbuko.viz.api.distribution import Span, distribution
+from chimbuko.protocol.messages import FunctionModel
+from chimbuko.provenance.query.filters import as_object
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.statistics.model import Model
+from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.schema import schema_of, stored_schema_of
+from chimbuko.viz.api.endpoints.distribution import Span, distribution
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import EXPECTED_US, FUNCTIONS, MadeRun
 

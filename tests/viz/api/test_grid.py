@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.messages import RunStatistics
-from chimbuko.provenance.queries import open_run
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
-from chimbuko.records import SILENT, Silence
-from chimbuko.viz import gridreading
-from chimbuko.viz.feed import Feed
-from chimbuko.viz.grid import Picture
-from chimbuko.viz.gridreading import Piece
+from chimbuko.calls.record import SILENT, Silence
+from chimbuko.protocol.messages import RunStatistics
+from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.viz.live import gridreading
+from chimbuko.viz.live.feed import Feed
+from chimbuko.viz.live.grid import Picture
+from chimbuko.viz.live.gridreading import Piece
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import LOST_STEPS, RANKS, STEP_US, STEPS, ZERO_US, MadeRun, make_run
 

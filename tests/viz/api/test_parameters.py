@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.viz.api.calls import CallsParameters, FilterParameters
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.viz.api.endpoints.calls import CallsParameters, FilterParameters
+from chimbuko.viz.api.endpoints.ranks import RankingParameters
+from chimbuko.viz.api.endpoints.steps import StepsParameters
 from chimbuko.viz.api.parameters import NoParameters, read_parameters
-from chimbuko.viz.api.ranks import RankingParameters
-from chimbuko.viz.api.steps import StepsParameters
 
 
 def filter_of(**arguments: str) -> CallFilter:

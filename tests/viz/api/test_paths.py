@@ -7,8 +7,8 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.messages import PathStatistics
-from chimbuko.viz.api.paths import PathTree
+from chimbuko.protocol.messages import PathStatistics
+from chimbuko.viz.api.endpoints.callpaths import PathTree
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import MadeRun
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import STEPS, MadeRun
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from chimbuko.provenance.queries import open_run
+from chimbuko.provenance.query.run import open_run
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import document
-from chimbuko.viz.app import create_app
-from chimbuko.viz.feed import Feed
+from chimbuko.viz.http.app import create_app
+from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import make_run
 

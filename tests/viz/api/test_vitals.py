@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.provenance.queries import Provenance, open_run
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.provenance.writer import Writer
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import LOST_STEPS, MadeRun, make_run, store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance
 from tests.viz.conftest import Watched
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.query.run import Provenance, open_run
 from tests.viz.calls.asking import opened
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_run import MadeRun

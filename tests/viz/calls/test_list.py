@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import Provenance
-from chimbuko.records import Label
+from chimbuko.calls.record import Label
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
 from tests.thorough import first
 from tests.viz.calls.asking import CHART, every, opened, wait_for_list
 from tests.viz.conftest import Watched

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.broker import PrivateBroker
-from chimbuko.records import CallRecord
+from chimbuko.calls.record import CallRecord
+from chimbuko.protocol.broker import PrivateBroker
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun
 from tests.viz.varied_run import varied_run

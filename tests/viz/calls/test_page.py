@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.provenance.calls import CallFilter, CallSummary
-from chimbuko.provenance.queries import Provenance
-from chimbuko.records import Label
+from chimbuko.calls.record import Label
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance
 from tests.thorough import first
 from tests.viz.calls.asking import CHART, duration, every, opened, tip
 from tests.viz.conftest import DashboardProcess, Watched

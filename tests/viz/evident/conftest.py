@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.provenance.queries import Provenance, open_run
+from chimbuko.provenance.query.run import Provenance, open_run
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import evident_run
 from tests.viz.made_run import MadeRun

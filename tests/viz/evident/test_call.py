@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.broker import PrivateBroker
+from chimbuko.calls.record import CallRecord
 from chimbuko.config import AnalysisConfig
-from chimbuko.moments import Moments
-from chimbuko.provenance.calls import CallFilter, as_object
-from chimbuko.provenance.pruning import PruneRule, prune
-from chimbuko.provenance.queries import Provenance
-from chimbuko.provenance.store import open_for_writing
-from chimbuko.records import CallRecord
-from chimbuko.viz.api.distribution import distribution
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.provenance.manage.pruning import PruneRule, prune
+from chimbuko.provenance.query.filters import CallFilter, as_object
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.statistics.moments import Moments
+from chimbuko.viz.api.endpoints.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
-from chimbuko.broker import PrivateBroker
 from chimbuko.config import AnalysisConfig
-from chimbuko.provenance.calls import CallFilter, as_object
-from chimbuko.provenance.queries import Provenance
-from chimbuko.viz.api.distribution import distribution
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.provenance.query.filters import CallFilter, as_object
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.viz.api.endpoints.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import path_statistics
@@ -38,7 +38,7 @@ from tests.viz.panels import (
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from chimbuko.messages import FunctionStatistics
+    from chimbuko.protocol.messages import FunctionStatistics
 
 NAMES = pytest.mark.parametrize("name", first(1, FUNCTIONS, ["relax", "sweep", "wait", "kernel"]))
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from chimbuko.provenance.calls import CallFilter
-from chimbuko.provenance.queries import Provenance
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.evident_run import evident_run

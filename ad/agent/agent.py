@@ -1,0 +1,218 @@
+"""The agent of one node: reads the streams of its ranks, each in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import redis
+
+from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.agent.intake import Intake
+from chimbuko.ad.agent.recorderservice import RecorderService
+from chimbuko.ad.agent.spoolshipper import BrokerLink
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.handoff.exchange import Cell
+from chimbuko.ad.handoff.processspecs import AgentSpec
+from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.hangs.watchdog import Watch
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
+from chimbuko.errors import ServiceError
+from chimbuko.follow.alarm import Alarm
+from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.follow.guard.starter import GuardStarter
+from chimbuko.process.lifetime import StopSignal, log
+from chimbuko.protocol.messages import Seal
+from chimbuko.trace.discovery import StreamName, Transport
+
+_STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
+RETRY_S = 0.2
+END_TIMEOUT_S = 10.0
+"""How long streams may give nothing after the application has ended, and not end."""
+GUARD_TICKS = 4
+DELIVERY_TIMEOUT_S = 20.0
+"""How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
+
+
+class Agent:
+    """One agent, from the first stream to the last finding delivered."""
+
+    def __init__(self, spec: AgentSpec, broker: redis.Redis, forks: ForkServer) -> None:
+        self._spec = spec
+        self._broker = broker
+        self._schema = make_detector(spec.config).schema
+        self._streams: list[AgentStream] = []
+        self._is_live = bool(spec.live_folder)
+        statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
+        reports = Path(spec.scratch) / "reports"
+        self._bell = forks.bell
+        self._watch = Watch(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
+        period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
+        self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
+        seal = Seal(spec.run)
+        self._statistics = StatisticsLink(
+            broker, statistics, self._streams, self._bell, seal, journal, period_s, lockstep
+        )
+        view = AgentView(spec.node, forks.pid, statistics, self._streams)
+        self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
+        self._link = BrokerLink(
+            broker,
+            self._statistics,
+            self._streams,
+            self._watch.delivery,
+            view,
+            self._news,
+            self._bell,
+            seal,
+            lockstep,
+        )
+        self._recorders = RecorderService(broker, self._streams, seal)
+        self._forks = forks
+        intake = Intake(spec, broker, self._streams, self._statistics, self._news)
+        self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
+        self._is_closing = threading.Event()
+        self._guard = GuardStarter(spec.guard) if spec.guard else None
+        # Whoever started this agent has seen to it just now.
+        self._guard_ticks = GUARD_TICKS
+        if spec.guard:
+            # Without room for a word, the guard does not know of it.
+            with suppress(OSError):
+                announce(spec.guard.folder, spec.agent, Role.AGENT)
+                # Stopped, it could neither tell that a reader has ended nor bring another one.
+                announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
+
+    def run(self, should_stop: StopSignal) -> None:
+        """Read all streams to their end; live, look for new ones until asked to stop."""
+        link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
+        link.start()
+        folder = Path(self._spec.live_folder) if self._is_live else None
+        alarm = Alarm(folder, TICK_S, (self._forks.told,))
+        stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
+        next_tick_s = 0.0
+        while True:
+            # Before the look for new streams: what is not there then will not come.
+            is_stopping = should_stop()
+            if time.monotonic() < next_tick_s:
+                self._supervisor.attend(is_stopping)
+            else:
+                next_tick_s = time.monotonic() + TICK_S
+                self._tick(is_stopping)
+            is_over = all(stream.is_over for stream in self._streams)
+            if is_over and (is_stopping or not self._is_live):
+                break
+            if is_stopping:
+                stop_seen_at = stop_seen_at or time.monotonic()
+                if time.monotonic() - stop_seen_at > END_TIMEOUT_S:
+                    self._leave_open_streams()
+                heartbeats = sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
+                if heartbeats != drained:
+                    quiet_since, drained = time.monotonic(), heartbeats
+                if time.monotonic() - quiet_since > END_TIMEOUT_S or not self._is_live:
+                    self._give_up_open_streams()
+            alarm.wait(max(next_tick_s - time.monotonic(), 0.0))
+        alarm.close()
+        if not self._is_live:
+            self._watch.look_back()
+        self._forks.close()
+        self._streams += self._orphans()
+        if lost := self._watch.lost_reports():
+            self._news.lost_reports(lost)
+        self._is_closing.set()
+        self._bell.ring()
+        self._await_delivery(link)
+
+    def _tick(self, is_stopping: bool) -> None:
+        self._supervisor.tick(is_stopping)
+        self._keep_guard()
+        if self._is_live:
+            self._watch.tick()
+
+    def _keep_guard(self) -> None:
+        """See once a second that the guard of the streams lives; it sees that this agent does."""
+        self._guard_ticks -= 1
+        if self._guard is not None and self._guard_ticks < 0:
+            self._guard_ticks = GUARD_TICKS
+            with suppress(OSError):
+                self._guard.ensure()
+
+    def _await_delivery(self, link: threading.Thread) -> None:
+        """Wait for the link as long as it makes progress."""
+        delivered, waited_s = -1, 0.0
+        while link.is_alive() and waited_s < DELIVERY_TIMEOUT_S:
+            link.join(TICK_S)
+            waited_s += TICK_S
+            if self._link.delivered != delivered:
+                delivered, waited_s = self._link.delivered, 0.0
+        if link.is_alive() and not self._link.is_delivered:
+            raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
+        if link.is_alive():
+            log("the last statistics did not reach the server")
+
+    def _leave_open_streams(self) -> None:
+        """A program that was joined goes on when the run does not. In files, all that is there is read."""
+        for stream in self._streams:
+            if not stream.is_over and stream.transport is Transport.SST:
+                self._supervisor.leave(stream)
+
+    def _give_up_open_streams(self) -> None:
+        for stream in self._streams:
+            if not stream.is_over and stream.pid:
+                self._supervisor.give_up(stream)
+
+    def _orphans(self) -> list[AgentStream]:
+        """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
+        spec = self._spec
+        known = {stream.folder for stream in self._streams}
+        orphans: list[AgentStream] = []
+        # Where there was no room for it, there is no such folder.
+        for folder in sorted(Path(spec.scratch).glob("*")):
+            parts = _STREAM_FOLDER.fullmatch(folder.name)
+            if parts is None or folder in known:
+                continue
+            name = StreamName("", int(parts["rank"]), folder)
+            program = int(parts["program"])
+            try:
+                stream = AgentStream(
+                    name, Transport.SST, program, spec.node, folder, spec.config, self._schema
+                )
+            except (OSError, MemoryError) as error:
+                log(f"{folder}: what is left in it cannot be delivered ({error})")
+                continue
+            self._statistics.let_inherit(stream)
+            stream.give_up()
+            orphans.append(stream)
+        return orphans
+
+    def _keep_linked(self) -> None:
+        """Exchange with the broker until everything is delivered."""
+        is_away = False
+        while True:
+            try:
+                if is_away:
+                    self._broker.ping()
+                    self._link.broker_was_away()
+                    is_away = False
+                if self._is_closing.is_set():
+                    self._link.flush()
+                if self._journal.is_failing:
+                    self._news.without(Part.JOURNAL, self._spec.agent)
+                self._link.exchange_once()
+                self._recorders.serve()
+                if self._link.is_settled:
+                    return
+                if not self._recorders.is_busy:
+                    self._link.wait()
+            except redis.RedisError as error:
+                if not is_away:
+                    log(f"broker does not answer ({error}); trying again")
+                is_away = True
+                time.sleep(RETRY_S)

@@ -1,0 +1,231 @@
+"""The agent's connection to the broker: findings to the store, deltas to the server, models back.
+
+It runs in a thread of its own and may wait for the broker as long as that is away: nothing that the
+streams do depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import redis
+
+from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.spool.delivery import SpoolDelivery
+from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.calls.record import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
+from chimbuko.protocol.broker import wake
+from chimbuko.protocol.keys import RECORD_ACKS, RECORDS
+from chimbuko.protocol.messages import PAYLOAD, Seal
+
+MOST_IN_FLIGHT_BYTES = 4 << 20
+"""Per agent: what is sent and not yet in the store; the rest waits in the spools."""
+ROUND_S = 0.05
+"""Between two rounds at least."""
+QUIET_ROUND_S = 1.0
+"""... and at most, where no stream has rung;"""
+QUIET_ROUNDS = 3
+"""each of so many sends what has come without a ring: a transaction of the store takes a millisecond."""
+ANSWER_S = 0.2
+"""What the store has is asked so seldom: meanwhile spools hold it a moment longer."""
+LAST_ROUND_S = 0.01
+"""At the end somebody waits for each round."""
+
+
+class _FrameHead(msgspec.Struct, array_like=True):
+    """A ``RecordBatch`` without the parts that only the store needs."""
+
+    stream: str
+    sequence: int
+    records: msgspec.Raw
+    steps: list[StepCount]
+    metadata: msgspec.Raw
+    health: StreamHealth
+    dropped: msgspec.Raw
+    counter_statistics: list[CounterStatistics] = []
+
+
+_heads = msgspec.msgpack.Decoder(_FrameHead)
+
+
+class BrokerLink:
+    """Exchanges with the broker for all streams of one agent.
+
+    Parameters
+    ----------
+    streams
+        Grows as the supervisor finds streams.
+    reports
+        The agent's own spool.
+    bell
+        Streams ring it when they have something that shall not wait.
+    """
+
+    def __init__(
+        self,
+        broker: redis.Redis,
+        statistics: StatisticsLink,
+        streams: list[AgentStream],
+        reports: SpoolDelivery,
+        view: AgentView,
+        news: RoomNews,
+        bell: AgentBell,
+        seal: Seal,
+        is_lockstep: bool,
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._streams = streams
+        self._reports = reports
+        self._view = view
+        self._news = news
+        self._bell = bell
+        self._seal = seal
+        self._is_lockstep = is_lockstep
+        self._looked_at = self._answered_at = 0.0
+        self._is_flushing = False
+        self._is_store_wanted = self._is_behind = False
+        self._quiet_rounds = QUIET_ROUNDS
+        self._counted: dict[str, int] = {}
+
+    def exchange_once(self) -> None:
+        """One round; raises ``redis.RedisError`` where the broker is away."""
+        now = time.monotonic()
+        if self._is_flushing or now - self._looked_at >= ROUND_S:
+            self._looked_at = now
+            if self._is_flushing or now - self._answered_at >= ANSWER_S:
+                self._answered_at = now
+                self._receive_acknowledgements()
+            self._quiet_rounds += 1
+            if self._is_flushing or self._is_behind or self._quiet_rounds >= QUIET_ROUNDS:
+                self._ship()
+                self._quiet_rounds = 0
+            self._hear_plights()
+            self._tell_silence()
+            self._news.tell(self._is_flushing)
+            self._view.tell(self._is_flushing)
+        self._statistics.exchange(self._is_flushing)
+
+    def wait(self) -> None:
+        """Wait until the next round is due."""
+        if self._is_flushing:
+            time.sleep(min(LAST_ROUND_S, ROUND_S))
+        elif not self._is_lockstep:
+            # In lockstep the exchange waits, and no longer than the streams do.
+            quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
+            due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
+            if self._bell.wait(due_s - time.monotonic()):
+                self._statistics.heed(time.monotonic())
+                self._quiet_rounds = QUIET_ROUNDS
+                # What rings meanwhile has its turn in the same round.
+                time.sleep(max(self._looked_at + ROUND_S - time.monotonic(), 0.0))
+
+    def broker_was_away(self) -> None:
+        """Whatever was under way may be lost: send it again."""
+        self._statistics.send_again()
+        for delivery in self._deliveries:
+            delivery.send_again()
+        self._is_store_wanted = self._is_flushing
+
+    @property
+    def is_settled(self) -> bool:
+        """After ``flush``: all findings are in the store and all statistics in the model."""
+        return self._is_flushing and self._statistics.is_settled and self.is_delivered
+
+    @property
+    def is_delivered(self) -> bool:
+        """All findings are in the store."""
+        return all(delivery.is_delivered for delivery in self._deliveries)
+
+    @property
+    def delivered(self) -> int:
+        """How many frames of all spools are in the store: it rises as long as delivery goes on."""
+        return sum(delivery.acknowledged for delivery in self._deliveries)
+
+    @property
+    def _deliveries(self) -> list[SpoolDelivery]:
+        return [self._reports, *(stream.delivery for stream in self._streams)]
+
+    def flush(self) -> None:
+        """From now on send a delta as soon as there is something to send: all streams have ended."""
+        self._is_flushing = self._is_store_wanted = True
+
+    def _receive_acknowledgements(self) -> None:
+        waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]
+        if not waiting:
+            return
+        answers = self._broker.hmget(RECORD_ACKS, [delivery.key for delivery in waiting])
+        for delivery, answer in zip(waiting, answers, strict=True):
+            if answer is not None:
+                delivery.arrived(int(answer))
+
+    def _ship(self) -> None:
+        room = MOST_IN_FLIGHT_BYTES - sum(delivery.in_flight_bytes for delivery in self._deliveries)
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        taken = []
+        for delivery in [self._reports, *(stream.delivery for stream in streams)]:
+            taken.append(delivery.take(room) if room > 0 else [])
+            room -= sum(len(frame) for _, frame in taken[-1])
+        self._is_behind = room <= 0
+        self._send([frame for frames in taken for _, frame in frames])
+        for stream, frames in zip(streams, taken[1:], strict=True):
+            self._count(stream, frames)
+        if self._is_store_wanted:
+            wake(self._broker)
+            self._is_store_wanted = False
+
+    def _send(self, frames: list[bytes]) -> None:
+        if frames:
+            with self._broker.pipeline(transaction=False) as pipeline:
+                for frame in frames:
+                    pipeline.xadd(RECORDS, {PAYLOAD: self._seal.enclose(frame)})
+                pipeline.execute()
+            self._is_store_wanted = self._is_flushing
+
+    def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
+        """Totals in frames sent for the first time go into the next delta."""
+        for sequence, frame in frames:
+            if sequence > self._counted.get(stream.key, 0):
+                self._counted[stream.key] = sequence
+                head = _heads.decode(frame)
+                self._note_health(stream, head.health)
+                self._view.note(stream, head.steps, head.counter_statistics)
+
+    def _note_health(self, stream: AgentStream, health: StreamHealth) -> None:
+        """Totals of a stream; what came past its spool may be ahead of what queues in there."""
+        word = stream.word
+        stream.health = health if word is None or word.steps < health.steps else word
+        self._statistics.note_health(stream.health)
+
+    def _hear_plights(self) -> None:
+        """What streams go without, and how they fare meanwhile."""
+        for stream in list(self._streams):
+            plight = stream.new_plight()
+            for part in plight.without if plight else ():
+                self._news.without(Part(part), stream.key)
+            if not stream.open_calls.has_room:
+                self._news.without(Part.OPEN_CALLS, stream.key)
+            if not stream.box.has_whole_model:
+                self._news.without(Part.MODEL, stream.key)
+            word = stream.new_word()
+            if word is not None:
+                self._note_health(stream, word)
+                if UNREADABLE_STREAMS in word.losses:
+                    self._news.unreadable(stream.key)
+
+    def _tell_silence(self) -> None:
+        """Health of streams that fell silent, or no longer are: their processes cannot tell."""
+        for stream in self._streams:
+            silence = stream.silence
+            if silence is stream.told_silence or stream.health is None:
+                continue
+            stream.told_silence = silence
+            state = stream.health.state if silence is None else SILENT
+            health = msgspec.structs.replace(stream.health, state=state, silence=silence)
+            self._statistics.note_health(health)

@@ -1,0 +1,4 @@
+"""Compiled loops of the analysis.
+
+Imports ad.calls.kernels.
+"""

@@ -1,0 +1,175 @@
+"""What one stream knows of its functions: what it learned itself, and what all streams have merged.
+
+Kept in three parts, whose sum judges a call: the global model as last received; generations of own
+statistics that were handed out and are not yet in that model; and what was learned since. A part is
+dropped when the model contains it, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
+from chimbuko.ad.analysis.kernels import label
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import FLAGS, TableSchema
+
+Timers = npt.NDArray[np.int64]
+
+_UNSEEN = np.array([np.inf, -np.inf])
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Statistics of a stream's own calls; rows are its timers."""
+
+    timers: Timers
+    """i8[n]: timer ids, ascending."""
+    table: Float64Array
+    """f8[n, width] by the detector's schema."""
+
+
+class StreamStatistics:
+    """Statistics tables of one stream, rows by its timer ids.
+
+    Parameters
+    ----------
+    schema
+        The detector's table.
+    use_inclusive
+        The runtime that is judged: inclusive, or else exclusive.
+    is_frozen
+        Only the global model counts.
+    """
+
+    def __init__(self, schema: TableSchema, use_inclusive: bool, is_frozen: bool) -> None:
+        self._schema = schema
+        self._use_inclusive = use_inclusive
+        self._is_frozen = is_frozen
+        self._buckets_at = schema.slices["buckets"].start if "buckets" in schema.slices else label.NO_BUCKETS
+        self._count_at = schema.slices["exclusive_us"].start
+        self._model = schema.empty(0)
+        self._handed_out: dict[int, Learned] = {}
+        self._own = schema.empty(0)
+        self._is_touched = np.zeros(0, np.bool_)
+        self.flagged_steps = FlaggedSteps()
+        self.extremes = np.empty((0, 2))
+        """f8[timers, 2]: shortest and longest judged runtime of the calls that ended in the step."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the global model, which a successor finds where this one found it."""
+        rows = np.flatnonzero(self._is_touched)
+        own = len(self._own), rows, self._own[rows]
+        return self.__dict__ | {"_model": self._model[:0], "_own": own, "extremes": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        count, rows, own = state["_own"]
+        self._own = self._schema.empty(count)
+        self._own[rows] = own
+        self.extremes = np.empty((count, 2))
+
+    def learn(self, stacks: CallStacks) -> tuple[int, Timers]:
+        """Add the calls that ended in a step; returns how many ended, and the timers that were learned of."""
+        if stacks.timers > len(self._own):
+            self._own = self._schema.grown(self._own, stacks.timers)
+            self._is_touched = np.concatenate(
+                [self._is_touched, np.zeros(len(self._own) - len(self._is_touched), np.bool_)]
+            )
+            self.extremes = np.empty((len(self._own), 2))
+        self.extremes[:] = _UNSEEN
+        completed = label.learn(
+            stacks.calls,
+            stacks.count,
+            stacks.is_named,
+            self._use_inclusive,
+            self._buckets_at,
+            self._own,
+            self.extremes,
+        )
+        timers = (self.extremes[:, 1] >= 0).nonzero()[0]
+        self._is_touched[timers] = True
+        return completed, timers
+
+    def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
+        """Count the flagged calls of a step, f8[calls], of functions that were learned of in it."""
+        self.flagged_steps.note(timers)
+        anomalies, lost_us, highest = (self._schema.slices[name].start for name in FLAGS)
+        np.add.at(self._own[:, anomalies], timers, 1.0)
+        np.add.at(self._own[:, lost_us], timers, severity_us)
+        np.maximum.at(self._own[:, highest], timers, score)
+
+    def seen(self, timers: Timers) -> Float64Array:
+        """How many calls are known of each of ``timers``, f8[n]."""
+        seen = np.zeros(len(timers))
+        held = timers < len(self._model)
+        seen[held] = self._model[timers[held], self._count_at]
+        if self._is_frozen:
+            return seen
+        for learned in self._handed_out.values():
+            rows, at = _common(timers, learned.timers)
+            seen[rows] += learned.table[at, self._count_at]
+        seen += self._own[timers, self._count_at]
+        return seen
+
+    def known(self, timers: Timers) -> Float64Array:
+        """All that is known of ``timers``, ascending and each once: f8[n, width]."""
+        table = self._schema.empty(len(timers))
+        held = timers < len(self._model)
+        table[held] = self._model[timers[held]]
+        if self._is_frozen:
+            return table
+        for learned in self._handed_out.values():
+            rows, at = _common(timers, learned.timers)
+            self._schema.merge(table, rows, learned.table[at])
+        self._schema.merge(table, np.arange(len(timers)), self._own[timers])
+        return table
+
+    @property
+    def learned_timers(self) -> Timers:
+        """Of which something was learned since the last time, ascending."""
+        return self._is_touched.nonzero()[0]
+
+    def hand_out(self, generation: int) -> Learned:
+        """What was learned since the last time, to be merged into the global model by others."""
+        timers = self.learned_timers
+        learned = Learned(timers, self._own[timers])
+        self._own[timers] = self._schema.identity
+        self._is_touched[:] = False
+        held = self._handed_out.get(generation)
+        self._handed_out[generation] = learned if held is None else self._merged(held, learned)
+        return learned
+
+    def take_model(self, model: Float64Array, generation: int) -> None:
+        """Judge by a global model from now on.
+
+        Parameters
+        ----------
+        model
+            f8[timers, width], rows by the stream's own timer ids.
+        generation
+            The last generation of own statistics that the model contains.
+        """
+        self._model = model
+        self._handed_out = {held: kept for held, kept in self._handed_out.items() if held > generation}
+
+    def _merged(self, first: Learned, second: Learned) -> Learned:
+        timers = np.union1d(first.timers, second.timers)
+        table = self._schema.empty(len(timers))
+        for part in (first, second):
+            self._schema.merge(table, np.searchsorted(timers, part.timers), part.table)
+        return Learned(timers, table)
+
+
+def _common(wanted: Timers, held: Timers) -> tuple[Timers, Timers]:
+    """Where the values that two ascending arrays share stand in each."""
+    if not len(held):
+        return held, held
+    at = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
+    rows = np.flatnonzero(held[at] == wanted)
+    return rows, at[rows]

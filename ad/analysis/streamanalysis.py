@@ -1,0 +1,244 @@
+"""The analysis of one stream: from steps to records, step counts and what was learned. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from chimbuko.ad.analysis.detection import Detection
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.rankspeed import Paces
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.traffic import Traffic
+from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.handoff.opencalls import Reports
+from chimbuko.ad.handoff.telemetry import StreamViews
+from chimbuko.ad.hangs.report import ReportedCalls
+from chimbuko.ad.records.attachments import Int32Array
+from chimbuko.ad.records.counters import Counters
+from chimbuko.ad.records.floodlimit import FloodLimit
+from chimbuko.ad.records.launches import Launches
+from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.windows import StepFacts, Windows
+from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
+from chimbuko.calls.recordarrays import PackedRecords, Rows
+from chimbuko.config import METRICS, AnalysisConfig
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import Int64Array
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step gave."""
+
+    records: PackedRecords
+    count: StepCount
+    left_out: dict[str, int]
+    """Function to number of its abnormal calls that are not recorded, as they are too many."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records."""
+        return sum(map(len, msgspec.structs.astuple(self.records)))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Rows of what is handed out next, at most."""
+
+    timers: Int64Array
+    """Of which statistics are, ascending."""
+    traffic: int
+    flagged_steps: int
+    paths: int
+
+
+class StreamAnalysis:
+    """Analyses one stream. It can be pickled between two steps, for a process that is to go on."""
+
+    def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
+        self._identity = identity
+        self._config = config
+        self._detection = Detection(config)
+        self._stacks = CallStacks(identity.rank)
+        self._reported = ReportedCalls()
+        self._counters = Counters(identity.rank, config.watched_counters)
+        self._flood_limit = FloodLimit(config)
+        self._launches = Launches()
+        self._windows = Windows(config)
+        self._traffic = Traffic(identity.program, identity.rank)
+        is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
+        self._paths = CallPaths()
+        self._paces = Paces(identity.program, identity.rank, schema, is_exclusive, config.period_us)
+        self._names = StreamNames()
+        self._has_ended = False
+        self._model_version = 0
+        self._interval_us = 0, 0
+        self._earlier_losses: dict[str, int] = {}
+        self._steps = 0
+        self._rows = 0
+        self._size_bytes = 0
+        self._largest_step_bytes = 0
+        self._calls = 0
+        self._anomalies = 0
+
+    def analyse(self, step: TraceStep, names: StreamNames) -> StepResult:
+        """Analyse the next step of the stream."""
+        stacks = self._stacks
+        self._names = names
+        stacks.build(step, names)
+        self._traffic.read(step, names)
+        self._paths.read(stacks)
+        self._counters.read(step, names, stacks)
+        completed, judged = self._detection.step(stacks, names)
+        is_recorded = self._config.records_step(step.step)
+        selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
+        counted = selection if is_recorded else judged
+        is_flagged = counted.is_anomaly
+        anomalies = int(np.count_nonzero(is_flagged))
+        # A step without events has no time of its own.
+        end_us = self._interval_us[1]
+        self._interval_us = stacks.interval_us or (end_us, end_us)
+        selection = self._flood_limit.keep(
+            selection, stacks.calls, stacks.carried, stacks.timers, self._interval_us[1]
+        )
+        metrics = self._counters.of_calls(stacks, selection.rows)
+        launches = self._launches.of_calls(step, names, stacks, selection)
+        facts = StepFacts(
+            step.step,
+            self._interval_us,
+            self._model_version,
+            self._counters.node_state,
+            self._launches.is_gpu,
+            self._counters.owners,
+        )
+        records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
+        records = self._launches.complete(records)
+        self._steps += 1
+        self._rows += step.rows
+        self._size_bytes += step.size_bytes
+        self._largest_step_bytes = max(self._largest_step_bytes, step.size_bytes)
+        self._calls += completed
+        self._anomalies += anomalies
+        count = StepCount(
+            program=self._identity.program,
+            rank=self._identity.rank,
+            step=step.step,
+            start_us=self._interval_us[0],
+            end_us=self._interval_us[1],
+            calls=completed,
+            anomalies=anomalies,
+            severity_us=float(counted.severity_us[is_flagged].sum()) if anomalies else 0.0,
+            highest_score=float(counted.score[is_flagged].max(initial=0.0)) if anomalies else 0.0,
+        )
+        return StepResult(records, count, _by_name(stacks.calls["function"][selection.left_out], names))
+
+    def follow(self, first_step: int, totals: StreamHealth | None) -> None:
+        """Begin at a step, behind a process of which only the totals are left."""
+        self._stacks.last_step = first_step - 1
+        if totals is not None:
+            self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
+            self._size_bytes, self._largest_step_bytes = totals.size_bytes, totals.largest_step_bytes
+            self._anomalies, self._stacks.gap_steps = totals.anomalies, totals.gap_steps
+            self._earlier_losses = dict(totals.losses)
+
+    def end(self, steps: int | None) -> None:
+        """The stream had so many steps, if that is known: those at its end that never came are a gap."""
+        if steps is not None:
+            self._stacks.end(steps)
+
+    @property
+    def steps(self) -> int:
+        """How many were analysed."""
+        return self._steps
+
+    @property
+    def end_us(self) -> int:
+        """Time of the newest event."""
+        return self._interval_us[1]
+
+    @property
+    def stacks(self) -> CallStacks:
+        """The calls of the last step."""
+        return self._stacks
+
+    def expect(self, reports: Reports) -> None:
+        """Record the end of these calls, which were reported as overdue, whatever the detector says of it."""
+        self._reported.add(reports)
+
+    def finish(self) -> PackedRecords:
+        """Final revisions of records whose window did not fill; for the end of the stream."""
+        self._has_ended = True
+        return self._launches.complete(self._windows.finish())
+
+    @property
+    def extent(self) -> Extent:
+        """How much room is needed for what is handed out next."""
+        statistics = self._detection.statistics
+        return Extent(
+            statistics.learned_timers, self._traffic.most, statistics.flagged_steps.most, self._paths.count
+        )
+
+    def lose(self, kind: str, number: int = 1) -> None:
+        """Count what cannot be kept of the stream."""
+        self._earlier_losses[kind] = self._earlier_losses.get(kind, 0) + number
+
+    def has_lost(self, kind: str) -> bool:
+        """Whether anything of a kind was counted by ``lose``."""
+        return kind in self._earlier_losses
+
+    def hand_out(self, generation: int) -> Learned:
+        """What was learned since the last time; see ``StreamStatistics``."""
+        learned = self._detection.statistics.hand_out(generation)
+        self._paces.add(learned, self._interval_us[1], self._names)
+        if self._has_ended:
+            self._paces.end_window(self._names)
+        return learned
+
+    def hand_out_views(self, generation: int) -> StreamViews:
+        """What there is for the views; after ``hand_out``, and with the same generation."""
+        flagged_steps = self._detection.statistics.flagged_steps
+        return StreamViews(
+            self._traffic.not_taken(generation), self._paces.hand_out(), flagged_steps.not_taken(generation)
+        )
+
+    def hand_out_paths(self) -> Rows:
+        """``PATH`` rows of the calls since the last time, by call path."""
+        return self._paths.hand_out()
+
+    def take_model(self, model: Float64Array, generation: int, version: int) -> None:
+        """Judge by a newer global model from now on; see ``StreamStatistics``."""
+        self._model_version = version
+        self._detection.statistics.take_model(model, generation)
+
+    def counter_statistics(self) -> list[CounterStatistics]:
+        """Running totals of all counters."""
+        return self._counters.statistics()
+
+    def health(self, state: str) -> StreamHealth:
+        """Running totals."""
+        return StreamHealth(
+            program=self._identity.program,
+            rank=self._identity.rank,
+            node=self._identity.node,
+            state=state,
+            steps=self._steps,
+            rows=self._rows,
+            size_bytes=self._size_bytes,
+            calls=self._calls,
+            anomalies=self._anomalies,
+            gap_steps=self._stacks.gap_steps,
+            losses=dict(Counter(self._earlier_losses) + Counter(self._stacks.lost() | self._launches.lost())),
+            largest_step_bytes=self._largest_step_bytes,
+        )
+
+
+def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:
+    """How often each function occurs."""
+    numbers = Counter(functions.tolist()) if len(functions) else {}
+    return {names.timer_name(function): number for function, number in numbers.items()}

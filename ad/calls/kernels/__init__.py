@@ -1,0 +1,4 @@
+"""Compiled loops of the call stacks.
+
+Imports kernels and trace.
+"""

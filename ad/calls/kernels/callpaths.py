@@ -1,0 +1,62 @@
+"""Following the call paths of a step, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import kernel
+from chimbuko.kernels.paths import OTHERS, Int64Array, UInt64Array, begin_path, child_of
+
+
+@kernel
+def follow_paths(
+    calls: Table,
+    carried: int,
+    total: int,
+    is_named: npt.NDArray[np.uint8],
+    most_depth: int,
+    rows: Table,
+    slots: UInt64Array,
+    count: Int64Array,
+) -> None:
+    """Give each call that was entered in the step its path, and add the completed calls to ``rows``.
+
+    Parameters
+    ----------
+    calls, carried, total
+        CALL[...]: the calls that were carried over, which have their paths, and all.
+    is_named
+        u1[timers]: calls of other functions are not added, nor doubtful ones, as in ``judge.learn``.
+    most_depth
+        Calls at this depth or deeper are on path ``OTHERS``.
+    rows, slots, count
+        See ``child_of``.
+    """
+    for at in range(total):
+        call = calls[np.uint64(at)]
+        if at >= carried:
+            path = np.int64(NONE)
+            if call.parent != NONE:
+                path = np.int64(calls[np.uint64(call.parent)].path)
+            if path != OTHERS:
+                is_deep = call.depth >= most_depth
+                path = np.int64(OTHERS) if is_deep else child_of(path, call.function, rows, slots, count)
+            call.path = path
+        if call.exit == 0 or call.doubts != 0 or is_named[call.function] == 0:
+            continue
+        inclusive_us = np.float64(call.exit - call.entry)
+        exclusive_us = np.float64(call.exit - call.entry - call.child_us)
+        row = rows[np.uint64(call.path)]
+        if row.calls == 0:
+            begin_path(row)
+        row.calls += 1
+        row.exclusive_us += exclusive_us
+        row.exclusive_squares += exclusive_us * exclusive_us
+        row.exclusive_minimum_us = min(row.exclusive_minimum_us, exclusive_us)
+        row.exclusive_maximum_us = max(row.exclusive_maximum_us, exclusive_us)
+        row.inclusive_us += inclusive_us
+        row.inclusive_squares += inclusive_us * inclusive_us
+        row.inclusive_minimum_us = min(row.inclusive_minimum_us, inclusive_us)
+        row.inclusive_maximum_us = max(row.inclusive_maximum_us, inclusive_us)

@@ -1,0 +1,4 @@
+"""Compiled loops of the detectors.
+
+Imports kernels.
+"""

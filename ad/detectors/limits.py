@@ -1,0 +1,127 @@
+"""What is ordinary for each function of one stream, worked out anew only where it matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.detectors import Detector
+from chimbuko.config import AnalysisConfig
+from chimbuko.patterns import name_matcher
+from chimbuko.statistics.moments import Float64Array
+
+NEAR = 0.8
+"""A call nearer to a limit than this times the limit makes it be worked out anew."""
+
+
+class FunctionLimits:
+    """Limits by timer id; a function of which nothing is known has none.
+
+    Parameters
+    ----------
+    detector
+        Works them out.
+    config
+        Thresholds, functions to ignore, and the least difference that counts.
+    """
+
+    def __init__(self, detector: Detector, config: AnalysisConfig) -> None:
+        self._detector = detector
+        self._min_anomaly_us = config.min_anomaly_us
+        self._fast_side = config.fast_side
+        self._usual = detector.default_threshold if config.threshold is None else config.threshold
+        self._special = [(name_matcher(pattern), threshold) for pattern, threshold in config.thresholds]
+        self._ignored = [name_matcher(pattern) for pattern in config.ignore]
+        self._thresholds = np.empty(0)
+        self._seen = np.empty(0)
+        self.edges_us = np.empty((0, 2))
+        """f8[timers, edges], as in ``Limits``."""
+        self.measures = np.empty((0, 0))
+        """f8[timers, ...], as in ``Limits``."""
+        self.expected_us = np.empty(0)
+        """f8[timers]"""
+        self.is_judged = np.zeros(0, np.uint8)
+        """u1[timers]: has a name, and is not ignored."""
+
+    def reserve(self, timers: int) -> None:
+        """Make room for timer ids below ``timers``."""
+        old = len(self._seen)
+        if timers <= old:
+            return
+        room = max(timers, 2 * old)
+        self._thresholds = _grown(self._thresholds, room, self._usual)
+        self._seen = _grown(self._seen, room, 0.0)
+        self.expected_us = _grown(self.expected_us, room, 0.0)
+        self.is_judged = np.concatenate([self.is_judged, np.zeros(room - old, np.uint8)])
+        self.edges_us = self._widened(self.edges_us.shape[1], room)
+
+    def name(self, timer: int, name: str) -> None:
+        """Note the name of a function: it decides on its threshold."""
+        self.is_judged[timer] = not any(matches(name) for matches in self._ignored)
+        self._thresholds[timer] = self.threshold_of(name)
+
+    def threshold_of(self, name: str) -> float:
+        """The threshold of a function, in the detector's own measure."""
+        return next((threshold for matches, threshold in self._special if matches(name)), self._usual)
+
+    def due(
+        self, timers: npt.NDArray[np.int64], seen: Float64Array, extremes: Float64Array
+    ) -> npt.NDArray[np.bool_]:
+        """Which limits of ``timers`` have to be worked out anew.
+
+        Parameters
+        ----------
+        seen
+            f8[n]: calls known of each.
+        extremes
+            f8[n, 2]: shortest and longest call of the step.
+        """
+        edges_us = self.edges_us[timers]
+        is_grown = seen >= (1.0 + self._detector.recheck_growth) * self._seen[timers]
+        is_near = extremes[:, 1] > NEAR * edges_us[:, -1]
+        if self._fast_side:
+            is_near |= NEAR * extremes[:, 0] < edges_us[:, 0]
+        is_due: npt.NDArray[np.bool_] = (is_grown | is_near) & (self.is_judged[timers] != 0)
+        return is_due
+
+    def may_be_exceeded(self, timers: npt.NDArray[np.int64], extremes: Float64Array) -> npt.NDArray[np.bool_]:
+        """Of which of ``timers`` a call of the step may be abnormal; ``extremes`` as for ``due``."""
+        edges_us = self.edges_us[timers]
+        is_inside = (extremes[:, 0] >= edges_us[:, 0]) & (extremes[:, 1] < edges_us[:, 1])
+        may_be: npt.NDArray[np.bool_] = ~is_inside & (self.is_judged[timers] != 0)
+        return may_be
+
+    def update(self, timers: npt.NDArray[np.int64], seen: Float64Array, table: Float64Array) -> None:
+        """Work out the limits of ``timers`` from their rows f8[n, width] of what is known."""
+        limits = self._detector.limits(table, self._thresholds[timers])
+        edges_us, expected_us = limits.edges_us, limits.expected_us
+        slow_us = expected_us + self._min_anomaly_us
+        if self._fast_side:
+            edges_us[:, 0] = np.minimum(edges_us[:, 0], expected_us - self._min_anomaly_us)
+        else:
+            edges_us[:, 0] = -np.inf
+        # What lies between the first edge and the least difference is ordinary, whatever the detector says.
+        inner = edges_us[:, 1:]
+        edges_us[:, 1:] = np.where(np.isfinite(inner), np.maximum(inner, slow_us[:, None]), inner)
+        if edges_us.shape[1] > self.edges_us.shape[1]:
+            self.edges_us = self._widened(edges_us.shape[1], len(self._seen))
+        self.edges_us[timers] = np.inf
+        self.edges_us[timers, : edges_us.shape[1]] = edges_us
+        self.expected_us[timers] = expected_us
+        if limits.measures.shape[1] != self.measures.shape[1] or len(self.measures) < len(self._seen):
+            measures = np.zeros((len(self._seen), limits.measures.shape[1]))
+            measures[: len(self.measures), : self.measures.shape[1]] = self.measures
+            self.measures = measures
+        self.measures[timers] = limits.measures
+        self._seen[timers] = seen
+
+    def _widened(self, edges: int, rows: int) -> Float64Array:
+        """The edges in a larger table; where nothing is known all runtimes are ordinary."""
+        larger = np.full((rows, edges), np.inf)
+        larger[:, 0] = -np.inf
+        larger[: len(self.edges_us), : self.edges_us.shape[1]] = self.edges_us
+        return larger
+
+
+def _grown(array: Float64Array, length: int, filler: float) -> Float64Array:
+    return np.concatenate([array, np.full(length - len(array), filler)])

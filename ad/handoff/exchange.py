@@ -1,0 +1,316 @@
+"""Exchange of statistics between a stream's process and its agent, through one shared file.
+
+The stream's process leaves what it learned in the outbox, where deltas merge, so that it never grows
+with time; the agent takes it away and puts the global model into the inbox. Neither waits for the
+other: each only tries the lock, which the kernel frees when its holder dies.
+
+There are two copies of the outbox. The stream's process fills the one that is not in use, saves its own
+state beside it (``ad.checkpoint``), and then makes it the one in use by writing one number: killed at any
+moment, it leaves an outbox and a state that belong together. What the agent holds back stays in the
+outbox: it outlives the agent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
+from chimbuko.ad.handoff.bell import Bell
+from chimbuko.ad.handoff.outbox import OutboxCopy
+from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as PLIGHT_BYTES
+from chimbuko.ad.handoff.shortfalls import PlightCells
+from chimbuko.ad.handoff.sparsefile import SparseFile
+from chimbuko.ad.handoff.telemetry import StreamViews
+from chimbuko.calls.callpaths import Rows
+from chimbuko.calls.record import StepCount
+from chimbuko.protocol.messages import NO_EPOCH
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import TableSchema
+
+_HEADER_CELLS = 64
+_HEADER_BYTES = mmap.PAGESIZE + PLIGHT_BYTES
+
+
+class Cell(IntEnum):
+    """Numbers at the head of the file. Cells that are written without the lock have one writer each."""
+
+    GENERATION = 0
+    """Of the outbox: how often the agent has taken it."""
+    ACTIVE = 1
+    """Which copy of the outbox, and which checkpoint, is in use."""
+    MODEL_VERSION = 2
+    """0 while there is none, or while one is being written."""
+    MODEL_GENERATION = 3
+    """Last generation of the outbox that the model in the inbox contains."""
+    MODEL_EPOCH = 4
+    """Last epoch that all streams have closed, as of the model in the inbox."""
+    MODEL_ROWS = 5
+    CLOSED_EPOCH = 6
+    """Last epoch that this stream has closed (without the lock)."""
+    HEARTBEAT = 7
+    """Counts each time the stream was drained (without the lock)."""
+    LOOKS = 11
+    """Counts each look for a step, also one that found none (without the lock)."""
+    PHASE = 8
+    """A ``Phase`` (without the lock). One that is over stays so, for all successors."""
+    NAMES_VERSION = 9
+    """Counts the versions of the stream's names file (without the lock)."""
+    IS_TAKING = 12
+    """1 from the agent's look to its release: left behind, it tells that an agent died in between, and only a
+    successor knows whether it had taken what it saw."""
+    IS_MADE = 13
+    """1 once the numbers here mean anything: whoever made the file may have found no room for them."""
+    IS_ALL_WRITTEN = 10
+    """1 once nobody writes the stream any more (the agent, without the lock)."""
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """What a stream's process left, and nobody took."""
+
+    generation: int
+    learned: Learned
+    steps: list[StepCount]
+    """In which it was learned."""
+    views: StreamViews
+    paths: Rows
+    """``PATH``; functions are the stream's timer ids."""
+
+
+class Phase(IntEnum):
+    """What the stream's process is doing."""
+
+    OPENING = 0
+    READING = 1
+    """At work on a step; the stream is not drained meanwhile."""
+    IDLE = 2
+    """Waiting for the stream's next step."""
+    WAITING = 3
+    """For other streams, in lockstep."""
+    ENDED = 4
+    BROKEN = 5
+    """The stream stopped without an end: its writer died."""
+
+
+class ExchangeBox:
+    """One end of the exchange; both ends map the same file.
+
+    The file is sparse: 1.2 GB of address space, but only pages of timers in use take memory.
+
+    Parameters
+    ----------
+    program, rank
+        Of the stream.
+
+    Raises
+    ------
+    OSError
+        There is no room for it, or no address space.
+    """
+
+    def __init__(self, path: Path, schema: TableSchema, program: int = 0, rank: int = 0) -> None:
+        self._schema = schema
+        self._stream = program, rank
+        rows, width = MAX_TIMERS, schema.width
+        slot_bytes = OutboxCopy.size_bytes(schema)
+        self._memory = SparseFile(path, _HEADER_BYTES + 2 * slot_bytes + 8 * rows * width)
+        self._file = self._memory.file
+        memory = self._memory.memory
+        self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
+        self._bell = Bell(memory, self._cells.nbytes)
+        self.plight = PlightCells(np.frombuffer(memory, np.uint8, PLIGHT_BYTES, mmap.PAGESIZE))
+        at = _HEADER_BYTES
+        self._slots = [OutboxCopy(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
+        at += 2 * slot_bytes
+        self._inbox = np.frombuffer(memory, np.float64, rows * width, at).reshape(rows, width)
+        self._inbox_at = at
+        self._seen_version = 0
+        self.has_whole_model = True
+        """For the agent: there was room for all that it has given."""
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        """Make sure of the room for what is always in use, and begin where nobody has."""
+        self._memory.allocate(0, _HEADER_BYTES)
+        for slot in self._slots:
+            slot.allocate()
+        if not self[Cell.IS_MADE]:
+            self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
+            self._bell.make()
+            self[Cell.IS_MADE] = 1
+
+    def __getitem__(self, cell: Cell) -> int:
+        return int(self._cells[cell])
+
+    def __setitem__(self, cell: Cell, value: int) -> None:
+        self._cells[cell] = value
+
+    def close(self) -> None:
+        """Let go of the file, and of the lock."""
+        # The mapping itself goes with the last array that refers to it.
+        os.close(self._file)
+
+    def exchange(
+        self,
+        analysis: StreamAnalysis,
+        steps: Sequence[StepCount],
+        save: Callable[[int], None] = lambda slot: None,
+    ) -> bool:
+        """For the stream's process: leave what was learned in these steps and take a newer model.
+
+        Parameters
+        ----------
+        save
+            Called with the number of the copy that is about to be in use, when ``analysis`` has handed out
+            what is in that: saves what goes with it.
+
+        Returns
+        -------
+        bool
+            False if the lock was held, or if the outbox is full: nothing was done.
+
+        Raises
+        ------
+        OSError
+            There is no room for more in the outbox: nothing was done.
+        """
+        active = self._slots[self[Cell.ACTIVE]]
+        if not active.takes(len(steps)) or not self._try_lock():
+            return False
+        if self[Cell.IS_TAKING]:
+            self._unlock()
+            return False
+        try:
+            generation, into = self[Cell.GENERATION], 1 - self[Cell.ACTIVE]
+            filled = self._slots[into]
+            filled.allocate_for(active, analysis.extent, len(steps))
+            learned = analysis.hand_out(generation)
+            filled.copy_from(active)
+            filled.add(learned, steps)
+            filled.next_step = analysis.stacks.last_step + 1
+            filled.views.put(analysis.hand_out_views(generation))
+            filled.paths.put(active.paths, analysis.hand_out_paths())
+            save(into)
+            self[Cell.ACTIVE] = into
+            self._take_model(analysis)
+        finally:
+            self._unlock()
+        return True
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that is committed."""
+        return self._slots[self[Cell.ACTIVE]].next_step
+
+    def take_model(self, analysis: StreamAnalysis) -> None:
+        """For the stream's process: judge by the model that is there; waits for the lock."""
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        self._take_model(analysis)
+        self._unlock()
+
+    def wait_for_epoch(self, epoch: int, timeout_s: float) -> bool:
+        """For the stream's process, ``WAITING``: whether the model of all streams' ``epoch`` is there.
+
+        Waits for it, and no longer than for a signal.
+        """
+        if self[Cell.MODEL_EPOCH] < epoch:
+            self._bell.wait(timeout_s)
+        return self[Cell.MODEL_EPOCH] >= epoch
+
+    def _take_model(self, analysis: StreamAnalysis) -> None:
+        version = self[Cell.MODEL_VERSION]
+        if version not in (0, self._seen_version):
+            self._seen_version = version
+            model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
+            analysis.take_model(model, self[Cell.MODEL_GENERATION], version)
+
+    @property
+    def has_news(self) -> bool:
+        """For the agent, without the lock: whether a step was left that nobody has taken."""
+        return self._slots[self[Cell.ACTIVE]].steps > 0
+
+    def look(self) -> Outbox | None:
+        """For the agent: what stands in the outbox, which stays locked; None if it was already."""
+        if not self._try_lock():
+            return None
+        self[Cell.IS_TAKING] = 1
+        active = self._slots[self[Cell.ACTIVE]]
+        steps = active.step_counts(*self._stream)
+        return Outbox(
+            self[Cell.GENERATION], active.learned(), steps, active.views.look(), active.paths.look()
+        )
+
+    def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
+        """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views, and
+        perhaps the call paths.
+
+        Doing it again, after a death in its middle, does no harm: the generation ends last.
+        """
+        active = self._slots[self[Cell.ACTIVE]]
+        active.remove(outbox.learned.timers, is_taken)
+        active.views.clear()
+        if has_paths:
+            active.paths.clear()
+        self[Cell.GENERATION] = outbox.generation + 1
+
+    def release(self) -> None:
+        """For the agent, after ``look``: the stream's process may use it again."""
+        self[Cell.IS_TAKING] = 0
+        self._unlock()
+
+    def take(self) -> Outbox | None:
+        """For the agent: everything in the outbox, which is empty then; None if the lock was held."""
+        outbox = self.look()
+        if outbox is not None:
+            self.remove(outbox, np.ones(len(outbox.learned.timers), np.bool_), has_paths=True)
+            self.release()
+        return outbox
+
+    def put_model(self, version: int, epoch: int, generation: int, table: Float64Array) -> bool:
+        """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held.
+
+        Where there is no room for it, it is that of the functions that the one before had.
+        """
+        if not self._try_lock():
+            return False
+        try:
+            self._memory.allocate(self._inbox_at, self._inbox.itemsize * table.size)
+        except OSError:
+            self.has_whole_model = False
+            table = table[: self[Cell.MODEL_ROWS]]
+        # Killed in the middle, the agent leaves no model rather than half of one.
+        self[Cell.MODEL_VERSION] = 0
+        self._inbox[: len(table)] = table
+        self[Cell.MODEL_ROWS] = len(table)
+        self[Cell.MODEL_GENERATION] = generation
+        self[Cell.MODEL_VERSION] = version
+        self[Cell.MODEL_EPOCH] = epoch
+        self._unlock()
+        if self[Cell.PHASE] == Phase.WAITING:
+            self._bell.ring()
+        return True
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(self) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN)

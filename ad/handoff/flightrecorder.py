@@ -1,0 +1,260 @@
+"""The flight recorder: the newest raw rows of one stream, in a file that never grows.
+
+The file is a ring of steps. Positions in it only rise, and are taken modulo its size: the writer moves
+``TAIL`` past what it is about to overwrite before it writes, and ``HEAD`` behind a step once that is
+complete. A reader copies first and asks for ``TAIL`` afterwards: what lies behind it was not touched
+meanwhile. So nobody waits for anybody, and what a killed process leaves can be read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from chimbuko.ad.handoff.kernels import rawrows
+from chimbuko.ad.handoff.sparsefile import allocated
+from chimbuko.calls.rawrows import COLUMNS, RecordedStep
+from chimbuko.process.lifetime import log
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep, UInt64Array
+
+_HEADER_BYTES = 4096
+_HEAD = np.dtype(
+    [
+        ("size_bytes", np.uint64),  # of the whole record, this head included
+        ("step", np.int64),
+        ("start_us", np.uint64),
+        ("end_us", np.uint64),
+        ("open", np.uint32),
+        ("events", np.uint32),
+        ("messages", np.uint32),
+        ("counters", np.uint32),
+    ]
+)
+"""Head of a record; as many rows of each kind follow, in this order."""
+_PACK = {
+    "events": rawrows.pack_events,
+    "messages": rawrows.pack_messages,
+    "counters": rawrows.pack_counters,
+}
+_END_OF_LAP = -1
+"""As a step: the next record stands at the beginning of the ring."""
+_LATEST_US = (1 << 64) - 1
+
+
+class _Cell(IntEnum):
+    TAIL = 0
+    """Position of the oldest record."""
+    HEAD = 1
+    """Position behind the newest."""
+    LOST = 2
+    """1 once any row had to be given up."""
+
+
+class FlightRecorder:
+    """The stream's end: keeps the newest steps. Of a step that is too large it keeps the newest rows.
+
+    Parameters
+    ----------
+    path
+        Made if need be; what an earlier process of the stream recorded is kept.
+    size_bytes
+        Of the ring; with 0 nothing is recorded.
+    rank
+        Rows of any other rank are damaged, and left out.
+    """
+
+    def __init__(self, path: Path, size_bytes: int, rank: int) -> None:
+        self._rank = np.uint64(rank)
+        self._size = size_bytes // 8 * 8
+        self.has_room = True
+        """Whether anything is recorded, where it was asked for."""
+        try:
+            memory = allocated(path, _HEADER_BYTES + self._size)
+        except OSError as error:
+            log(f"{path}: no room for the flight recorder ({error.strerror}); this stream goes without")
+            path.unlink(missing_ok=True)
+            self.has_room = False
+            self._size = 0
+            memory = mmap.mmap(-1, _HEADER_BYTES)
+        self._cells = np.frombuffer(memory, np.int64, len(_Cell))
+        self._ring = np.frombuffer(memory, np.uint8, self._size, _HEADER_BYTES)
+
+    @property
+    def last_step(self) -> int:
+        """The newest step that is held, from an earlier process; -1 where there is none."""
+        position, head, last = int(self._cells[_Cell.TAIL]), int(self._cells[_Cell.HEAD]), -1
+        while position < head:
+            start = position % self._size
+            if self._size - start >= _HEAD.itemsize:
+                last = max(last, int(self._head_at(position)["step"][0]))
+            position = _following(self._ring, position)
+        return last
+
+    def append(self, step: TraceStep, opened: UInt64Array) -> None:
+        """Keep a step that has any rows.
+
+        Parameters
+        ----------
+        opened
+            u8[n, 2]: packed ENTRY rows of the calls open when it began; outer calls of a thread first.
+        """
+        if not step.rows:
+            return
+        parts = {"events": step.events, "messages": step.comms, "counters": step.counters}
+        needed = _HEAD.itemsize + opened.nbytes
+        needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
+        if needed <= self._size:
+            self._write(step.step, parts, opened, 0, self._make_room(needed))
+            return
+        self._cells[_Cell.LOST] = 1
+        if self._size > _HEAD.itemsize:
+            at = self._make_room(self._size)
+            since_us, end_us = step.interval_us() or (0, 0)
+            while since_us <= end_us and not self._write(step.step, parts, opened[:0], since_us, at):
+                since_us = (since_us + end_us) // 2 + 1
+
+    def _make_room(self, needed: int) -> int:
+        """Give up old records until ``needed`` bytes are free in one piece; the position of these."""
+        head, tail = int(self._cells[_Cell.HEAD]), int(self._cells[_Cell.TAIL])
+        left = self._size - head % self._size
+        at = head if needed <= left else head + left
+        while tail < head and at + needed - tail > self._size:
+            tail = _following(self._ring, tail)
+            self._cells[_Cell.LOST] = 1
+        self._cells[_Cell.TAIL] = tail if tail < head else at
+        if at > head and left >= _HEAD.itemsize:
+            self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0)
+        return at
+
+    def _write(
+        self, step: int, parts: dict[str, UInt64Array], opened: UInt64Array, since_us: int, at: int
+    ) -> bool:
+        """Write a record at the position ``at``; False if there is no room before the end of the ring."""
+        start = at % self._size
+        room = self._ring[start + _HEAD.itemsize :].view(np.uint64)
+        room[: opened.size] = opened.ravel()
+        used = opened.size
+        times = np.array([_LATEST_US, 0], np.uint64)
+        counts = [len(opened)]
+        for part, rows in parts.items():
+            columns = COLUMNS[part]
+            most = min((len(room) - used) // columns, len(rows))
+            free = room[used : used + most * columns].reshape(most, columns)
+            count = _PACK[part](rows, self._rank, np.uint64(since_us), free, times)
+            if count == rawrows.FULL:
+                return False
+            counts.append(count)
+            used += count * columns
+        if sum(counts[1:]) == 0:
+            return True
+        size_bytes = _HEAD.itemsize + 8 * used
+        self._head_at(at)[0] = (size_bytes, step, *times, *counts)
+        self._cells[_Cell.HEAD] = at + size_bytes
+        return True
+
+    def _head_at(self, position: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+        start = position % self._size
+        return self._ring[start : start + _HEAD.itemsize].view(_HEAD)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a recorder holds."""
+
+    steps: list[RecordedStep]
+    """Oldest first."""
+    is_whole: bool
+    """Nothing had to be given up yet."""
+
+    @property
+    def since_us(self) -> int:
+        """How far back it goes; 0 where it holds all that there was."""
+        return 0 if self.is_whole else min((step.start_us for step in self.steps), default=0)
+
+    def between(self, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
+        """All rows from ``start_us`` to ``end_us``, inclusive, step by step.
+
+        The first step says which calls were open then; where there are no rows, it is a step without any.
+        """
+        steps = [step for step in self.steps if step.start_us <= end_us]
+        over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
+        return [_within(step, start_us, end_us, names) for step in over]
+
+
+def read_recording(path: Path) -> Recording:
+    """All that a recorder holds, from any process; nothing where there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return Recording([], is_whole=False)
+    try:
+        head = _read_cells(file)[_Cell.HEAD]
+        content = os.pread(file, os.fstat(file).st_size - _HEADER_BYTES, _HEADER_BYTES)
+        cells = _read_cells(file)
+    finally:
+        os.close(file)
+    steps = list(_records(np.frombuffer(content, np.uint8), cells[_Cell.TAIL], head))
+    return Recording(steps, is_whole=not cells[_Cell.LOST])
+
+
+def _read_cells(file: int) -> list[int]:
+    cells: list[int] = np.frombuffer(os.pread(file, 8 * len(_Cell), 0), np.int64).tolist()
+    return cells
+
+
+def _records(
+    ring: np.ndarray[tuple[int], np.dtype[np.uint8]], tail: int, head: int
+) -> Iterator[RecordedStep]:
+    position = tail
+    while position < head:
+        start = position % len(ring)
+        position = _following(ring, position)
+        if len(ring) - start < _HEAD.itemsize:
+            continue
+        values = ring[start : start + _HEAD.itemsize].view(_HEAD).tolist()[0]
+        _, step, start_us, end_us, *counts = values
+        if step == _END_OF_LAP:
+            continue
+        at = start + _HEAD.itemsize
+        parts = []
+        for columns, count in zip(COLUMNS.values(), counts, strict=True):
+            parts.append(ring[at : at + 8 * columns * count].tobytes())
+            at += 8 * columns * count
+        yield RecordedStep(step, start_us, end_us, *parts)
+
+
+def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) -> int:
+    """Position of the record behind the one at ``position``."""
+    start = position % len(ring)
+    left = len(ring) - start
+    if left < _HEAD.itemsize:
+        return position + left
+    return position + int(ring[start : start + _HEAD.itemsize].view(_HEAD)["size_bytes"][0])
+
+
+def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
+    """The step's rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
+    opened, events = step.packed("open"), step.packed("events")
+    if start_us > step.start_us:
+        still = np.empty((len(opened) + len(events), 2), np.uint64)
+        entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
+        opened = still[: rawrows.open_at(opened, events, np.uint64(start_us), entry, leave, still)]
+    return RecordedStep(
+        step=step.step,
+        start_us=max(start_us, step.start_us),
+        end_us=min(end_us, step.end_us),
+        open=opened.tobytes(),
+        events=_between(events, start_us, end_us),
+        messages=_between(step.packed("messages"), start_us, end_us),
+        counters=_between(step.packed("counters"), start_us, end_us),
+    )
+
+
+def _between(rows: UInt64Array, start_us: int, end_us: int) -> bytes:
+    return rows[(rows[:, 0] >= start_us) & (rows[:, 0] <= end_us)].tobytes()

@@ -1,0 +1,4 @@
+"""Compiled loops of the shared files.
+
+Imports kernels and trace.
+"""

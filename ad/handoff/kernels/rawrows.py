@@ -1,0 +1,176 @@
+"""Packing raw rows for the flight recorder, compiled; ``chimbuko.calls.rawrows`` describes packed rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.kernels.arrays import nones, zeros
+from chimbuko.kernels.declare import Whole, inner, kernel
+from chimbuko.trace.schema import MAX_TIME_US
+
+FULL = -1
+NOBODY = -1
+_KIND_BITS = np.uint64(48)
+_THREAD_BITS = np.uint64(32)
+_SMALL = np.uint64(16)
+_ZERO = np.uint64(0)
+
+
+@kernel
+def pack_events(
+    rows: npt.NDArray[np.uint64],
+    rank: np.uint64,
+    since_us: np.uint64,
+    room: npt.NDArray[np.uint64],
+    times: npt.NDArray[np.uint64],
+) -> int:
+    """Pack the rows u8[n, 6] of ``rank`` from ``since_us`` on into ``room`` u8[m, 2].
+
+    Rows whose numbers do not fit are damaged, and left out. ``times`` u8[2] is widened to the earliest and
+    latest time of the others.
+
+    Returns how many were packed, or ``FULL`` where there was no room for one.
+    """
+    count = 0
+    first, last = times[0], times[1]
+    for i in range(len(rows)):
+        thread, kind, timer, time = rows[i, 2], rows[i, 3], rows[i, 4], rows[i, 5]
+        if rows[i, 0] != _ZERO or rows[i, 1] != rank or (thread | kind) >> _SMALL != _ZERO:
+            continue
+        if timer >> _THREAD_BITS != _ZERO or time < since_us or time >= np.uint64(MAX_TIME_US):
+            continue
+        if count == len(room):
+            return FULL
+        room[count, 0] = time
+        room[count, 1] = timer | thread << _THREAD_BITS | kind << _KIND_BITS
+        first = min(first, time)
+        last = max(last, time)
+        count += 1
+    times[0], times[1] = first, last
+    return count
+
+
+@kernel
+def pack_messages(
+    rows: npt.NDArray[np.uint64],
+    rank: np.uint64,
+    since_us: np.uint64,
+    room: npt.NDArray[np.uint64],
+    times: npt.NDArray[np.uint64],
+) -> int:
+    """As ``pack_events``, for u8[n, 8] into u8[m, 5]."""
+    count = 0
+    for i in range(len(rows)):
+        thread, kind, time = rows[i, 2], rows[i, 3], rows[i, 7]
+        if rows[i, 0] != _ZERO or rows[i, 1] != rank or (thread | kind) >> _SMALL != _ZERO:
+            continue
+        if time < since_us or time >= np.uint64(MAX_TIME_US):
+            continue
+        if count == len(room):
+            return FULL
+        room[count, 0] = time
+        room[count, 1] = rows[i, 5]
+        room[count, 2] = rows[i, 6]
+        room[count, 3] = rows[i, 4]
+        room[count, 4] = thread << _THREAD_BITS | kind << _KIND_BITS
+        times[0] = min(times[0], time)
+        times[1] = max(times[1], time)
+        count += 1
+    return count
+
+
+@kernel
+def pack_counters(
+    rows: npt.NDArray[np.uint64],
+    rank: np.uint64,
+    since_us: np.uint64,
+    room: npt.NDArray[np.uint64],
+    times: npt.NDArray[np.uint64],
+) -> int:
+    """As ``pack_events``, for u8[n, 6] into u8[m, 3]."""
+    count = 0
+    for i in range(len(rows)):
+        thread, counter, time = rows[i, 2], rows[i, 3], rows[i, 5]
+        if rows[i, 0] != _ZERO or rows[i, 1] != rank or thread >> _SMALL != _ZERO:
+            continue
+        if counter >> _THREAD_BITS != _ZERO or time < since_us or time >= np.uint64(MAX_TIME_US):
+            continue
+        if count == len(room):
+            return FULL
+        room[count, 0] = time
+        room[count, 1] = rows[i, 4]
+        room[count, 2] = counter | thread << _THREAD_BITS
+        times[0] = min(times[0], time)
+        times[1] = max(times[1], time)
+        count += 1
+    return count
+
+
+@kernel
+def open_at(
+    before: npt.NDArray[np.uint64],
+    events: npt.NDArray[np.uint64],
+    until_us: np.uint64,
+    entry_kind: np.uint64,
+    exit_kind: np.uint64,
+    still: npt.NDArray[np.uint64],
+) -> int:
+    """Write into ``still`` the ENTRY rows of the calls that are open at ``until_us``.
+
+    Parameters
+    ----------
+    before
+        u8[n, 2]: packed ENTRY rows of the calls open before ``events``, of each thread outermost first.
+    events
+        u8[m, 2]: packed rows; those before ``until_us`` count. An EXIT ends the innermost open call of its
+        timer and all inside it; without one it means nothing.
+    still
+        u8[n + m, 2]
+
+    Returns how many there are; of each thread they stand outermost first.
+    """
+    total = len(before) + len(events)
+    outer = nones(total)
+    top = nones(np.int64(1 << 16))
+    is_open = zeros(total)
+    for i in range(total):
+        time_us, what = _row_of(before, events, i)
+        if i >= len(before) and time_us >= until_us:
+            continue
+        thread = what >> _THREAD_BITS & np.uint64(0xFFFF)
+        if i < len(before) or what >> _KIND_BITS == entry_kind:
+            outer[i] = top[thread]
+            top[thread] = i
+            is_open[i] = 1
+        elif what >> _KIND_BITS == exit_kind:
+            timer = what & np.uint64(0xFFFFFFFF)
+            at = top[thread]
+            while at != NOBODY:
+                _, entered = _row_of(before, events, np.int64(at))
+                if entered & np.uint64(0xFFFFFFFF) == timer:
+                    break
+                at = outer[at]
+            if at == NOBODY:
+                continue
+            while top[thread] != outer[at]:
+                is_open[top[thread]] = 0
+                top[thread] = outer[top[thread]]
+    count = 0
+    for i in range(total):
+        if is_open[i]:
+            time_us, what = _row_of(before, events, i)
+            still[count, 0] = time_us
+            still[count, 1] = what
+            count += 1
+    return count
+
+
+@inner
+def _row_of(
+    before: npt.NDArray[np.uint64], events: npt.NDArray[np.uint64], i: Whole
+) -> tuple[np.uint64, np.uint64]:
+    """Both numbers of a row of ``before``, or, counted on, of ``events``."""
+    if i < len(before):
+        return before[i, 0], before[i, 1]
+    return events[i - len(before), 0], events[i - len(before), 1]

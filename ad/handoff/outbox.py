@@ -1,0 +1,154 @@
+"""The outbox of a stream: what its process learned, and nobody took, in memory shared with its agent."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamanalysis import Extent
+from chimbuko.ad.calls.callpaths import PathOutbox
+from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
+from chimbuko.ad.handoff.sparsefile import SparseFile
+from chimbuko.ad.handoff.telemetry import ViewOutbox
+from chimbuko.calls.record import StepCount
+from chimbuko.statistics.schema import FLAGS, TableSchema
+
+MOST_STEPS = 4096
+"""Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""
+
+_STEP = np.dtype(
+    [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
+    + [(name, np.float64) for name in ("severity_us", "highest_score")]
+)
+
+
+class OutboxCopy:
+    """One copy of the outbox, in the shared file from ``at`` on."""
+
+    _COUNTS_BYTES = 24
+
+    def __init__(self, file: SparseFile, at: int, schema: TableSchema) -> None:
+        memory = file.memory
+        self._file = file
+        self._at = at
+        self._schema = schema
+        self._step_count = np.frombuffer(memory, np.int64, 1, at)
+        at += self._step_count.nbytes
+        self._next_step = np.frombuffer(memory, np.int64, 1, at)
+        at += self._next_step.nbytes
+        self._behind_timers = np.frombuffer(memory, np.int64, 1, at)
+        """Behind the highest function that was ever in it: what lies there is not to be touched."""
+        at += self._behind_timers.nbytes
+        self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
+        at += self._steps.nbytes
+        self._touched = np.frombuffer(memory, np.uint8, MAX_TIMERS, at)
+        self._touched_at = at
+        at += self._touched.nbytes
+        self._has_room = np.zeros(MAX_TIMERS, np.bool_)
+        """By function: whether this process has made sure of the room for it."""
+        self._table_at = at
+        cells = MAX_TIMERS * schema.width
+        self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
+        at += self._table.nbytes
+        self.paths = PathOutbox(memory, at)
+        self.views = ViewOutbox(memory, at + PathOutbox.SIZE_BYTES)
+
+    @staticmethod
+    def size_bytes(schema: TableSchema) -> int:
+        """Space of one copy."""
+        steps, functions = MOST_STEPS * _STEP.itemsize, MAX_TIMERS * (1 + 8 * schema.width)
+        own = OutboxCopy._COUNTS_BYTES + steps + functions
+        return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
+
+    def allocate(self) -> None:
+        """Make sure of what is looked at also while the copy is empty; ``OSError`` where there is no room."""
+        self._allocate_steps(0)
+        self.paths.allocate(self._file, 0)
+        self.views.allocate(self._file, 0, 0)
+
+    def allocate_for(self, active: OutboxCopy, extent: Extent, steps: int) -> None:
+        """... of what is in the ``active`` copy, and of what comes to it."""
+        self._allocate_steps(active.steps + steps)
+        for timers in (active.timers, extent.timers):
+            self._allocate_timers(timers)
+        self.paths.allocate(self._file, max(active.paths.count, extent.paths))
+        traffic = max(active.views.traffic, extent.traffic)
+        self.views.allocate(self._file, traffic, max(active.views.flagged_steps, extent.flagged_steps))
+
+    def _allocate_timers(self, timers: npt.NDArray[np.int64]) -> None:
+        if self._has_room[timers].all():
+            return
+        behind = max(int(self._behind_timers[0]), int(timers[-1]) + 1)
+        self._file.allocate(self._touched_at, behind)
+        self._behind_timers[0] = behind
+        self._file.allocate_rows(self._table_at, self._table.itemsize * self._schema.width, timers)
+        self._has_room[timers] = True
+
+    def _allocate_steps(self, steps: int) -> None:
+        self._file.allocate(self._at, self._COUNTS_BYTES + steps * _STEP.itemsize)
+
+    @property
+    def steps(self) -> int:
+        """How many steps are in it."""
+        return int(self._step_count[0])
+
+    def takes(self, steps: int) -> bool:
+        """Whether so many more can be in it."""
+        return self.steps + steps <= MOST_STEPS
+
+    @property
+    def next_step(self) -> int:
+        """The step behind the last one that was analysed."""
+        return int(self._next_step[0])
+
+    @next_step.setter
+    def next_step(self, step: int) -> None:
+        self._next_step[0] = step
+
+    @property
+    def timers(self) -> npt.NDArray[np.int64]:
+        """Functions of which it has statistics, i8[n], ascending."""
+        return self._touched[: self._behind_timers[0]].nonzero()[0]
+
+    def learned(self) -> Learned:
+        """A copy of the statistics."""
+        timers = self.timers
+        return Learned(timers, self._table[timers])
+
+    def step_counts(self, program: int, rank: int) -> list[StepCount]:
+        """The steps."""
+        return [StepCount(program, rank, *step) for step in self._steps[: self.steps].tolist()]
+
+    def copy_from(self, other: OutboxCopy) -> None:
+        """Become a copy of the other one, but for the paths."""
+        self._touched[self.timers] = 0
+        timers = other.timers
+        self._touched[timers] = 1
+        self._table[timers] = other._table[timers]
+        count = other.steps
+        self._steps[:count] = other._steps[:count]
+        self._step_count[0] = count
+        self.views.copy_from(other.views)
+
+    def add(self, learned: Learned, steps: Sequence[StepCount]) -> None:
+        """Add what was learned in these steps."""
+        is_known = self._touched[learned.timers] != 0
+        fresh, known = learned.timers[~is_known], learned.timers[is_known]
+        self._table[fresh] = learned.table[~is_known]
+        self._schema.merge(self._table, known, learned.table[is_known])
+        self._touched[fresh] = 1
+        for number, step in enumerate(steps, self.steps):
+            self._steps[number] = msgspec.structs.astuple(step)[2:]
+        self._step_count[0] += len(steps)
+
+    def remove(self, timers: npt.NDArray[np.int64], is_taken: npt.NDArray[np.bool_]) -> None:
+        """Take out the statistics of some functions, the flags of all of ``timers``, and all steps."""
+        self._touched[timers[is_taken]] = 0
+        flags_at = [self._schema.slices[name].start for name in FLAGS]
+        self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.identity[flags_at]
+        self._step_count[0] = 0

@@ -1,0 +1,73 @@
+"""What the processes of a node are told when they are started."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.follow.guard.guard import Options as GuardOptions
+from chimbuko.trace.discovery import Transport
+
+NO_MEMORY = 77
+"""Exit code of a stream's process for which there was no memory: another one would fare no better."""
+
+
+class RecordedStream(msgspec.Struct, frozen=True):
+    """A recorded stream to analyse."""
+
+    path: str
+    program: str
+    rank: int
+    first_rank: int
+
+
+class AgentSpec(msgspec.Struct, frozen=True):
+    """All that an agent is told."""
+
+    agent: str
+    run: str
+    """Its id."""
+    index: int
+    count: int
+    """Agents on this node: the ranks are dealt out among them."""
+    node: str
+    scratch: str
+    """Folder on node-local storage for spools and exchange."""
+    config: AnalysisConfig
+    live_folder: str = ""
+    """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
+    kept_trace: str = ""
+    """Folder that gets copies of followed files; empty for none."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
+    guard: GuardOptions | None = None
+    """Of the guard of the streams; None where all are recorded."""
+    recorded: list[RecordedStream] = []
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """All that the process of one stream is told."""
+
+    key: str
+    """``program:rank``."""
+    path: str
+    transport: Transport
+    program: int
+    rank: int
+    node: str
+    box: str
+    spool: str
+    names: str
+    open_calls: str
+    recorder: str
+    config: AnalysisConfig
+    first_rank: int = 0
+    """Rank in the run of what the stream's rows call rank 0."""
+    is_ours: bool = True
+    """Followed files were made for this run: what was read of them is given back."""
+    guarded: str = ""
+    """Folder in which its process leaves word of itself for the guard; empty for none."""
+    kept_trace: str = ""
+    """Folder of a copy of followed files; empty for none."""
+    contact: str = ""
+    """What its contact file is known by (``arrivals.contact_of``); empty where there is none."""

@@ -1,0 +1,140 @@
+"""Reports of overdue calls: the record of one while it is open, and what becomes of it when it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.handoff.opencalls import REPORT, OpenCalls, Reports
+from chimbuko.ad.hangs.overdue import History
+from chimbuko.ad.records.selection import PARALLEL, Selection
+from chimbuko.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords, Rows
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.trace.schema import StreamNames
+
+
+def report_of(opened: OpenCalls, call: int, history: History, score: float) -> Reports:
+    """What its stream's process shall know of the reported call ``call``, an index; REPORT[1]."""
+    report = np.zeros(1, REPORT)
+    report["step"], report["row"] = opened.calls["step"][call], opened.calls["row"][call]
+    report["score"] = score
+    report["limit_us"] = history.limit_us[call]
+    report["expected_us"] = history.mean_us[call]
+    report["spread_us"] = history.spread_us[call]
+    report["seen"] = history.seen[call]
+    return report
+
+
+def pack_report(
+    opened: OpenCalls,
+    call: int,
+    report: Reports,
+    elapsed_us: Float64Array,
+    model_version: int,
+    names: StreamNames,
+) -> PackedRecords:
+    """Record of one overdue call as it is now.
+
+    It has no end; its step ends now; its window is the calls that are open inside it.
+
+    Parameters
+    ----------
+    call
+        Its index.
+    report
+        From ``report_of``.
+    elapsed_us
+        For how long each call has been open, f8[calls].
+    names
+        The stream's.
+    """
+    calls = opened.calls
+    on_thread = np.flatnonzero(calls["thread"] == calls["thread"][call])
+    stack, inside = on_thread[on_thread <= call][::-1], on_thread[on_thread >= call]
+    head = np.zeros(1, HEAD)
+    for name in ("entry_us", "function", "thread", "depth", "children"):
+        head[name] = calls[name][call]
+    in_children_us = calls["child_us"][call] + (elapsed_us[inside[1]] if len(inside) > 1 else 0.0)
+    head["exclusive_us"] = max(elapsed_us[call] - in_children_us, 0.0)
+    head["step_start_us"] = opened.start_us
+    head["step_end_us"] = calls["entry_us"][call] + np.uint64(elapsed_us[call])
+    for name in ("score", "expected_us", "spread_us", "seen"):
+        head[name] = report[name]
+    head["severity_us"] = elapsed_us[call] - report["expected_us"]
+    head["model_version"] = model_version
+    head["begin_step"], head["begin_row"] = calls["step"][call], calls["row"][call]
+    head["step"] = opened.step
+    head["messages_count"] = calls["messages"][call]
+    head["launch_step"] = head["launch_row"] = NO_CALL
+    head["launch_thread"] = UNKNOWN_THREAD
+    head["frames"], head["members"] = len(stack), len(inside)
+    head["is_anomaly"] = 1
+    return PackedRecords(
+        heads=head.tobytes(),
+        frames=_members(opened, stack).tobytes(),
+        members=_members(opened, inside).tobytes(),
+        functions={n: names.timer_name(n) for n in np.unique(calls["function"][on_thread]).tolist()},
+    )
+
+
+def _members(opened: OpenCalls, wanted: npt.NDArray[np.intp]) -> Rows:
+    """MEMBER rows of open calls, of which the first is the reported one."""
+    members = np.zeros(len(wanted), MEMBER)
+    for name in ("entry_us", "step", "row", "parent_step", "parent_row", "function", "depth"):
+        members[name] = opened.calls[name][wanted]
+    members["is_anomaly"][:1] = 1
+    return members
+
+
+class ReportedCalls:
+    """The calls of one stream that were reported while they were open and have not ended yet."""
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[int, int], Reports] = {}
+
+    def add(self, reports: Reports) -> None:
+        """Calls that were reported."""
+        for report in reports.reshape(-1, 1):
+            self._reports[int(report["step"][0]), int(report["row"][0])] = report
+
+    def complete(self, selection: Selection, stacks: CallStacks) -> Selection:
+        """Add to a step's selection those that end in it, unless the detector has selected them anyway.
+
+        One that turns out to have ended in time is added as a normal call.
+        """
+        rows, reports, still = [], [], {}
+        for row in range(stacks.carried if self._reports else 0):
+            call = stacks.call(row)
+            report = self._reports.get((call.step, call.row))
+            if report is not None and not call.exit:
+                still[call.step, call.row] = report
+            elif report is not None and row not in selection.rows:
+                rows.append(row)
+                reports.append(report)
+        # A call that is not open any more, and did not end, was given up: its EXIT was lost.
+        self._reports = still
+        if not rows:
+            return selection
+        return _joined(selection, _ended(np.array(rows, np.int32), np.concatenate(reports), stacks))
+
+
+def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) -> Selection:
+    calls = stacks.calls[rows]
+    runtime_us = (calls["exit"] - calls["entry"]).astype(np.float64)
+    is_anomaly = runtime_us > reports["limit_us"]
+    return Selection(
+        rows=rows,
+        is_anomaly=is_anomaly,
+        score=np.where(is_anomaly, reports["score"], 0.0),
+        severity_us=np.maximum(runtime_us - reports["expected_us"], 0.0),
+        expected_us=reports["expected_us"],
+        spread_us=reports["spread_us"],
+        seen=reports["seen"].astype(np.float64),
+    )
+
+
+def _joined(first: Selection, second: Selection) -> Selection:
+    order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
+    parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
+    return Selection(*parts)

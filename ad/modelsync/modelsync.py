@@ -1,0 +1,414 @@
+"""The agent's exchange with the parameter server: deltas out, acknowledgements and the model back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import redis
+
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.exchange import Outbox
+from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
+from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.ad.streamprocess.commitschedule import quiet_s
+from chimbuko.ad.streams.deltalog import Entry, Journal, Taken
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.calls.record import StreamHealth
+from chimbuko.protocol.keys import ACKS, DELTAS, FUNCTIONS, MODEL, MODEL_UPDATES
+from chimbuko.protocol.messages import (
+    ALL_EPOCHS,
+    PAYLOAD,
+    Acknowledgement,
+    Delta,
+    FunctionName,
+    ModelUpdate,
+    PackedTable,
+    Seal,
+)
+
+RECEIVED_PER_PERIOD = 3
+"""So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags
+agree less with those of lockstep;"""
+RECEIVED_PER_S = 2_000
+"""but all agents together do not look more often, since 10,000 would keep the broker busy by asking; each
+looks before it sends."""
+SHORTEST_PERIOD_S = 0.1
+"""Few agents exchange so often while streams have something that shall not wait;"""
+LIVELY_S = 2.0
+"""and for so long after one had: there may be more of it, at other agents, too."""
+DELTAS_PER_S = 250
+"""many of them take care that all together do not send more;"""
+EXCHANGE_SHARE = 0.02
+"""and each that exchanges do not take more of its time."""
+RESEND_S = 5.0
+READ_COUNT = 100
+LOCK_POLL_S = 0.001
+WAIT_S = 0.05
+"""In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
+
+_acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
+_updates = msgspec.msgpack.Decoder(ModelUpdate)
+_names = msgspec.msgpack.Decoder(FunctionName)
+_rows = msgspec.msgpack.Decoder(PackedTable)
+
+
+class StatisticsLink:
+    """Exchanges statistics for all streams of one agent.
+
+    Parameters
+    ----------
+    streams
+        Grows as the supervisor finds streams.
+    bell
+        In lockstep they ring it when they have closed an epoch.
+    journal
+        Where the last delta stands for a successor of this agent.
+    period_s
+        Longest time between two deltas; not used in lockstep, where each closed epoch makes one.
+    """
+
+    def __init__(
+        self,
+        broker: redis.Redis,
+        statistics: AgentStatistics,
+        streams: list[AgentStream],
+        bell: AgentBell,
+        seal: Seal,
+        journal: Journal,
+        period_s: float,
+        is_lockstep: bool,
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._streams = streams
+        self._bell = bell
+        self._seal = seal
+        self._journal = journal
+        self._period_s = period_s
+        self._is_lockstep = is_lockstep
+        inherited = journal.read()
+        self._inherited = inherited
+        self._unsaved = UnsavedDeltas(inherited.delta if inherited else None)
+        if inherited is not None:
+            statistics.follow(inherited.delta)
+        self._incarnations = {statistics.incarnation}
+        if inherited is not None:
+            self._incarnations.add(inherited.delta.incarnation)
+        self._must_send_all = inherited is not None
+        self._agents = 1
+        self._pause_s = SHORTEST_PERIOD_S
+        self._rung_at = -LIVELY_S
+        self._is_urgent = False
+        self._sent_at = self._delta_at = 0.0
+        self._gathered_at = time.monotonic()
+        self._received_at = 0.0
+        self._read_to = b"0"
+        self._contained = 0
+        """Last own delta that the rows of the model contain."""
+        self.is_settled = False
+        """After all streams have ended: all statistics are in the model."""
+
+    def let_inherit(self, stream: AgentStream) -> None:
+        """Let a stream go on where it was when an agent died, if there was one."""
+        inherited = self._inherited
+        if inherited is None:
+            stream.inherit(0, None)
+        else:
+            stream.inherit(inherited.delta.sequence, inherited.taken.get(stream.key))
+
+    def note_health(self, health: StreamHealth) -> None:
+        """Running totals of one stream, for the next delta."""
+        self._statistics.note_health(health)
+
+    def send_again(self) -> None:
+        """What was sent may be lost with the broker."""
+        self._must_send_all = True
+
+    def exchange(self, is_flushing: bool) -> None:
+        """One round: when flushing each time, else a few times per period. In lockstep it waits a moment."""
+        now = time.monotonic()
+        if self._is_lockstep and not is_flushing:
+            self._exchange_epoch(now)
+            return
+        if not is_flushing and now < self.due_s:
+            return
+        self._received_at = now
+        # The supervisor, another thread, adds streams meanwhile.
+        has_news = any(stream.box.has_news for stream in list(self._streams))
+        if not (is_flushing or has_news or self._is_expecting):
+            return
+        self._exchange(now, is_flushing)
+        took_s = time.monotonic() - now
+        shared_s = max(SHORTEST_PERIOD_S, self._agents / DELTAS_PER_S, took_s / EXCHANGE_SHARE)
+        self._pause_s = min(self._period_s, shared_s)
+
+    def heed(self, now: float) -> None:
+        """Live: a stream has something that shall not wait."""
+        self._rung_at, self._is_urgent = now, True
+
+    @property
+    def due_s(self) -> float:
+        """Live: when the next round is due, by the monotonic clock."""
+        pause_s = self._paused_s(time.monotonic())
+        due_s = self._received_at + (look_s(pause_s, self._agents) if self._is_expecting else pause_s)
+        if not self._is_urgent:
+            return due_s
+        # While the server has not answered there is nothing to send.
+        earliest_s = self._received_at + look_s(self._pause_s, self._agents)
+        return min(due_s, max(self._delta_at + self._pause_s, earliest_s))
+
+    def _paused_s(self, now: float) -> float:
+        """Live: time from one delta to the next."""
+        is_quiet = now - self._rung_at >= LIVELY_S
+        return max(self._pause_s, quiet_s(self._period_s)) if is_quiet else self._pause_s
+
+    @property
+    def _is_expecting(self) -> bool:
+        """Live: whether something may come from the server that no delta of this agent is needed for."""
+        is_answered = self._contained >= self._statistics.next_sequence - 1
+        return self._agents > 1 or not is_answered or self._must_send_all
+
+    def _exchange_epoch(self, now: float) -> None:
+        """Send what a closed epoch has brought, and wait for its model; all in one message each way."""
+        if not self._is_awaiting and not self._await_closing(now + WAIT_S):
+            return
+        streams = list(self._streams)
+        for stream in streams:
+            self._name_functions(stream)
+        deltas: list[Delta] = []
+        if self._must_send_all or (self._unsaved.is_waiting and now - self._sent_at > RESEND_S):
+            deltas = self._unsaved.all()
+        elif not self._unsaved.is_waiting and not self._unsaved.is_full:
+            deltas = self._next(streams, False)
+        self._must_send_all = False
+        self._sent_at = now if deltas else self._sent_at
+        try:
+            self._receive(streams, deltas, int(1000 * WAIT_S))
+        except redis.RedisError:
+            self._must_send_all = True
+            raise
+
+    @property
+    def _is_awaiting(self) -> bool:
+        """In lockstep: whether something is to come from the server before the streams go on."""
+        if self._must_send_all or self._unsaved.is_waiting or not self._streams:
+            return bool(self._unsaved) or self._must_send_all
+        sent = min(stream.sent_epoch for stream in self._streams)
+        return self._statistics.closed_epoch < sent < ALL_EPOCHS
+
+    def _await_closing(self, until: float) -> bool:
+        """Wait until all streams have closed another epoch; False if they have not by then."""
+        while not self._has_closed():
+            left_s = until - time.monotonic()
+            if left_s <= 0.0:
+                return False
+            self._bell.wait(left_s)
+        return True
+
+    def _has_closed(self) -> bool:
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        sent = min((stream.sent_epoch for stream in streams), default=ALL_EPOCHS)
+        return sent < ALL_EPOCHS and all(stream.closed_epoch > sent for stream in streams)
+
+    def _exchange(self, now: float, is_flushing: bool) -> None:
+        # The supervisor, another thread, adds streams meanwhile.
+        streams = list(self._streams)
+        for stream in streams:
+            self._name_functions(stream)
+        self._receive(streams)
+        if self._unsaved.is_waiting and now - self._sent_at > RESEND_S:
+            self._must_send_all = True
+        if self._must_send_all:
+            self._send(self._unsaved.all())
+            self._must_send_all = False
+        elif self._unsaved.is_waiting or self._unsaved.is_full:
+            return
+        elif is_flushing or now - self._delta_at >= self._paused_s(now):
+            self._delta_at, self._is_urgent = now, False
+            deltas = self._next(streams, is_flushing)
+            if deltas:
+                self._send(deltas)
+            self.is_settled = not deltas and is_flushing
+
+    def _receive(
+        self, streams: list[AgentStream], deltas: Sequence[Delta] = (), block_ms: int | None = None
+    ) -> None:
+        """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
+        with self._broker.pipeline(transaction=False) as pipeline:
+            for delta in deltas:
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
+            if not deltas:
+                pipeline.hget(ACKS, self._statistics.agent)
+            pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
+            told, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
+        entries = [entry for _, entries in answers or [] for entry in entries]
+        self._read_to = entries[-1][0] if entries else self._read_to
+        payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
+        updates = list(self._seal.decoded(payloads, _updates))
+        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
+        contained = self._merged
+        acknowledged = _acknowledgement(self._statistics.agent, updates)
+        if acknowledged is not None:
+            contained = acknowledged.merged if acknowledged.incarnation in self._incarnations else 0
+        elif told is not None and not deltas:
+            acknowledged = _acknowledgements.decode(told)
+        if acknowledged is not None and not self._unsaved.acknowledge(acknowledged):
+            self._must_send_all = True
+        self._contained = max(self._contained, contained)
+        closed_epoch = self._statistics.closed_epoch
+        self._take_over(updates)
+        if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
+            for stream in streams:
+                self._give_model(stream)
+
+    @property
+    def _merged(self) -> int:
+        """Last delta that is merged; those of a predecessor are counted on from."""
+        incarnation, sequence = self._unsaved.merged
+        return sequence if incarnation in self._incarnations else 0
+
+    def _take_over(self, updates: list[ModelUpdate]) -> None:
+        """Fetch the rows that changed and are used here."""
+        for update in updates:
+            self._agents = update.agents
+            self._learn_functions(update)
+        wanted = self._statistics.wanted(updates)
+        rows: dict[int, PackedTable | None] = {}
+        if wanted:
+            fields = [str(number) for number in wanted]
+            answers = cast(list[bytes | None], self._broker.hmget(MODEL, fields))
+            rows = {
+                number: None if row is None else _rows.decode(row)
+                for number, row in zip(wanted, answers, strict=True)
+            }
+        self._statistics.apply(updates, rows)
+
+    def _learn_functions(self, update: ModelUpdate) -> None:
+        is_new = self._statistics.is_of_another_server(update)
+        known = 0 if is_new else self._statistics.known_functions
+        if update.functions > known or is_new:
+            names = cast(list[bytes], self._broker.lrange(FUNCTIONS, known, -1))
+            self._statistics.learn_functions(update.server, [_names.decode(name) for name in names])
+
+    def _give_model(self, stream: AgentStream) -> None:
+        statistics = self._statistics
+        if stream.model_version == statistics.version or stream.is_over:
+            return
+        for sequence, generation in stream.generations:
+            if sequence <= self._contained:
+                stream.merged_generation = generation
+        table = statistics.model_for(stream.program, stream.names.timers)
+        if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
+            stream.model_version = statistics.version
+            stream.generations = [
+                (sequence, generation)
+                for sequence, generation in stream.generations
+                if sequence > self._contained
+            ]
+
+    def _next(self, streams: list[AgentStream], is_flushing: bool) -> list[Delta]:
+        """A delta of what was learned since the last one; none if that is nothing."""
+        closed = self._newly_closed(streams)
+        if self._is_lockstep and not closed and not is_flushing:
+            return []
+        is_urgent = self._is_lockstep or is_flushing
+        # What is held back of streams without news is as it was: to see that takes 0.1 ms for each.
+        looks = streams if is_urgent or any(stream.box.has_news for stream in streams) else []
+        looked = [(stream, outbox) for stream in looks if (outbox := self._look(stream)) is not None]
+        periods = 1.0 if self._is_lockstep else 0.0
+        if looked and not self._is_lockstep:
+            now, before = time.monotonic(), self._gathered_at
+            self._gathered_at, periods = now, (now - before) / self._period_s
+        outgoing = self._statistics.next_delta(
+            [_part(stream, outbox) for stream, outbox in looked],
+            closed,
+            is_urgent,
+            periods,
+        )
+        if outgoing is not None:
+            self._remove(outgoing, looked)
+        for stream, _ in looked:
+            stream.box.release()
+        return [] if outgoing is None else [self._unsaved.add(outgoing.delta)]
+
+    def _look(self, stream: AgentStream) -> Outbox | None:
+        """What a stream has; nothing where its process holds the outbox."""
+        outbox = stream.box.look()
+        while outbox is None and self._is_lockstep:
+            # The stream has closed an epoch: what it learned in it must be in this delta.
+            time.sleep(LOCK_POLL_S)
+            outbox = stream.box.look()
+        self._name_functions(stream)
+        return outbox
+
+    def _remove(self, outgoing: Outgoing, looked: list[tuple[AgentStream, Outbox]]) -> None:
+        """Keep the delta for a successor, then take what is in it out of the outboxes."""
+        removals = [
+            (stream, outbox, is_taken)
+            for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
+        ]
+        of_streams = {
+            stream.key: Taken(
+                outbox.generation,
+                outbox.learned.timers[is_taken].astype(np.int64).tobytes(),
+                outgoing.has_paths,
+            )
+            for stream, outbox, is_taken in removals
+        }
+        self._journal.write(Entry(outgoing.delta, of_streams))
+        for stream, outbox, is_taken in removals:
+            stream.box.remove(outbox, is_taken, outgoing.has_paths)
+            stream.generations.append((outgoing.delta.sequence, outbox.generation))
+
+    def _name_functions(self, stream: AgentStream) -> None:
+        stream.learn_names()
+        if len(stream.names.timers) != stream.named:
+            stream.named = len(stream.names.timers)
+            self._statistics.name(stream.program, stream.names.timers.values())
+
+    def _newly_closed(self, streams: list[AgentStream]) -> dict[str, int]:
+        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
+        if not self._is_lockstep or not streams:
+            return {}
+        closed = {stream.key: stream.closed_epoch for stream in streams}
+        sent = min(stream.sent_epoch for stream in streams)
+        if min(closed.values()) <= sent:
+            return {}
+        for stream in streams:
+            stream.sent_epoch = closed[stream.key]
+        return closed
+
+    def _send(self, deltas: list[Delta]) -> None:
+        with self._broker.pipeline(transaction=False) as pipeline:
+            for delta in deltas:
+                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
+            pipeline.execute()
+        self._sent_at = time.monotonic()
+
+
+def _part(stream: AgentStream, outbox: Outbox) -> Part:
+    return Part(
+        program=stream.program,
+        rank=stream.name.rank,
+        timers=stream.names.timers,
+        learned=outbox.learned,
+        steps=outbox.steps,
+        views=outbox.views,
+        paths=outbox.paths,
+    )
+
+
+def _acknowledgement(agent: str, updates: list[ModelUpdate]) -> Acknowledgement | None:
+    """The newest that came with an update."""
+    found = [update.acknowledgements[agent] for update in updates if agent in update.acknowledgements]
+    return found[-1] if found else None
+
+
+def look_s(pause_s: float, agents: int) -> float:
+    """Time between two looks for a newer model, where deltas are ``pause_s`` seconds apart."""
+    return min(pause_s, max(pause_s / RECEIVED_PER_PERIOD, agents / RECEIVED_PER_S))

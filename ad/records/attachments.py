@@ -1,0 +1,49 @@
+"""What is recorded of selected calls beside their judgement: metrics, and launches of GPU kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.calls.kernels.stack import Table
+from chimbuko.arrays import as_table
+from chimbuko.calls.recordarrays import COUNTER, MEMBER
+
+Int32Array = npt.NDArray[np.int32]
+
+
+def table(dtype: np.dtype[np.void], rows: int) -> Table:
+    """A new table whose rows kernels can fill."""
+    return as_table(np.empty(rows, dtype))
+
+
+@dataclass(frozen=True)
+class CallMetrics:
+    """What the metrics of selected calls rose by, call by call in the order of their selection."""
+
+    counts: Int32Array
+    """i4[calls]: how many of the rows are the call's; empty where no call has any."""
+    rows: Table
+    """``COUNTER`` rows."""
+
+
+@dataclass(frozen=True)
+class CallLaunches:
+    """The calls that launched selected ones on a GPU, in the order of their selection."""
+
+    steps: Int32Array
+    """i4[calls]: with ``rows`` the launching call, or NO_CALL; empty where no call was launched."""
+    rows: Int32Array
+    threads: Int32Array
+    """i4[calls]: TAU's id of the thread of the launching call, or UNKNOWN_THREAD."""
+    counts: Int32Array
+    """i4[calls]: how many of the frames are the launching call's."""
+    frames: Table
+    """``MEMBER`` rows: call stacks at the launch."""
+
+
+_NONE = np.empty(0, np.int32)
+NO_METRICS = CallMetrics(_NONE, table(COUNTER, 0))
+NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, _NONE, table(MEMBER, 0))

@@ -1,0 +1,4 @@
+"""Compiled loops of the records.
+
+Imports ad.calls.kernels.
+"""

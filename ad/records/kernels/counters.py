@@ -1,0 +1,74 @@
+"""Reading counter values: statistics of each counter, and the state of the node, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.ad.calls.kernels.points import is_absurd
+from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.kernels.declare import kernel
+from chimbuko.kernels.merge import add_value
+
+UNDECIDED = 0
+"""Not known yet whether its values are those of a metric."""
+EVENT = 1
+"""Counts something at the moments when it happens."""
+WATCHED = 2
+"""Describes the node rather than a call."""
+METRIC = 3
+"""Has a row at every EXIT, with a running total."""
+NUMBERED = 4
+"""Its values are names and not quantities."""
+
+
+@kernel
+def read_counters(
+    counters: npt.NDArray[np.uint64],
+    rank: np.uint64,
+    kinds: npt.NDArray[np.uint8],
+    moments: npt.NDArray[np.float64],
+    node_state: Table,
+    places: npt.NDArray[np.int32],
+    watched: int,
+) -> tuple[int, bool]:
+    """Add the values of a step to ``moments``, and note the latest ones of watched counters.
+
+    Parameters
+    ----------
+    counters
+        u8[n, 6] in TAU's layout. Rows of another rank, without a possible time or of a counter that has
+        no kind are left out.
+    kinds
+        u1[counters].
+    moments
+        f8[counters, 7], added to.
+    node_state
+        ``COUNTER``: one row for each watched counter, in order of first appearance.
+    places
+        i4[counters]: which row of ``node_state`` is the counter's, or NONE.
+    watched
+        How many rows of ``node_state`` are in use. The new number is returned, and whether there were
+        rows of undecided counters.
+    """
+    is_undecided = False
+    for at in range(len(counters)):
+        number = counters[at, 3]
+        if counters[at, 0] != 0 or counters[at, 1] != rank or number >= np.uint64(len(kinds)):
+            continue
+        kind = kinds[number]
+        if kind in (METRIC, NUMBERED) or is_absurd(counters[at, 5]):
+            continue
+        is_undecided |= kind == UNDECIDED
+        add_value(moments[number], np.float64(counters[at, 4]))
+        if kind == WATCHED:
+            if places[number] == NONE:
+                places[number] = watched
+                watched += 1
+            state = node_state[places[number]]
+            state.time_us = counters[at, 5]
+            state.value = counters[at, 4]
+            state.counter = number
+            state.step = NONE
+            state.row = NONE
+    return watched, is_undecided

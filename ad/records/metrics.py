@@ -1,0 +1,150 @@
+"""Metrics of one stream's calls: what each counter of ``TAU_METRICS`` rose by in a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chimbuko.ad.calls.kernels.stack import MAX_THREAD_ID, NONE
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, Int32Array, table
+from chimbuko.ad.records.kernels import metrics as kernels
+from chimbuko.ad.records.kernels.retained import open_rows
+from chimbuko.calls.recordarrays import COUNTER
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.trace.schema import UInt64Array
+
+MAX_METRICS = 25
+"""What TAU can take at a time."""
+
+
+class Metrics:
+    """Knows the running totals of each thread, and those at the ENTRY of each open call.
+
+    Call ``read``, ``of_calls`` and ``note`` once per step, in this order.
+
+    Parameters
+    ----------
+    rank
+        Rows of any other rank are left out.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self._rank = np.uint64(rank)
+        self._counters = np.empty(0, np.int32)
+        self._slots = np.empty(0, np.int32)
+        self._gap_steps = 0
+        self._numbers = np.empty(0, np.int32)
+        self._series = _no_series()
+        self._threads = _no_totals()
+        self._open = _no_totals()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not len(self._counters):
+            return {"_rank": self._rank}
+        return self.__dict__ | {"_numbers": None, "_series": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(int(state["_rank"]))  # type: ignore[misc]
+        self.__dict__.update(state | {"_series": self._series})
+        self._numbers = np.full(MAX_THREAD_ID if len(self._counters) else 0, NONE, np.int32)
+
+    def add(self, counter: int) -> None:
+        """Take a counter for a metric from now on, unless there are too many."""
+        if not len(self._counters):
+            self._numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
+        if len(self._counters) < MAX_METRICS:
+            slots = np.full(max(len(self._slots), counter + 1), NONE, np.int32)
+            slots[: len(self._slots)] = self._slots
+            slots[counter] = len(self._counters)
+            self._slots = slots
+            self._counters = np.append(self._counters, np.int32(counter))
+
+    def read(self, counters: UInt64Array, stacks: CallStacks) -> Int32Array:
+        """Take in a step's rows of metrics; returns the calls of all other values, and NONE for these."""
+        if not len(self._counters):
+            return stacks.counter_calls
+        threads = stacks.thread_count
+        self._numbers[stacks.threads["id"][:threads]] = np.arange(threads, dtype=np.int32)
+        self._threads = _with_room(self._threads, threads)
+        self._open = _with_room(self._open, stacks.carried)
+        if stacks.gap_steps != self._gap_steps:
+            # What was counted in between is not known.
+            self._gap_steps = stacks.gap_steps
+            self._threads.is_known[:] = 0
+            self._open.is_known[:] = 0
+        if len(self._series.times) < len(counters):
+            times, values = (np.empty(2 * len(counters), np.uint64) for _ in range(2))
+            self._series = self._series._replace(times=times, values=values)
+        if len(self._series.starts) != threads * len(self._counters) + 1:
+            starts = np.zeros(threads * len(self._counters) + 1, np.int64)
+            self._series = self._series._replace(starts=starts)
+        owners = stacks.counter_calls.copy()
+        kernels.sort_series(
+            counters,
+            self._rank,
+            self._slots,
+            len(self._counters),
+            self._numbers,
+            owners,
+            self._series,
+        )
+        return owners
+
+    def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
+        """What each metric rose by in these calls, which ended in the step."""
+        if not len(self._counters):
+            return NO_METRICS
+        counts = np.empty(len(rows), np.int32)
+        into = table(COUNTER, len(rows) * len(self._counters))
+        count = kernels.measure_calls(
+            stacks.calls,
+            stacks.carried,
+            rows,
+            self._counters,
+            self._series,
+            self._threads,
+            self._open,
+            counts,
+            into,
+        )
+        return CallMetrics(counts, into[:count])
+
+    def note(self, stacks: CallStacks, moments: Float64Array) -> None:
+        """Note the totals as they are at the end of the step.
+
+        ``moments`` f8[counters, 7] are told by how much each metric rose from one EXIT to the next.
+        """
+        if not len(self._counters):
+            return
+        opened = open_rows(stacks.calls, stacks.threads, stacks.thread_count)
+        self._open = _with_room(self._open, len(opened))
+        kernels.note_totals(
+            stacks.calls,
+            stacks.carried,
+            opened,
+            self._counters,
+            self._series,
+            self._threads,
+            self._open,
+            moments,
+        )
+
+
+def _no_series() -> kernels.Series:
+    return kernels.Series(np.zeros(1, np.int64), *(np.empty(0, np.uint64) for _ in range(2)))
+
+
+def _no_totals() -> kernels.Totals:
+    return kernels.Totals(np.empty((0, MAX_METRICS), np.uint64), np.empty((0, MAX_METRICS), np.uint8))
+
+
+def _with_room(totals: kernels.Totals, rows: int) -> kernels.Totals:
+    """With at least so many rows; what is not known yet is marked as such."""
+    has = len(totals.values)
+    if has >= rows:
+        return totals
+    values, is_known = (np.zeros((2 * rows, MAX_METRICS), array.dtype) for array in totals)
+    values[:has], is_known[:has] = totals.values, totals.is_known
+    return kernels.Totals(values, is_known)

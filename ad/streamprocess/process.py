@@ -1,0 +1,412 @@
+"""The process of one stream: reads it, analyses it, spools what it found. Nothing else.
+
+It never compiles, connects or waits for anything but its stream, and in lockstep for the others.
+
+What steps have brought is *committed* together: statistics go to the agent, findings to the spool, and the
+state of the analysis into a checkpoint. Killed at any moment, the process leaves the last commit, and its
+successor goes on from there: over files as if nothing had been, since steps are given back only after their
+commit; over SST behind a gap.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis
+from chimbuko.ad.calls.stacks import MAIN_THREAD
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.handoff import outbox
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.claim import claim
+from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.handoff.flightrecorder import FlightRecorder
+from chimbuko.ad.handoff.namesfile import NamesFile, new_metadata
+from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.ad.handoff.processspecs import NO_MEMORY, ChildSpec
+from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.handoff.sparsefile import is_out_of_memory
+from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
+from chimbuko.ad.streamprocess.shortage import Shortage
+from chimbuko.ad.streamprocess.sources import Source, open_source
+from chimbuko.calls.record import NO_ROOM_OPEN_CALLS, NO_ROOM_RECORDERS, NO_ROOM_RECORDS, NO_ROOM_STEPS
+from chimbuko.calls.recordarrays import PackedRecords, joined
+from chimbuko.errors import TraceFormatError
+from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.process.lifetime import log
+from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH
+from chimbuko.trace.discovery import Transport
+from chimbuko.trace.reader import Waiting
+from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
+
+READING = "reading"
+"""State of a stream that goes on."""
+EPOCH_WAIT_S = 0.1
+"""Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
+BUSY_POLL_S = 0.001
+"""Between two tries to commit while the agent is at the same file."""
+COMMIT_TRIES = 20
+MOST_TRIES = 1000
+MOST_HELD_BYTES = 8 << 20
+"""Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
+was found in them is given up."""
+ROOM_POLL_S = 0.05
+LAST_ROOM_S = 3.0
+"""How long to wait for room where nobody writes the stream any more."""
+
+
+class StreamChild:
+    """Drains one stream to its end, or until it is asked to leave that to a successor (SIGTERM)."""
+
+    def __init__(self, spec: ChildSpec, bell: AgentBell) -> None:
+        self._spec = spec
+        self._bell = bell
+        schema = make_detector(spec.config).schema
+        self._claim = claim(Path(spec.box).parent)
+        self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
+        self._box[Cell.PHASE] = Phase.OPENING
+        self._shortage = Shortage(self._box.plight)
+        self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
+        self._names = StreamNames()
+        self._names_file = NamesFile(Path(spec.names))
+        self._names_file.load_into(self._names)
+        self._open_calls = OpenCallsFile(Path(spec.open_calls))
+        # The rows of a recorded stream are in its file.
+        recorder_bytes = 0 if spec.transport is Transport.RECORDED else spec.config.recorder_bytes
+        self._recorder = FlightRecorder(Path(spec.recorder), recorder_bytes, spec.rank)
+        self._recorded_to = self._recorder.last_step
+        self._source: Source | None = None
+        self._results: list[StepResult] = []
+        """Since the last commit."""
+        self._schedule = CommitSchedule(spec.config, can_wait=spec.transport is Transport.FILES)
+        self._is_asked_to_go = False
+        self._checkpoints = CheckpointFiles(Path(spec.box).parent)
+        self._begin(self._checkpoints.load(self._box[Cell.ACTIVE], self._names))
+        if not self._recorder.has_room:
+            self._go_without(Part.RECORDER, NO_ROOM_RECORDERS)
+        if not self._open_calls.has_room:
+            self._go_without(Part.OPEN_CALLS, NO_ROOM_OPEN_CALLS)
+
+    def _go_without(self, part: Part, kind: str) -> None:
+        self._shortage.note(part)
+        if not self._analysis.has_lost(kind):
+            self._analysis.lose(kind)
+
+    def _begin(self, kept: Checkpoint | None) -> None:
+        """Go on where a predecessor was, or begin."""
+        spec = self._spec
+        if kept is None:
+            identity = StreamIdentity(spec.program, spec.rank, spec.node)
+            self._analysis = StreamAnalysis(identity, spec.config)
+            # Where there was no room for a checkpoint, that is all that is known.
+            self._analysis.follow(self._box.next_step, self._spool.health)
+            self._epoch = NO_EPOCH
+            self._counters_due_us = 0
+            self._known_metadata: set[tuple[int, int, str]] = set()
+            self._open_calls.forget()
+            return
+        self._analysis, self._epoch = kept.analysis, kept.epoch
+        self._counters_due_us, self._known_metadata = kept.counters_due_us, kept.known_metadata
+        self._open_calls.go_on(self._analysis.stacks, kept.reports_seen)
+        self._box.take_model(self._analysis)
+        if kept.frame is not None and self._spool.next_sequence == kept.sequence:
+            self._spool.append(kept.frame)
+
+    def run(self) -> None:
+        """Read to the end, or until asked to go."""
+        signal.signal(signal.SIGTERM, self._ask_to_go)
+        # From the agent, when it has left word in the box: that ends a wait for the next step.
+        signal.signal(signal.SIGCONT, lambda *_: None)
+        # Before it asks to be let in: stopped from then on it holds up its writer.
+        self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
+        try:
+            self._source = open_source(self._spec, self._analysis.stacks.last_step + 1, self._names)
+            phase = self._drain(self._source)
+        except TraceFormatError as error:
+            log(str(error))
+            phase = Phase.BROKEN
+        except MemoryError:
+            if self._source is not None:
+                # Over SST its writer must not wait for one that is gone.
+                self._source.close()
+            raise
+        is_over = phase is not Phase.IDLE
+        if is_over and self._source is not None:
+            self._analysis.end(self._source.written_steps)
+        records = self._analysis.finish() if is_over else None
+        state = {Phase.ENDED: "ended", Phase.BROKEN: "broken"}.get(phase, READING)
+        is_committed = self._commit_surely(records, state)
+        is_last = is_over or self._spec.transport is Transport.SST
+        if self._shortage.is_blocking and is_last:
+            # In files they would be there for a successor.
+            self._lose_results()
+            is_committed = True
+        if self._source is not None:
+            self._source.close()
+        self._leave_findings(state)
+        # Last of all: for a stream that is over nobody does anything any more.
+        if is_over and is_committed:
+            self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
+            self._box[Cell.PHASE] = phase
+        self._bell.ring()
+
+    def _ask_to_go(self, signum: int, frame: object) -> None:
+        """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
+        self._is_asked_to_go = True
+
+    def _drain(self, source: Source) -> Phase:
+        last = None
+        while not self._is_asked_to_go:
+            self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
+            got = source.next_step(self._commit_in_s)
+            self._box[Cell.LOOKS] += 1
+            self._box[Cell.HEARTBEAT] += got is not Waiting.NOT_READY
+            self._box[Cell.PHASE] = Phase.READING
+            if self._role is Role.JOINING:
+                self._announce(Role.READING)
+            if self._is_asked_to_go:
+                # This step is the successor's, or lost: whoever gave this process up speaks for it by now.
+                break
+            if isinstance(got, TraceStep):
+                self._step(got)
+                # A step without events leaves the arrays of the one before as they are.
+                last = got if len(got.events) else last
+            elif got is not Waiting.NOT_READY:
+                is_complete = got is Waiting.END and self._has_ended(last)
+                return Phase.ENDED if is_complete else Phase.BROKEN
+            elif self._box[Cell.IS_ALL_WRITTEN]:
+                source.end()
+            if self._has_too_much and not self._commit_surely() and self._shortage.is_blocking:
+                self._lose_results()
+            if self._commit_in_s == 0.0:
+                self._commit()
+        return Phase.IDLE
+
+    @property
+    def _commit_in_s(self) -> float | None:
+        """Until the next commit is due, in seconds; None where nothing waits for one."""
+        if not self._results or self._spec.config.lockstep:
+            return None
+        return max(self._schedule.due_s() - time.monotonic(), 0.0)
+
+    @property
+    def _has_too_much(self) -> bool:
+        """More than the outbox holds could never be committed, nor shall it fill the memory: better wait."""
+        if len(self._results) > outbox.MOST_STEPS // 4:
+            return True
+        # Usually it is committed before it can become much.
+        return self._shortage.is_blocking and _held_bytes(self._results) > MOST_HELD_BYTES
+
+    def _lose_results(self) -> None:
+        """Give up what steps have brought, for which there is no room; what they teach is still kept."""
+        for result in self._results:
+            self._spool.lose(result.records)
+            self._spool.dropped.update(result.left_out)
+        self._spool.lost_steps += len(self._results)
+        self._count_lost()
+        self._results.clear()
+        self._shortage.tell(self._analysis.health(READING))
+
+    def _leave_findings(self, state: str) -> None:
+        """Before the end: wait a moment for room for the last findings; what finds none is lost."""
+        latest_s = time.monotonic() + LAST_ROOM_S
+        while not self._spool.has_room and time.monotonic() < latest_s and not self._is_asked_to_go:
+            time.sleep(ROOM_POLL_S)
+            self._append(SpoolFrame(PackedRecords(), [], [], self._analysis.health(state)))
+        if not self._spool.has_room:
+            self._spool.give_up_held()
+            self._count_lost()
+        self._shortage.tell(self._analysis.health(state))
+
+    def _append(self, frame: SpoolFrame) -> None:
+        self._spool.append(frame)
+        self._count_lost()
+        if not self._spool.has_room:
+            self._shortage.note(Part.FINDINGS)
+
+    def _count_lost(self) -> None:
+        spool = self._spool
+        for kind, lost in ((NO_ROOM_RECORDS, spool.lost_records), (NO_ROOM_STEPS, spool.lost_steps)):
+            if lost:
+                self._analysis.lose(kind, lost)
+        spool.lost_records = spool.lost_steps = 0
+
+    def _announce(self, role: Role) -> None:
+        """Tell the guard what this process is to the stream's writer."""
+        self._role = role
+        if self._spec.guarded:
+            # Without room for a word, the guard does not know of it.
+            with suppress(OSError):
+                announce(self._spec.guarded, f"reader-{self._spec.key}", role)
+
+    def _has_ended(self, last: TraceStep | None) -> bool:
+        """Whether the program was seen to end. A last step that was never written, or thrown away because
+        the reader was too slow, leaves no gap behind it."""
+        timers = self._names.timers
+        analysis = self._analysis
+        if ROOT_TIMER_NAME not in timers.values():
+            return not analysis.stacks.is_main_open
+        if last is None:
+            # A predecessor has analysed the last step, or there was no call in any.
+            return analysis.health(READING).calls > 0 and not analysis.stacks.is_main_open
+        timer = last.last_timer(MAIN_THREAD)
+        return timer is not None and timers.get(timer) == ROOT_TIMER_NAME
+
+    def _step(self, step: TraceStep) -> None:
+        self._save_names()
+        if self._spec.config.lockstep and not self._enter_epoch(step):
+            return
+        # Before the analysis: the recorder shall also hold the step that kills this process.
+        if step.step > self._recorded_to:
+            entry = self._names.event_type_id(EventType.ENTRY)
+            self._recorder.append(step, self._open_calls.entries(entry))
+        self._analysis.expect(self._open_calls.new_reports())
+        result = self._analysis.analyse(step, self._names)
+        self._results.append(result)
+        self._schedule.note(result, step.size_bytes, self._analysis.steps)
+        self._open_calls.tell(self._analysis.stacks, result.count)
+
+    def _save_names(self) -> bool:
+        """False where there is no room for them; nobody can make anything of a commit without."""
+        try:
+            if self._names_file.save(self._names):
+                self._box[Cell.NAMES_VERSION] += 1
+        except OSError:
+            self._shortage.block(Part.NAMES)
+            return False
+        return True
+
+    def _enter_epoch(self, step: TraceStep) -> bool:
+        """Close the epochs before the step's, and wait until all streams have; False if asked to go."""
+        interval_us = step.interval_us()
+        epoch = NO_EPOCH if interval_us is None else interval_us[1] // self._spec.config.period_us
+        if epoch <= self._epoch:
+            return True
+        self._commit_surely()
+        self._box[Cell.CLOSED_EPOCH] = epoch - 1
+        self._box[Cell.PHASE] = Phase.WAITING
+        self._bell.ring()
+        while not self._box.wait_for_epoch(epoch - 1, EPOCH_WAIT_S):
+            if self._is_asked_to_go:
+                return False
+        # A successor takes it, too: there is no newer one before all streams have closed the next epoch.
+        self._box.take_model(self._analysis)
+        self._epoch = epoch
+        self._box[Cell.PHASE] = Phase.READING
+        return not self._is_asked_to_go
+
+    def _commit(self) -> None:
+        """Commit what the steps since the last commit have brought, if the agent lets."""
+        for _ in range(COMMIT_TRIES):
+            began_s = time.thread_time()
+            if self._try_commit() or self._shortage.is_blocking:
+                break
+            time.sleep(BUSY_POLL_S)
+        # To wait for the agent, or for a core, is no work.
+        self._schedule.tried(time.monotonic(), time.thread_time() - began_s)
+
+    def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
+        """Commit, also while the agent is busy; false where it stays so after this process is asked to go,
+        and where there is no room and no time to wait for it."""
+        tries = 0
+        while not self._try_commit(records, state):
+            tries += self._is_asked_to_go
+            if tries > MOST_TRIES or (self._shortage.is_blocking and not self._can_wait):
+                return False
+            if self._shortage.is_blocking:
+                # Not stuck: nobody shall take this process away.
+                self._box[Cell.LOOKS] += 1
+            time.sleep(ROOM_POLL_S if self._shortage.is_blocking else BUSY_POLL_S)
+        return True
+
+    @property
+    def _can_wait(self) -> bool:
+        """Whether steps may wait for room. In files they do as long as they are written; over SST that would
+        hold up the program."""
+        if self._spec.transport is Transport.SST or self._is_asked_to_go:
+            return False
+        is_written = self._spec.transport is Transport.FILES and not self._box[Cell.IS_ALL_WRITTEN]
+        return is_written or self._shortage.blocked_s < LAST_ROOM_S
+
+    def _try_commit(self, records: PackedRecords | None = None, state: str = READING) -> bool:
+        if not self._save_names():
+            self._shortage.tell(self._analysis.health(state))
+            return False
+        frame = self._frame(records, state)
+        kept = Checkpoint(
+            analysis=self._analysis,
+            epoch=self._epoch,
+            reports_seen=self._open_calls.reports_seen,
+            known_metadata=self._known_metadata,
+            counters_due_us=self._counters_due_us,
+            frame=frame if frame.steps or records is not None else None,
+            sequence=self._spool.next_sequence,
+        )
+        if kept.frame is not None:
+            # At the turn of an epoch, in lockstep, there is no step, and nothing of this goes out.
+            kept.known_metadata = self._known_metadata | {(m.rank, m.thread, m.key) for m in frame.metadata}
+            if frame.counter_statistics:
+                kept.counters_due_us = self._analysis.end_us + self._spec.config.period_us
+        try:
+            is_exchanged = self._box.exchange(
+                self._analysis, frame.steps, lambda slot: self._checkpoints.save(slot, kept)
+            )
+        except OSError:
+            self._shortage.block(Part.STATISTICS)
+            self._shortage.tell(frame.health)
+            return False
+        self._shortage.unblock()
+        if not is_exchanged:
+            return False
+        if self._checkpoints.is_failing:
+            self._shortage.note(Part.CHECKPOINT)
+        if kept.frame is not None:
+            self._append(kept.frame)
+        self._shortage.tell(frame.health)
+        self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
+        self._results.clear()
+        if not (self._spec.config.lockstep or self._schedule.is_quiet):
+            self._bell.ring()
+        self._schedule.done(time.monotonic())
+        if self._source is not None:
+            self._source.give_back(self._analysis.stacks.last_step + 1)
+        return True
+
+    def _frame(self, records: PackedRecords | None, state: str) -> SpoolFrame:
+        """What the steps since the last commit have brought, and ``records`` behind it."""
+        results, analysis = self._results, self._analysis
+        left_out: Counter[str] = Counter()
+        for result in results:
+            left_out.update(result.left_out)
+        made = [result.records for result in results] + ([] if records is None else [records])
+        are_counters_due = records is not None or analysis.end_us >= self._counters_due_us
+        return SpoolFrame(
+            records=joined([part for part in made if part.heads] or [PackedRecords()]),
+            steps=[result.count for result in results],
+            metadata=new_metadata(self._names, self._known_metadata, self._spec.program),
+            health=analysis.health(state),
+            counter_statistics=analysis.counter_statistics() if are_counters_due else [],
+            left_out=dict(left_out),
+        )
+
+
+def _held_bytes(results: list[StepResult]) -> int:
+    return sum(result.size_bytes for result in results)
+
+
+def run_child(spec: ChildSpec, bell: AgentBell) -> int:
+    """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
+    try:
+        StreamChild(spec, bell).run()
+    except (MemoryError, OSError) as error:
+        if not is_out_of_memory(error):
+            raise
+        log(f"{spec.path}: no memory left to read it; raise the limit on it (ulimit -v)")
+        return NO_MEMORY
+    return 0

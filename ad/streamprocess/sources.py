@@ -1,0 +1,131 @@
+"""Where a stream's process takes its steps from: SST, a file that is being written, or a recorded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.streams.arrivals import contact_of
+from chimbuko.errors import TraceFormatError
+from chimbuko.follow.reader import FollowedStream
+from chimbuko.trace.discovery import Transport, read_mark_of
+from chimbuko.trace.reader import WAIT, StreamReader, Waiting
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+RECORDED_SILENCE_S = 1.0
+"""A recorded stream that gives no step for so long has no end: its writer died."""
+
+
+class Source(Protocol):
+    """Steps of one stream, in order."""
+
+    names: StreamNames
+    is_joining: bool
+    """A death of this process would now take the writer with it, or hold it up for ever."""
+
+    @property
+    def written_steps(self) -> int | None:
+        """How many steps the writer has completed; None where only it knows."""
+
+    def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
+        """The next step, or why there is none within ``timeout_s`` seconds; None for as long as is wise."""
+
+    def give_back(self, first_step: int) -> None:
+        """All that steps before this one have brought is kept: nobody will ask for them again."""
+
+    def end(self) -> None:
+        """Nobody writes any more: what is there is all."""
+
+    def close(self) -> None:
+        """Let go of it in order."""
+
+
+def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
+    """Open the stream of ``spec`` at a step; ``names`` are those that are known of it, and are added to.
+
+    Raises
+    ------
+    TraceFormatError
+        It cannot be opened.
+    """
+    path = Path(spec.path)
+    if spec.transport is Transport.SST:
+        return _Joined(path, spec, first_step, names)
+    if spec.transport is Transport.FILES:
+        kept = Path(spec.kept_trace) if spec.kept_trace else None
+        return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept, spec.is_ours)
+    return _Recorded(path, spec, first_step, names)
+
+
+def _check_contact(stream: Path, contact: str) -> None:
+    """A program that runs again has put its own contact file in the place of the one that is looked for."""
+    if contact and contact_of(stream) not in (contact, ""):
+        raise TraceFormatError(f"{stream}: its program had ended before it could be read")
+
+
+class _Recorded:
+    """A recorded stream."""
+
+    written_steps: int | None = None
+    is_joining = False
+
+    def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
+        self._reader = StreamReader(
+            path, "BPFile", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
+        )
+        self.names = self._reader.names
+
+    def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
+        """Raises ``TraceFormatError`` for a damaged step."""
+        step = self._reader.next_step(RECORDED_SILENCE_S)
+        return Waiting.BROKEN if step is Waiting.NOT_READY else step
+
+    def give_back(self, first_step: int) -> None:
+        """It stays as it is."""
+
+    def end(self) -> None:
+        """It has been all there from the beginning."""
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class _Joined:
+    """A stream over SST. Joining lasts until the first step has been read (``trace.reader``)."""
+
+    written_steps: int | None = None
+
+    def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
+        self.is_joining = True
+        _check_contact(path, spec.contact)
+        self._reader = StreamReader(
+            path, "SST", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
+        )
+        try:
+            # Between the look and the opening another one may have come.
+            _check_contact(path, spec.contact)
+        except TraceFormatError:
+            self._reader.close()
+            raise
+        self.names = self._reader.names
+        self._read_mark = read_mark_of(path)
+
+    def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
+        """Raises ``TraceFormatError`` for a damaged step. Where a time-out runs out just as a step arrives,
+        ADIOS2 2.12 crashes the reader: so it waits for as long as there is none."""
+        step = self._reader.next_step(WAIT)
+        if self.is_joining:
+            self.is_joining = False
+            # The program's own tracer may end before anybody has read anything.
+            self._read_mark.touch()
+        return step
+
+    def give_back(self, first_step: int) -> None:
+        """The writer has done so."""
+
+    def end(self) -> None:
+        """The writer says so itself."""
+
+    def close(self) -> None:
+        self._reader.close()

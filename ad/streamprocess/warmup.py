@@ -1,0 +1,74 @@
+"""Compiles and loads every kernel by analysing a small made-up stream, off any stream's path."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.calls.callpaths import PathOutbox
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
+from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.calls.callpaths import PathTable
+from chimbuko.config import DETECTORS, AnalysisConfig
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+
+GPU_THREAD = 1
+
+
+def warm_kernels(config: AnalysisConfig | None = None) -> None:
+    """Run all kernels once; afterwards no step of a stream compiles anything."""
+    analysis = StreamAnalysis(StreamIdentity(0, 0, ""), config or AnalysisConfig())
+    names = StreamNames(
+        timers={0: "main", 1: "MPI_Send"},
+        counters={0: "TIME", 1: "CPU_TIME", 2: "Correlation ID"},
+        metadata={(0, GPU_THREAD, "CUDA Stream"): "1"},
+    )
+    paths, merged = PathOutbox(mmap.mmap(-1, PathOutbox.SIZE_BYTES), 0), PathTable()
+    with TemporaryDirectory() as folder:
+        open_calls = OpenCallsFile(Path(folder) / "open-calls")
+        recorder = FlightRecorder(Path(folder) / "recorder", 1 << 16, rank=0)
+        for number in range(2):
+            step = _small_step(number)
+            recorder.append(step, open_calls.entries(EventType.ENTRY))
+            result = analysis.analyse(step, names)
+            open_calls.tell(analysis.stacks, result.count)
+            learned = analysis.hand_out(number)
+            analysis.take_model(learned.table, number, number)
+            paths.put(paths, analysis.hand_out_paths())
+            merged.add(paths.look())
+        read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
+    analysis.finish()
+    for name in DETECTORS:
+        detector = make_detector(AnalysisConfig(detector=name))
+        detector.limits(detector.schema.empty(1), np.array([detector.default_threshold]))
+
+
+def _small_step(number: int) -> TraceStep:
+    """100 calls of two µs, the last of which takes a thousand times as long, a metric, and a GPU's calls."""
+    start = 1_000_000 * (number + 1)
+    events, counters = [[0, 0, 0, 0, 0, start]], [[0, 0, 0, 0, 5, start + 12]]
+    for call in range(100):
+        entry = start + 10 * call
+        events.append([0, 0, 0, 0, 1, entry])
+        exit_ = entry + (2000 if call == 99 else 2)
+        events.append([0, 0, 0, 1, 1, exit_])
+        counters.append([0, 0, 0, 1, exit_ - start, exit_])
+        counters.append([0, 0, 0, 2, call, exit_])
+    for call in range(100):
+        entry = start + 10 * call
+        events.append([0, 0, GPU_THREAD, 0, 1, entry])
+        events.append([0, 0, GPU_THREAD, 1, 1, entry + 2])
+        counters.append([0, 0, GPU_THREAD, 2, call, entry + 2])
+    counters.sort(key=lambda row: row[5])
+    return TraceStep(
+        number,
+        np.array(events, np.uint64),
+        np.array([[0, 0, 0, EventType.SEND, 7, 1, 8, start + 11]], np.uint64),
+        np.array(counters, np.uint64),
+    )

@@ -1,0 +1,82 @@
+"""Tells the user what streams of this node go without while there is no room in ``$TMPDIR``, or no memory.
+
+Over the broker, and never through a file: that would be in the full folder.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import redis
+
+from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.streamprocess.shortage import WORDS
+from chimbuko.process.lifetime import log
+from chimbuko.protocol.broker import tell_user
+
+GATHER_S = 0.5
+"""All streams of a node are short of room together: they are told in one line."""
+MOST_NAMED = 8
+
+
+class RoomNews:
+    """Gathers what is missing, from any thread, and says each thing once.
+
+    Parameters
+    ----------
+    folder, node
+        ``$TMPDIR``, and on which node that is.
+    """
+
+    def __init__(self, broker: redis.Redis, folder: Path, node: str) -> None:
+        self._broker = broker
+        self._where = f"no room in $TMPDIR ({folder.resolve()} on {node})"
+        self._news: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._said: set[tuple[str, str]] = set()
+        self._gathered: dict[str, list[str]] = {}
+        self._due_s = 0.0
+
+    def without(self, part: Part, stream: str) -> None:
+        """A stream goes without a part, now or for good."""
+        self._note(f"{self._where}: {{}} without {WORDS[part]}", stream)
+
+    def unread(self, stream: str) -> None:
+        """A stream is not read, as there is no room for its folder."""
+        self._note(f"{self._where}: {{}} not read until there is some", stream)
+
+    def unreadable(self, stream: str) -> None:
+        """A stream is not read any further, as there is no memory."""
+        text = "no memory left for {}, read no further: raise the limit on it (ulimit -v), or use more nodes"
+        self._note(text, stream)
+
+    def lost_reports(self, number: int) -> None:
+        """Reports of overdue calls are lost."""
+        self._note(f"{self._where}: {{}} reports of overdue calls are lost", str(number))
+
+    def tell(self, is_last: bool) -> None:
+        """Tell what has gathered; raises ``redis.RedisError`` where the broker is away."""
+        self._gather()
+        if not self._gathered or (time.monotonic() < self._due_s and not is_last):
+            return
+        for text, streams in list(self._gathered.items()):
+            more = f" and {len(streams) - MOST_NAMED} more" if len(streams) > MOST_NAMED else ""
+            line = text.format(", ".join(streams[:MOST_NAMED]) + more)
+            tell_user(self._broker, line)
+            del self._gathered[text]
+
+    def _gather(self) -> None:
+        while True:
+            try:
+                news = self._news.get_nowait()
+            except Empty:
+                return
+            self._due_s = self._due_s if self._gathered else time.monotonic() + GATHER_S
+            self._gathered.setdefault(news[0], []).append(news[1])
+
+    def _note(self, text: str, who: str) -> None:
+        if (text, who) not in self._said:
+            self._said.add((text, who))
+            log(text.format(who))
+            self._news.put((text, who))

@@ -1,0 +1,237 @@
+"""One stream as its agent sees it, whichever process reads it at the moment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chimbuko.ad.handoff.claim import READER
+from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.handoff.namesfile import NAMES, read_names
+from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.shortfalls import Plight
+from chimbuko.ad.spool.delivery import SpoolDelivery
+from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.streamprocess.process import READING
+from chimbuko.ad.streams.deltalog import Taken
+from chimbuko.ad.streams.stall import Rhythm
+from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.calls.recordarrays import PackedRecords
+from chimbuko.config import AnalysisConfig
+from chimbuko.follow.instances import empty_aside
+from chimbuko.protocol.messages import ALL_EPOCHS
+from chimbuko.statistics.schema import TableSchema
+from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.trace.schema import StreamNames
+
+_BOX = "exchange"
+LOOK_PAUSE_S = 0.001
+TAU_MARK = "TAU Version"
+"""Metadata that only TAU writes."""
+
+
+@dataclass
+class AgentStream:
+    """Files and state of one stream."""
+
+    name: StreamName
+    transport: Transport
+    program: int
+    node: str
+    folder: Path
+    config: AnalysisConfig
+    schema: TableSchema
+    kept_trace: str = ""
+    """Folder in which there is to be a copy of it; empty for none."""
+    is_ours: bool = True
+    """Whether what was read of followed files is given back."""
+    guarded: str = ""
+    """Folder in which its process leaves word of itself; empty for none."""
+    contact: str = ""
+    """What tells its contact file from that of another instance of its program; empty over files."""
+    attempts: int = 0
+    pid: int = 0
+    is_over: bool = False
+    """No process will read it again."""
+    looks: int = 0
+    quiet_ticks: int = 0
+    drained_before: int = 0
+    """Its heartbeat when its process was started."""
+    failures: int = 0
+    """Processes that have died, one after the other, without having read anything."""
+    is_abandoned: bool = False
+    """Nobody shall read it any more."""
+    is_waiting: bool = False
+    """For another process, after ``pause_ticks``."""
+    pause_ticks: int = 0
+    generations: list[tuple[int, int]] = field(default_factory=list)
+    """(delta sequence, generation of the outbox that it carried), oldest first."""
+    merged_generation: int = -1
+    model_version: int = 0
+    sent_epoch: int = -1
+    names: StreamNames = field(default_factory=StreamNames)
+    health: StreamHealth | None = None
+    """Totals as last told by its process."""
+    silence: Silence | None = None
+    """Set while it is silent."""
+    told_silence: Silence | None = None
+    """As last told to the server."""
+    named: int = 0
+    """How many of its functions the server was told of."""
+    _names_version: int = 0
+
+    word: StreamHealth | None = None
+    """Totals that came past the spool: there was no room in it."""
+    _plight_version: int = 0
+    _is_word_new: bool = False
+
+    def __post_init__(self) -> None:
+        """Make all that its process cannot do without; raises ``OSError`` where there is no room."""
+        self.delivery = SpoolDelivery(self.key, self.folder / "spool")
+        self.delivery.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / READER).touch(mode=0o600)
+        self.box = ExchangeBox(self._box_path, self.schema, self.program, self.name.rank)
+        self.open_calls = OpenCallsFile(self._open_calls_path)
+        self.rhythm = Rhythm(self.config.period_us / 1e6)
+
+    @property
+    def key(self) -> str:
+        """``program:rank``."""
+        return f"{self.program}:{self.name.rank}"
+
+    @property
+    def closed_epoch(self) -> int:
+        """Last epoch that the stream has ended; all of them once nobody reads it any more."""
+        return ALL_EPOCHS if self.is_over else self.box[Cell.CLOSED_EPOCH]
+
+    @property
+    def phase(self) -> Phase:
+        """What its process is doing."""
+        return Phase(self.box[Cell.PHASE])
+
+    def next_attempt(self) -> ChildSpec:
+        """Order for a process that goes on where the last one was."""
+        self.attempts += 1
+        self.quiet_ticks = 0
+        return ChildSpec(
+            key=self.key,
+            path=str(self.name.path),
+            transport=self.transport,
+            program=self.program,
+            rank=self.name.rank,
+            node=self.node,
+            box=str(self._box_path),
+            spool=str(self.delivery.folder),
+            names=str(self._names_path),
+            open_calls=str(self._open_calls_path),
+            recorder=str(self.recorder_path),
+            config=self.config,
+            first_rank=self.name.first_rank,
+            kept_trace=str(Path(self.kept_trace) / self.name.file_name) if self.kept_trace else "",
+            is_ours=self.is_ours,
+            guarded=self.guarded,
+            contact=self.contact,
+        )
+
+    def give_up(self, loss: str = "") -> None:
+        """Nobody reads it any further: say so where its findings queue, on behalf of a process that died.
+
+        Parameters
+        ----------
+        loss
+            The kind under which the stream itself counts as lost.
+        """
+        spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
+        nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
+        totals = spool.health or nothing
+        if self.word is not None and self.word.steps >= totals.steps:
+            totals = self.word
+        if totals.state not in ("ended", "broken"):
+            losses = totals.losses | ({loss: 1} if loss else {})
+            totals = msgspec.structs.replace(totals, state="lost", losses=losses)
+            spool.append(SpoolFrame(PackedRecords(), [], [], totals))
+            if loss or not spool.has_room:
+                self.word, self._is_word_new = totals, True
+        self.is_over = True
+
+    def new_plight(self) -> Plight | None:
+        """What its process had to say past the spool since the last time."""
+        version = self.box.plight.version
+        if version == self._plight_version:
+            return None
+        plight = self.box.plight.read()
+        if plight is not None:
+            self._plight_version = version
+            if not self.is_over or plight.health.state != READING:
+                self.word, self._is_word_new = plight.health, True
+        return plight
+
+    def new_word(self) -> StreamHealth | None:
+        """``word``, if there is one since the last time."""
+        is_new, self._is_word_new = self._is_word_new, False
+        return self.word if is_new else None
+
+    def forget_files(self) -> None:
+        """It was read to its end: give back what its files still take, where another may follow it."""
+        if self.transport is Transport.FILES and self.is_ours:
+            empty_aside(self.name.path, self.name.first_rank)
+
+    def inherit(self, last_delta: int, taken: Taken | None) -> None:
+        """Take over from an agent that died.
+
+        Parameters
+        ----------
+        last_delta
+            Sequence number of its last delta, which may not be merged yet; all before it are.
+        taken
+            What that delta took from the stream.
+        """
+        outbox = self.box.look()
+        while outbox is None:
+            time.sleep(LOOK_PAUSE_S)
+            outbox = self.box.look()
+        generation = outbox.generation
+        if taken is not None:
+            self.generations.append((last_delta, taken.generation))
+            generation = taken.generation
+            if outbox.generation == taken.generation:
+                timers = np.frombuffer(taken.timers, np.int64)
+                self.box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
+        self.box.release()
+        self.merged_generation = generation - 1
+        self.is_over = self.phase in (Phase.ENDED, Phase.BROKEN)
+
+    def learn_names(self) -> None:
+        """Learn the names that the stream's process has saved since the last time."""
+        version = self.box[Cell.NAMES_VERSION]
+        if version != self._names_version:
+            self.names = read_names(self._names_path)
+            self._names_version = version
+            self.model_version = 0
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether its steps tell of every event within a period, and not only when its main thread allows."""
+        return not any(key == TAU_MARK for _, _, key in self.names.metadata)
+
+    @property
+    def _box_path(self) -> Path:
+        return self.folder / _BOX
+
+    @property
+    def recorder_path(self) -> Path:
+        """Its flight recorder."""
+        return self.folder / "recorder"
+
+    @property
+    def _open_calls_path(self) -> Path:
+        return self.folder / "open-calls"
+
+    @property
+    def _names_path(self) -> Path:
+        return self.folder / NAMES

@@ -1,0 +1,216 @@
+"""Provenance records: what is kept of an abnormal call, and of a normal one for comparison.
+
+All times are µs since the Unix epoch on the trace's clock. The fields follow Chimbuko's
+version-2 record; names carry their units. A record is sent again, with a higher ``revision``,
+as its window fills; the store keeps the highest revision of an id.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+RECORD_VERSION = 1
+
+
+class Label(StrEnum):
+    """What the detector said of a call."""
+
+    ANOMALY = "anomaly"
+    NORMAL = "normal"
+
+
+def call_id(program: int, rank: int, step: int, row: int) -> str:
+    """Id of a call: where its ENTRY stands, so the same however and however often the trace is read."""
+    return f"{program}:{rank}:{step}:{row}"
+
+
+class StackFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One call of a call stack."""
+
+    id: str
+    function: str
+    entry_us: int
+    exit_us: int
+    """0 while the call is open."""
+    is_anomaly: bool
+
+
+class WindowCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One neighbour, in order of entry on the same thread; the call itself is among them."""
+
+    id: str
+    function: str
+    entry_us: int
+    exit_us: int
+    """0 while the call is open."""
+    parent_id: str
+    """Empty for a call without a parent."""
+    depth: int
+    is_anomaly: bool
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One message sent or received inside a call of the window."""
+
+    kind: str
+    """``SEND`` or ``RECV``."""
+    source: int
+    destination: int
+    tag: int
+    size_bytes: int
+    time_us: int
+    call_id: str
+
+
+class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One counter value recorded inside a call of the window, or one watched counter of the step."""
+
+    counter: str
+    value: int
+    time_us: int
+    call_id: str
+    """Empty for a watched counter, which belongs to the node and not to a call."""
+
+
+class CallRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One call with everything kept about it."""
+
+    version: int
+    id: str
+    revision: int
+    is_final: bool
+    label: Label
+    program: int
+    rank: int
+    thread: int
+    node: str
+    function: str
+    entry_us: int
+    exit_us: int
+    inclusive_us: int
+    """While the call is open: its time so far."""
+    exclusive_us: int
+    step: int
+    """Step in which the call ended; the id names the step in which it began."""
+    step_start_us: int
+    step_end_us: int
+    score: float
+    """Comparable within one detector; for sstd the distance from the mean in σ."""
+    severity_us: float
+    """Time lost against what was expected of the function."""
+    expected_us: float
+    """What the detector expected of the function's runtime when it labelled the call."""
+    spread_us: float
+    """Standard deviation of the function's runtime when the call was labelled."""
+    seen: int
+    """Calls of the function known when the call was labelled."""
+    detector: str
+    incident_id: str
+    """Empty until incidents are known."""
+    depth: int
+    children: int
+    messages_count: int
+    call_stack: list[StackFrame]
+    """Self first, outermost last."""
+    window: list[WindowCall]
+    messages: list[Message]
+    counters: list[CounterValue]
+    node_state: list[CounterValue]
+    """Watched counters of the step."""
+    left_out: int
+    """Messages and counters of the window that were not kept, because of the limit on their number."""
+    metrics: list[CounterValue]
+    """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
+    is_gpu: bool
+    """Whether it ran on a GPU: a kernel or a copy."""
+    launch_id: str
+    """The call that launched it on the GPU; empty where there is none, or none is known."""
+    launch_stack: list[StackFrame]
+    """Call stack of that call, itself first, when it launched this one."""
+    model_version: int
+    """Version of the global model that judged the call, together with what its own stream had learned."""
+    launch_thread: int = -1
+    """Thread of the call that launched it on the GPU; -1 where none is known."""
+
+
+class StepCount(msgspec.Struct, frozen=True, array_like=True):
+    """What the analysis of one step of one rank counted; written for every analysed step."""
+
+    program: int
+    rank: int
+    step: int
+    start_us: int
+    end_us: int
+    calls: int
+    anomalies: int
+    severity_us: float
+    highest_score: float = 0.0
+    """Of the anomalies; 0 without any."""
+
+
+UNREAD_STREAMS = "streams not read: no room in $TMPDIR"
+"""With those that follow, kinds of losses for which there was no room."""
+UNREADABLE_STREAMS = "streams given up: no memory left for them"
+NO_ROOM_STEPS = "steps missing in the statistics: no room in $TMPDIR"
+NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
+NO_ROOM_RECORDERS = "flight recorders: no room in $TMPDIR"
+NO_ROOM_OPEN_CALLS = "lists of open calls: no room in $TMPDIR"
+
+SILENT = "silent"
+
+
+class Silence(msgspec.Struct, frozen=True, array_like=True):
+    """Since when a stream gives no step, and what its rank is in."""
+
+    since_us: int
+    """Time of its newest event."""
+    function: str
+    """Innermost open call of its main thread, as far as is known; empty where none is."""
+    entry_us: int
+    """When that was entered."""
+
+
+class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
+    """Running totals of one stream: what was read, and what was lost, by kind."""
+
+    program: int
+    rank: int
+    node: str
+    state: str
+    """``reading``, ``silent``, ``ended``, ``broken`` (without an end) or ``lost`` (nobody could read it)."""
+    steps: int
+    rows: int
+    size_bytes: int
+    calls: int
+    anomalies: int
+    gap_steps: int
+    losses: dict[str, int]
+    """Rows or calls not used, by kind; only kinds that occurred."""
+    silence: Silence | None = None
+    """While the state is ``silent``."""
+    largest_step_bytes: int = 0
+
+
+class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """Running totals of one counter of one stream; moments as in ``chimbuko.statistics.moments``."""
+
+    name: str
+    n: float
+    mean: float
+    m2: float
+    m3: float
+    m4: float
+    minimum: float
+    maximum: float
+
+
+class Metadata(msgspec.Struct, frozen=True, array_like=True):
+    """One metadata attribute of a stream."""
+
+    program: int
+    rank: int
+    thread: int
+    key: str
+    value: str

@@ -1,0 +1,120 @@
+"""``chimbuko trace``: run a Python program with its functions traced."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import runpy
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+import __main__
+from chimbuko.errors import ConfigError
+from chimbuko.tracer import session
+from chimbuko.tracer.metadata import program_name
+
+
+@click.command(
+    "trace",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run a Python program with its functions traced.",
+)
+@click.option("--rank", type=click.IntRange(min=0), help="Rank of this process, where no launcher tells it.")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Also trace functions of installed packages or of the standard library that match, "
+    "as MODULE.FUNCTION with * and ?. May be given again.",
+)
+@click.option("--builtins", is_flag=True, help="Also trace functions written in C; costly.")
+@click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    rank: int | None,
+    include: tuple[str, ...],
+    builtins: bool,
+    as_module: bool,
+    program: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run PROGRAM, a Python script, with every call of its own functions traced in TAU's layout.
+
+    The program needs no change, keeps its output, its exit code and its signals, and writes one
+    stream per process: <prefix>-<PROGRAM without .py>-<rank>.bp. TAU's variables say where and how:
+    TAU_ADIOS2_FILENAME (the prefix, tau-metrics), TAU_ADIOS2_ENGINE (BPFile or SST),
+    TAU_ADIOS2_PERIOD (µs between steps, 2000000), TAU_ADIOS2_SELECT_FILE (timers to leave out),
+    TAU_ADIOS2_CONFIG_FILE.
+
+    Processes that the program forks, and those of Python that it starts, are traced, too: they are
+    further ranks of it, <prefix>.<number>-<PROGRAM without .py>-<rank>.bp, where number + rank is theirs.
+
+    \b
+    Examples:
+      chimbuko trace solver.py --steps 100
+      chimbuko trace --include 'scipy.optimize.*' solver.py
+      chimbuko trace -m package.tool input.nc
+      chimbuko run -- mpirun -n 4 chimbuko trace solver.py
+    """
+    if as_module:
+        sys.path[0] = os.getcwd()
+    elif Path(program).is_file():
+        sys.path[0] = str(Path(program).absolute().parent)
+    else:
+        raise ConfigError(f"{program}: no such Python script")
+    sys.argv = [program, *arguments]
+    # Before the program registers anything, so that it comes last.
+    atexit.register(_end_as_interrupted)
+    session.start(program_name(program), rank)
+    try:
+        if as_module:
+            package = program.partition(".")[0]
+            session.trace_functions((f"{package}.*", *include), builtins)
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            _run_script(program, include, builtins)
+    except Exception as error:
+        _report_as_python_would(error)
+        sys.exit(1)
+    except KeyboardInterrupt as error:
+        # Kept from click, which would make an exit code of its own of it.
+        _report_as_python_would(error)
+        _interrupted.append(error)
+
+
+def _run_script(script: str, include: tuple[str, ...], builtins: bool) -> None:
+    """Run a script as the module ``__main__``, which it may look up there."""
+    path = os.path.abspath(script)
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    namespace = __main__.__dict__
+    namespace.clear()
+    namespace.update(
+        __name__="__main__", __file__=path, __builtins__=__builtins__, __spec__=None, __doc__=None
+    )
+    session.trace_functions(include, builtins)
+    exec(code, namespace)
+
+
+def _report_as_python_would(error: BaseException) -> None:
+    """The traceback, beginning in the program."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_PROGRAM:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+
+_NOT_THE_PROGRAM = (__file__, runpy.__file__, "<frozen runpy>")
+_interrupted: list[BaseException] = []
+
+
+def _end_as_interrupted() -> None:
+    """A program that Ctrl-C has ended died of that signal, for all who wait for it."""
+    if _interrupted:
+        session.stop()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,212 @@
+"""``chimbuko compare``: what changed from one run to another."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import click
+import msgspec
+
+from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.errors import ConfigError
+from chimbuko.patterns import name_matcher
+from chimbuko.provenance.compare.comparison import (
+    LEAST_EFFECT,
+    Comparison,
+    OneSided,
+    RunSide,
+    Shift,
+    compare,
+    interval,
+    sentences,
+)
+from chimbuko.provenance.compare.pairing import without_location
+from chimbuko.provenance.compare.rates import Rate
+from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import find_run
+from chimbuko.units import format_duration_us
+
+EXIT_SLOWER = 6
+"""Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
+
+MARKS = {"slower": MARK, "faster": "▼", "same": "=", "unclear": "·"}
+_PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
+
+
+@click.command("compare", short_help="Compare two runs: what is slower, new, gone, more often abnormal.")
+@click.argument("run_a", type=click.Path(path_type=Path))
+@click.argument("run_b", type=click.Path(path_type=Path))
+@click.option(
+    "--by", type=click.Choice(["function", "path"]), default="function", show_default=True, help="Rows."
+)
+@click.option("--function", help="Name, or a pattern with * and ?; all other characters are literal.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each table."
+)
+@click.option(
+    "--fail-on",
+    metavar="PERCENT",
+    help=f"Exit with {EXIT_SLOWER} if a function is slower by that much, beyond chance: 5%.",
+)
+@click.option(
+    "--absolute", is_flag=True, help="Do not take off what is common to all functions, as of another machine."
+)
+@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+@click.pass_context
+def command(
+    context: click.Context,
+    run_a: Path,
+    run_b: Path,
+    by: Literal["function", "path"],
+    function: str | None,
+    limit: int,
+    fail_on: str | None,
+    absolute: bool,
+    as_json: bool,
+) -> None:
+    """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
+
+    Functions are named slower (▲) or faster (▼) where their usual runtime has changed by 5 % or more, beyond
+    what chance and the machine bring; = is certainly less, and · cannot be told.
+
+    \b
+    Examples:
+      chimbuko compare chimbuko-runs/before chimbuko-runs/after
+      chimbuko compare chimbuko-runs/before chimbuko-runs/after --by path --function 'MPI_*'
+      chimbuko compare chimbuko-runs/main chimbuko-runs/branch --fail-on 5%
+      chimbuko compare chimbuko-runs/before chimbuko-runs/after --json | jq '.functions[0]'
+    """
+    limit_of_failure = None if fail_on is None else _percent(fail_on)
+    least_effect = min(LEAST_EFFECT, limit_of_failure or LEAST_EFFECT)
+    found = compare(_profile(run_a), _profile(run_b), least_effect, is_net=not absolute)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(_only(found, function))))
+    else:
+        _print(_only(found, function), by, limit)
+    if limit_of_failure is not None and _is_slower(found, limit_of_failure):
+        context.exit(EXIT_SLOWER)
+
+
+def _profile(path: Path) -> RunProfile:
+    with open_run(find_run(path)) as provenance:
+        return read_profile(provenance)
+
+
+def _percent(text: str) -> float:
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None or not float(match[1]):
+        raise ConfigError(f"--fail-on {text!r}: not a share; give one in per cent, as in 5%")
+    return float(match[1]) / 100
+
+
+def _is_slower(found: Comparison, effect: float) -> bool:
+    return any(
+        shift.verdict == "slower" and shift.effect is not None and shift.effect >= effect
+        for shift in found.functions
+    )
+
+
+def _only(found: Comparison, pattern: str | None) -> Comparison:
+    """Functions that match alone, with their place in the source or without."""
+    if pattern is None:
+        return found
+    matches = name_matcher(pattern)
+
+    def is_wanted(item: Shift | OneSided) -> bool:
+        return matches(item.name) or matches(without_location(item.name))
+
+    return msgspec.structs.replace(
+        found,
+        functions=[shift for shift in found.functions if is_wanted(shift)],
+        paths=[shift for shift in found.paths if is_wanted(shift)],
+        new=[one for one in found.new if is_wanted(one)],
+        vanished=[one for one in found.vanished if is_wanted(one)],
+    )
+
+
+def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> None:
+    output = Output()
+    output.line(f"before  {_side(found.before)}")
+    output.line(f"after   {_side(found.after)}")
+    for line in sentences(found):
+        output.line(line)
+    shifts = found.functions if by == "function" else found.paths
+    if shifts:
+        output.heading("Usual runtimes, time lost in all first")
+        _print_shifts(output, shifts[:limit], by)
+    for title, functions in (("New functions", found.new), ("Vanished functions", found.vanished)):
+        if functions:
+            output.heading(title)
+            output.table(
+                [Column("CALLS", True), Column("TIME", True), Column("FUNCTION", may_shrink=True)],
+                [[f"{one.calls:,}", format_duration_us(one.total_us), one.name] for one in functions[:limit]],
+            )
+    _print_anomalies(output, found, limit)
+    _print_ranks(output, found, limit)
+
+
+def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "path"]) -> None:
+    rows = [
+        [
+            MARKS[shift.verdict],
+            "" if shift.effect is None else f"{100 * shift.effect:+.1f} %",
+            interval(shift),
+            format_duration_us(shift.lost_us) if shift.effect is not None else "",
+            *(
+                ("" if runtime_us is None else format_duration_us(runtime_us))
+                for runtime_us in shift.ordinary_us
+            ),
+            *(f"{calls:,}" for calls in shift.calls),
+            " → ".join([*shift.callers, shift.name]) if by == "path" else shift.name,
+            "waits" if shift.is_waiting else "",
+        ]
+        for shift in shifts
+    ]
+    titles = ("EFFECT", "95 %", "LOST", "BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")
+    columns = [Column(""), *(Column(title, is_number=True) for title in titles)]
+    output.table([*columns, Column(by.upper(), may_shrink=True), Column("")], rows)
+
+
+def _print_anomalies(output: Output, found: Comparison, limit: int) -> None:
+    rows = [
+        [MARK, *(_rate(rate) for rate in shift.rates), shift.name]
+        for shift in found.functions
+        if shift.rates is not None and shift.has_more_anomalies
+    ]
+    if rows:
+        output.heading("More anomalies per million calls (95 %)")
+        output.table(
+            [Column(""), Column("BEFORE", True), Column("AFTER", True), Column("FUNCTION", may_shrink=True)],
+            rows[:limit],
+        )
+
+
+def _print_ranks(output: Output, found: Comparison, limit: int) -> None:
+    rows = [
+        [
+            MARK,
+            f"{rank.program}:{rank.rank}",
+            *(_rate(rate) for rate in rank.rates),
+            *(format_duration_us(severity_us) for severity_us in rank.severity_us),
+        ]
+        for rank in found.ranks
+        if rank.has_more_anomalies
+    ]
+    if rows:
+        titles = ("BEFORE", "AFTER", "LOST BEFORE", "LOST AFTER")
+        output.heading("Ranks with more anomalies per million calls (95 %)")
+        columns = [Column(""), Column("RANK"), *(Column(title, is_number=True) for title in titles)]
+        output.table(columns, rows[:limit])
+
+
+def _side(side: RunSide) -> str:
+    took = format_duration_us(side.exclusive_us)
+    anomalies = f"{side.rate.anomalies:,} anomalies ({side.rate.per_million:.0f} per million calls)"
+    return f"{side.name}: {side.ranks} ranks, {side.calls:,} calls that took {took} in all, {anomalies}"
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.per_million:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})"

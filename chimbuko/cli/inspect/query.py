@@ -1,0 +1,121 @@
+"""``chimbuko query``: lists recorded calls of a run that has ended, or goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import cast
+
+import click
+import msgspec
+
+from chimbuko.calls.record import Label
+from chimbuko.cli.options.calls import CallChoice, call_options, start_us
+from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.provenance.query.filters import SORTS, CallFilter, CallPage, CallSummary, Sort
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.runs.directory import find_run
+from chimbuko.units import format_duration_us
+
+
+@click.command("query", short_help="List abnormal calls, worst first.")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@call_options(label="anomaly")
+@click.option("--sort", type=click.Choice(SORTS), default="severity_us", show_default=True)
+@click.option("--ascending", is_flag=True, help="Smallest first.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
+@click.option("--cursor", help="Continue a list where this cursor, which ended it, says.")
+@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+def command(
+    run: Path | None,
+    choice: CallChoice,
+    sort: str,
+    ascending: bool,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List recorded calls of RUN, the folder of a run; by default of the newest under ./chimbuko-runs.
+
+    \b
+    Examples:
+      chimbuko query
+      chimbuko query chimbuko-runs/heat --function 'MPI_*' --limit 10
+      chimbuko query --rank 3 --step 20:30 --min-severity 5ms
+      chimbuko query --time 1.5s:2s --sort entry_us --ascending
+      chimbuko query --json | jq '.calls[].function'
+    """
+    directory = find_run(run)
+    tell_recovery(directory)
+    with open_run(directory) as provenance:
+        wanted = choice.filter(provenance)
+        page = provenance.calls(wanted, cast(Sort, sort), not ascending, limit, cursor)
+        matched = provenance.count(wanted)
+        if as_json:
+            answer = {"calls": page.calls, "matched": matched, "next": page.next}
+            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            return
+        if page.calls:
+            _print_calls(
+                page.calls, start_us(provenance), len(provenance.programs()) > 1, wanted.label is None
+            )
+        print(_summary(page, matched, wanted, provenance), file=sys.stderr)
+
+
+def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, with_mark: bool) -> None:
+    columns = [
+        *([Column("")] if with_mark else []),
+        Column("CALL"),
+        *([Column("PROGRAM", is_number=True)] if with_program else []),
+        Column("RANK", is_number=True),
+        Column("THREAD", is_number=True),
+        Column("STEP", is_number=True),
+        Column("TIME", is_number=True),
+        Column("SEVERITY", is_number=True),
+        Column("EXCLUSIVE", is_number=True),
+        Column("INCLUSIVE", is_number=True),
+        Column("USUAL", is_number=True),
+        Column("SCORE", is_number=True),
+        Column("FUNCTION", may_shrink=True),
+    ]
+    rows = [
+        [
+            *([MARK if call.label is Label.ANOMALY else ""] if with_mark else []),
+            call.id,
+            *([str(call.program)] if with_program else []),
+            str(call.rank),
+            str(call.thread),
+            str(call.step),
+            f"{(call.entry_us - zero_us) / 1e6:.3f} s",
+            format_duration_us(call.severity_us),
+            format_duration_us(call.exclusive_us),
+            ("" if call.exit_us else "≥ ") + format_duration_us(call.inclusive_us),
+            format_duration_us(call.expected_us),
+            f"{call.score:.1f}",
+            call.function,
+        ]
+        for call in calls
+    ]
+    Output().table(columns, rows)
+
+
+def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Provenance) -> str:
+    """What was shown, and how to go on."""
+    if page.calls:
+        more = f"; next page: --cursor {page.next}" if page.next else ""
+        return f"{len(page.calls):,} of {matched:,} calls{_only_counted(provenance)}{more}"
+    if matched:
+        return f"no more of the {matched:,} calls; leave out --cursor to begin again"
+    if wanted == CallFilter():
+        goes_on = provenance.run().state == "running"
+        return f"no anomalies{' yet' if goes_on else ''}; --label any shows the normal calls that were kept"
+    return "no recorded call matches; loosen the filter, or look among all with --label any"
+
+
+def _only_counted(provenance: Provenance) -> str:
+    numbers = {
+        "only counted": sum(item.anomalies for item in provenance.dropped()),
+        "pruned": sum(item.anomalies for item in provenance.prunings()),
+    }
+    return "".join(f"; {n:,} more anomalies of the run were {how}" for how, n in numbers.items() if n)

@@ -1,0 +1,199 @@
+"""``chimbuko show``: all that is known of one call, beside a normal one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.calls.record import CallRecord, CounterValue, Label
+from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.provenance.query.filters import as_object
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import find_run
+from chimbuko.units import format_duration_us, format_offset_us
+
+SELF = "▶"
+"""Stands beside the call itself."""
+
+_ENTRY = Column("ENTRY", is_number=True)
+_RUNTIME = Column("RUNTIME", is_number=True)
+_TIME = Column("TIME", is_number=True)
+_FUNCTION = Column("FUNCTION", may_shrink=True)
+
+
+@click.command("show", short_help="Show one call with its stack, neighbours, messages and counters.")
+@click.argument("event_id")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+def command(event_id: str, run: Path | None, as_json: bool) -> None:
+    """Show the recorded call EVENT_ID of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
+
+    'chimbuko query' lists the ids. Times are relative to the call's entry; ▲ marks abnormal calls, ▶ the
+    call itself.
+
+    \b
+    Examples:
+      chimbuko show 0:1:30:1547
+      chimbuko show 0:1:30:1547 chimbuko-runs/heat
+      chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
+    """
+    directory = find_run(run)
+    tell_recovery(directory)
+    with open_run(directory) as provenance:
+        call = provenance.call(event_id)
+        normal = provenance.normal_like(call)
+        if as_json:
+            answer = {"call": as_object(call), "normal": as_object(normal)}
+            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            return
+        time_range = provenance.time_range()
+        metric = provenance.run().config.metric
+        program = provenance.programs().get(call.program, str(call.program))
+    output = Output()
+    _print_headline(output, call, metric, program, time_range[0] if time_range else call.step_start_us)
+    _print_stack(output, call)
+    _print_window(output, call)
+    _print_messages(output, call)
+    _print_counters(output, call)
+    _print_node_state(output, call)
+    _print_comparison(output, call, normal)
+
+
+def headline(call: CallRecord, metric: str) -> str:
+    """How long the call took, against what is usual of its function."""
+    runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
+    took = "took" if call.exit_us else "has not ended after"
+    took = f"{call.function} {took} {format_duration_us(runtime_us)}"
+    if call.expected_us <= 0:
+        return took
+    times = runtime_us / call.expected_us
+    return f"{took}, {times:.{1 if times < 100 else 0}f}× its usual {format_duration_us(call.expected_us)}"
+
+
+def _print_headline(output: Output, call: CallRecord, metric: str, program: str, start_us: int) -> None:
+    is_anomaly = call.label is Label.ANOMALY
+    output.line(
+        f"{MARK if is_anomaly else SELF} {headline(call, metric)}", "bold red" if is_anomaly else "bold"
+    )
+    node = f", node {call.node}" if call.node else ""
+    output.line(
+        f"Program {program}, rank {call.rank}, thread {call.thread}, step {call.step}{node}; "
+        f"entered {(call.entry_us - start_us) / 1e6:.3f} s after the start"
+    )
+    output.line(
+        f"{'Abnormal' if is_anomaly else 'Normal'} ({metric} runtime, {call.detector}): "
+        f"{format_duration_us(call.severity_us)} lost, score {call.score:.1f}, "
+        f"usual spread {format_duration_us(call.spread_us)} over {call.seen:,} calls"
+    )
+    if not call.exit_us:
+        output.line("It is recorded again when it ends. The calls after it are what it waits in.")
+    elif not call.is_final:
+        output.line("The calls after it are still being recorded; ask again later.")
+
+
+def _print_stack(output: Output, call: CallRecord) -> None:
+    output.heading("Call stack, innermost first")
+    rows = [
+        [
+            _marks(call, frame.id, frame.is_anomaly),
+            format_offset_us(frame.entry_us - call.entry_us),
+            _runtime(frame.entry_us, frame.exit_us),
+            frame.function,
+        ]
+        for frame in call.call_stack
+    ]
+    output.table([Column(""), _ENTRY, _RUNTIME, _FUNCTION], rows)
+
+
+def _print_window(output: Output, call: CallRecord) -> None:
+    output.heading("Neighbours on the same thread, in order of entry")
+    outermost = min((neighbour.depth for neighbour in call.window), default=0)
+    rows = [
+        [
+            _marks(call, neighbour.id, neighbour.is_anomaly),
+            format_offset_us(neighbour.entry_us - call.entry_us),
+            _runtime(neighbour.entry_us, neighbour.exit_us),
+            "  " * (neighbour.depth - outermost) + neighbour.function,
+        ]
+        for neighbour in call.window
+    ]
+    output.table([Column(""), _ENTRY, _RUNTIME, _FUNCTION], rows)
+
+
+def _print_messages(output: Output, call: CallRecord) -> None:
+    if not call.messages:
+        return
+    output.heading("Messages in these calls")
+    names = {neighbour.id: neighbour.function for neighbour in call.window}
+    rows = [
+        [
+            format_offset_us(message.time_us - call.entry_us),
+            message.kind,
+            str(message.source),
+            str(message.destination),
+            str(message.tag),
+            f"{message.size_bytes:,}",
+            names.get(message.call_id, message.call_id),
+        ]
+        for message in call.messages
+    ]
+    numbers = [Column(title, is_number=True) for title in ("FROM", "TO", "TAG", "BYTES")]
+    output.table([_TIME, Column("KIND"), *numbers, _FUNCTION], rows)
+
+
+def _print_counters(output: Output, call: CallRecord) -> None:
+    if call.counters:
+        output.heading("Counters in these calls")
+        names = {neighbour.id: neighbour.function for neighbour in call.window}
+        columns = [_TIME, Column("VALUE", is_number=True), Column("COUNTER"), _FUNCTION]
+        rows = [[*_counter(call, value), names.get(value.call_id, value.call_id)] for value in call.counters]
+        output.table(columns, rows)
+    if call.left_out:
+        output.line(f"{call.left_out:,} more messages and counters were not kept.")
+
+
+def _print_node_state(output: Output, call: CallRecord) -> None:
+    if call.node_state:
+        output.heading("State of the node in this step")
+        columns = [_TIME, Column("VALUE", is_number=True), Column("COUNTER")]
+        output.table(columns, [_counter(call, value) for value in call.node_state])
+
+
+def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | None) -> None:
+    output.heading("Beside a normal call of the same function")
+    if normal is None:
+        output.line("None was recorded.")
+        return
+    facts: list[tuple[str, Callable[[CallRecord], str]]] = [
+        ("call", lambda record: record.id),
+        ("rank", lambda record: str(record.rank)),
+        ("step", lambda record: str(record.step)),
+        ("exclusive", lambda record: format_duration_us(record.exclusive_us)),
+        ("inclusive", lambda record: format_duration_us(record.inclusive_us)),
+        ("score", lambda record: f"{record.score:.1f}"),
+        ("direct children", lambda record: str(record.children)),
+        ("messages", lambda record: str(record.messages_count)),
+        ("called by", _caller),
+    ]
+    columns = [Column(""), Column("THIS CALL", is_number=True), Column("NORMAL CALL", is_number=True)]
+    output.table(columns, [[name, fact(call), fact(normal)] for name, fact in facts])
+
+
+def _caller(record: CallRecord) -> str:
+    return record.call_stack[1].function if len(record.call_stack) > 1 else "-"
+
+
+def _counter(call: CallRecord, value: CounterValue) -> list[str]:
+    return [format_offset_us(value.time_us - call.entry_us), f"{value.value:,}", value.counter]
+
+
+def _marks(call: CallRecord, other_id: str, is_anomaly: bool) -> str:
+    return (SELF if other_id == call.id else "") + (MARK if is_anomaly else "")
+
+
+def _runtime(entry_us: int, exit_us: int) -> str:
+    return format_duration_us(exit_us - entry_us) if exit_us else "open"

@@ -1,0 +1,158 @@
+"""``chimbuko sql``: asks the store of a run in SQL."""
+
+from __future__ import annotations
+
+import csv
+import io
+import signal
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.cli.output.table import Column, Output
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
+from chimbuko.provenance.store.schemadocs import TableMeaning, describe
+from chimbuko.runs.directory import RunDirectory, find_run
+
+ROW_LIMIT = 1000
+
+
+@click.command("sql", short_help="Ask a run's database in SQL; nothing can be changed.")
+@click.argument("run", required=False)
+@click.argument("query", required=False)
+@click.option("--schema", "is_schema", is_flag=True, help="Print the tables and columns, and their meaning.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=ROW_LIMIT, show_default=True, help="Rows at most."
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIME_LIMIT_S,
+    show_default=True,
+    metavar="S",
+    help="Seconds that the database may work.",
+)
+@click.option("--json", "form", flag_value="json", help="Rows as JSON objects.")
+@click.option("--csv", "form", flag_value="csv", help="Rows as CSV, under a line with their names.")
+def command(
+    run: str | None, query: str | None, is_schema: bool, limit: int, time_limit_s: float, form: str | None
+) -> None:
+    """Answer QUERY, one SELECT, from the store of RUN: a run's folder or name, by default the newest under
+    ./chimbuko-runs. Without QUERY it is read from standard input. In it :run stands for the run's number,
+    and :run_id for its id.
+
+    \b
+    Examples:
+      chimbuko sql --schema
+      chimbuko sql 'SELECT node, count(*) FROM anomalies GROUP BY node'
+      chimbuko sql heat --csv 'SELECT * FROM steps WHERE run = :run' > steps.csv
+      chimbuko sql heat < question.sql
+    """
+    folder, statement = _arguments(run, query)
+    directory = find_run(folder)
+    info = directory.read_info()
+    engine = open_for_reading(directory.used_store_url(info))
+    try:
+        if is_schema:
+            _print_schema(describe(engine), form)
+            return
+        asked = _from_standard_input() if statement is None else statement
+        with answer_to(engine, asked, parameters_of(engine, info.id), time_limit_s) as answer:
+            rows = list(islice(answer.rows, limit + 1))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        engine.dispose()
+    _print_rows(answer.columns, rows[:limit], len(rows) <= limit, form)
+    if len(rows) > limit:
+        print(f"the first {limit:,} rows; there are more, which --limit lets through", file=sys.stderr)
+
+
+def _arguments(run: str | None, query: str | None) -> tuple[Path | None, str | None]:
+    """Run and statement. Either may be left out: a statement has blanks in it."""
+    if run is not None and query is None and " " in " ".join(run.split()):
+        is_run = RunDirectory(Path(run)).info_path.exists()
+        run, query = (run, None) if is_run else (None, run)
+    return None if run is None else Path(run), query
+
+
+def _from_standard_input() -> str:
+    if sys.stdin.isatty():
+        raise ConfigError("no query; give one, such as 'SELECT * FROM functions', or see --schema")
+    return sys.stdin.read()
+
+
+def _print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[Value]], is_complete: bool, form: str | None
+) -> None:
+    if form == "json":
+        objects = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+        answer = {"rows": objects, "is_complete": is_complete}
+        click.echo(msgspec.json.format(msgspec.json.encode(answer, enc_hook=str)))
+    elif form == "csv":
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows(
+            [columns, *([_text(_plain(cell)) for cell in row] for row in rows)]
+        )
+        click.echo(written.getvalue(), nl=False)
+    else:
+        is_number = [
+            all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))
+        ]
+        Output().table(
+            [
+                Column(name, is_number=number, may_shrink=not number)
+                for name, number in zip(columns, is_number, strict=True)
+            ],
+            [[_shown(cell) for cell in row] for row in rows],
+        )
+
+
+def _print_schema(tables: list[TableMeaning], form: str | None) -> None:
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode({"tables": tables})))
+        return
+    if form == "csv":
+        columns = ["table", "column", "type", "meaning"]
+        rows = [
+            [table.name, *msgspec.structs.astuple(column)] for table in tables for column in table.columns
+        ]
+        _print_rows(columns, rows, True, form)
+        return
+    output = Output()
+    for table in tables:
+        output.heading(f"{table.name}: {table.meaning}")
+        output.table(
+            [Column("COLUMN"), Column("TYPE"), Column("MEANING", may_shrink=True)],
+            [[column.name, column.type, column.meaning] for column in table.columns],
+        )
+
+
+def _plain(cell: Value) -> Value:
+    """For JSON; bytes as hexadecimal digits."""
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
+def _text(cell: Value) -> str:
+    """All of a cell; an empty one for NULL."""
+    if cell is None:
+        return ""
+    if isinstance(cell, dict | list):
+        return msgspec.json.encode(cell, enc_hook=str).decode()
+    return str(cell)
+
+
+def _shown(cell: Value) -> str:
+    """A cell on one line."""
+    if isinstance(cell, bytes):
+        return f"<{len(cell)} bytes>"
+    if isinstance(cell, float):
+        return f"{cell:.10g}"
+    return " ".join(_text(cell).split())

@@ -1,0 +1,92 @@
+"""``chimbuko view``: the dashboard over a run that has ended, or goes on."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.process.lifetime import heed
+from chimbuko.runs.directory import find_run
+from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+
+
+@click.command("view")
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port on the loopback; 0 takes any that is free.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Server processes on the port, for many browsers; they need WebSocket.",
+)
+@click.option(
+    "--jobs-broker",
+    metavar="URL",
+    envvar=JOBS_VARIABLE,
+    help="Redis or Valkey where Celery workers that you started answer long questions; default one worker "
+    f"of its own. Better from {JOBS_VARIABLE}, which nobody else can read.",
+)
+@click.option(
+    "--jobs-folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    envvar=FOLDER_VARIABLE,
+    help="Folder that dashboard and workers share, for answers; default a temporary one.",
+)
+@click.option("--open", "path", default="/", help="Page to start at, as in the address of another dashboard.")
+def command(
+    run_dir: Path | None,
+    port: int,
+    processes: int,
+    jobs_broker: str | None,
+    jobs_folder: Path | None,
+    path: str,
+) -> None:
+    """Show a run in the browser; Ctrl-C ends it.
+
+    RUN_DIR is the folder of a run, by default the newest under ./chimbuko-runs. The address that is
+    printed holds a secret: who has it can see the run.
+
+    \b
+    Examples:
+      chimbuko view
+      chimbuko view chimbuko-runs/heat --port 8080
+      chimbuko view chimbuko-runs/heat --processes 4
+      chimbuko view chimbuko-runs/heat --open '/r/heat?sel=0:1,0:3'
+    """
+    # Loaded here: 'chimbuko view --help' need not wait for a web server.
+    from chimbuko.viz.http.multiprocess import serving_together
+    from chimbuko.viz.http.server import serving
+    from chimbuko.viz.jobs.workerpool import Workplace
+
+    stopping = threading.Event()
+    heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
+    run, token, hosts = find_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
+    if processes > 1:
+        place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)
+    else:
+        workplace = Workplace(jobs_broker, not jobs_broker, jobs_folder)
+        place = serving(run, port, token, None, hosts, workplace)
+    tell_recovery(run)
+    with place as url:
+        print(starting_at(url, path), flush=True)
+        stopping.wait()
+
+
+def starting_at(url: str, path: str) -> str:
+    """``url`` of a dashboard, with its token, at the page ``path``, which may have a query of its own."""
+    root, _, token = url.partition("/?")
+    page, _, query = path.partition("?")
+    return f"{root}/{page.lstrip('/')}?{query + '&' if query else ''}{token}"

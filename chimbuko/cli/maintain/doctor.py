@@ -1,0 +1,57 @@
+"""``chimbuko doctor``: what of a machine could get in the way of a run."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.doctor.checkup import check_up
+from chimbuko.doctor.finding import Finding
+from chimbuko.errors import ChimbukoError
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.runs.directory import RUNS_FOLDER
+
+
+@click.command("doctor", short_help="Check this machine before a run.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=RUNS_FOLDER,
+    help="Folder that runs will go to.",
+)
+@click.option("--bind", default=LOOPBACK, metavar="WHERE", help="As of 'chimbuko serve': what to listen on.")
+@click.option("--broker", envvar=BROKER_VARIABLE, metavar="URL", help=f"Broker; also from {BROKER_VARIABLE}.")
+@click.option("--store", envvar=STORE_VARIABLE, metavar="URL", help=f"Database; also from {STORE_VARIABLE}.")
+@click.option("--json", "as_json", is_flag=True, help="What was found, as JSON.")
+def command(output: Path, bind: str, broker: str | None, store: str | None, as_json: bool) -> None:
+    """Check this machine: a line for each thing, with what to do about it.
+
+    Everything is tried out: a stream over ADIOS2, a database in the folder, the broker. Run it on a compute
+    node, under the conditions of the job. The exit code is 1 where something will not work, and 0 with
+    warnings.
+
+    \b
+    Examples:
+      chimbuko doctor
+      srun -N 1 chimbuko doctor --bind ib0 --output /lustre/project/runs
+      chimbuko doctor --json | jq '.[] | select(.state != "ok")'
+    """
+    findings = check_up(output, Path(tempfile.gettempdir()), bind, broker, store)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(findings)))
+    else:
+        for finding in findings:
+            click.echo(_line(finding))
+    if any(finding.state == "problem" for finding in findings):
+        sys.exit(ChimbukoError.exit_code)
+
+
+def _line(finding: Finding) -> str:
+    line = f"{finding.state:<8} {finding.about}: {finding.text}"
+    return f"{line}; {finding.advice}" if finding.advice else line

@@ -1,0 +1,214 @@
+"""The options of the analysis, and the configuration that they and a file make."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from chimbuko.ad.detectors import make_detector
+from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.errors import ConfigError
+from chimbuko.statistics import model
+from chimbuko.units import parse_duration_us
+
+_STEPS = re.compile(r"(\d*):(\d*)")
+
+
+@dataclass(frozen=True)
+class AnalysisOptions:
+    """How to judge, and what to do with the model."""
+
+    config: AnalysisConfig
+    load_model: Path | None
+    save_model: Path | None
+    relabel: bool
+
+
+def analysis_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of the analysis; it gets them as ``analysis``, an ``AnalysisOptions``."""
+
+    @functools.wraps(command)
+    def with_analysis(**values: Any) -> None:
+        given = {name: values.pop(name) for name in _NAMES}
+        command(analysis=_options(**given), **values)
+
+    wrapped: Callable[..., None] = with_analysis
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+_OPTIONS = (
+    click.option(
+        "--config", type=click.Path(path_type=Path), help="TOML file with settings; options given here win."
+    ),
+    click.option("--detector", type=click.Choice(DETECTORS), help=f"Default {DETECTORS[0]}."),
+    click.option(
+        "--threshold",
+        type=float,
+        help="How far from ordinary a flagged call is; default 4.5 (σ) for robust, 6 (σ) for sstd, "
+        "0.99 for hbos and copod.",
+    ),
+    click.option(
+        "--threshold-of",
+        "thresholds",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Threshold of a function, or of all that a pattern with * and ? matches. May be given again.",
+    ),
+    click.option(
+        "--ignore",
+        multiple=True,
+        metavar="NAME",
+        help="Function, or pattern, that is never flagged. May be given again.",
+    ),
+    click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
+    click.option(
+        "--fast-side/--no-fast-side", default=None, help="Flag abnormally short calls too; default not."
+    ),
+    click.option(
+        "--min-anomaly",
+        metavar="DURATION",
+        help="Calls that differ less from what was expected are not flagged: 200 (µs), 5ms; default 1ms.",
+    ),
+    click.option(
+        "--max-per-function",
+        "max_anomalies_per_function",
+        type=int,
+        help="Of a rank's function with more anomalies per period only the most severe are recorded, and the "
+        "others counted; default 50.",
+    ),
+    click.option("--window", type=int, help="Calls kept before and after each anomaly; default 5."),
+    click.option("--period", type=float, help="Seconds between two steps of the trace; default 1."),
+    click.option(
+        "--record-steps",
+        metavar="FIRST:LAST",
+        help="Record calls of these steps only; either may be left out.",
+    ),
+    click.option(
+        "--load-model", type=click.Path(path_type=Path), help="Begin with what an earlier run has learned."
+    ),
+    click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model, and learn nothing."),
+    click.option(
+        "--save-model",
+        type=click.Path(path_type=Path),
+        help="Copy of the final model, which is also in the run's folder.",
+    ),
+    click.option(
+        "--relabel", is_flag=True, help="Judge the recorded calls again at the end, by the final model."
+    ),
+)
+_NAMES = (
+    *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
+    "max_anomalies_per_function",
+    *("window", "period", "record_steps", "load_model", "freeze", "save_model", "relabel"),
+)
+
+
+def _options(
+    config: Path | None,
+    thresholds: tuple[str, ...],
+    ignore: tuple[str, ...],
+    min_anomaly: str | None,
+    window: int | None,
+    period: float | None,
+    record_steps: str | None,
+    load_model: Path | None,
+    freeze: bool | None,
+    save_model: Path | None,
+    relabel: bool,
+    **plain: Any,
+) -> AnalysisOptions:
+    from_step, to_step = _steps(record_steps)
+    chosen = plain | {
+        "thresholds": [_threshold(text) for text in thresholds] or None,
+        "ignore": ignore or None,
+        "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly, "us")),
+        "window_calls": window,
+        "period_us": None if period is None else round(period * 1e6),
+        "record_from_step": from_step,
+        "record_to_step": to_step,
+        "is_frozen": freeze,
+    }
+    settings = ({} if config is None else _read(config)) | {
+        name: value for name, value in chosen.items() if value is not None
+    }
+    made = _checked(_converted(settings, config))
+    if made.is_frozen and load_model is None:
+        raise ConfigError("--freeze goes with --load-model: otherwise nothing would ever be known")
+    if load_model is not None:
+        model.load_model(load_model, made)
+    if save_model is not None and not save_model.absolute().parent.is_dir():
+        raise ConfigError(f"{save_model}: the model cannot be written, its folder does not exist")
+    return AnalysisOptions(made, load_model, save_model, relabel)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        settings = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML ({error})") from error
+    unknown = settings.keys() - set(AnalysisConfig.__struct_fields__)
+    if unknown:
+        raise ConfigError(
+            f"{path}: {', '.join(sorted(unknown))} unknown; there are "
+            f"{', '.join(AnalysisConfig.__struct_fields__)}"
+        )
+    if isinstance(thresholds := settings.get("thresholds"), Mapping):
+        settings["thresholds"] = list(thresholds.items())
+    return settings
+
+
+def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
+    try:
+        return msgspec.convert(settings, AnalysisConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _checked(config: AnalysisConfig) -> AnalysisConfig:
+    make_detector(config)
+    for name, value, least in (
+        ("the period", config.period_us, 1),
+        ("the window", config.window_calls, 0),
+        ("the most anomalies per function", config.max_anomalies_per_function, 1),
+        ("the least difference", config.min_anomaly_us, 0),
+    ):
+        if value < least:
+            raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
+    if config.record_to_step is not None and config.record_to_step < config.record_from_step:
+        raise ConfigError(
+            f"no step is from {config.record_from_step} to {config.record_to_step}; exchange the two"
+        )
+    return config
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    # Names hold "=" too, as in operator==.
+    name, _, value = text.rpartition("=")
+    try:
+        if name:
+            return name, float(value)
+    except ValueError:
+        pass
+    raise ConfigError(f"--threshold-of {text!r}: not NAME=VALUE; give one like 'MPI_*=8'")
+
+
+def _steps(text: str | None) -> tuple[int | None, int | None]:
+    if text is None:
+        return None, None
+    match = _STEPS.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--record-steps {text!r}: not a range of steps; give one like 20:30, 20: or :30")
+    first, last = match.groups()
+    return int(first) if first else None, int(last) if last else None

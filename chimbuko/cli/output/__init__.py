@@ -1,0 +1,4 @@
+"""Tables and lists on standard output.
+
+Imports provenance.manage.
+"""

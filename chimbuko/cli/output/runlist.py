@@ -1,0 +1,149 @@
+"""A list of runs: those in folders, or those of a store."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.cli.output.table import Column, Output
+from chimbuko.errors import StoreError
+from chimbuko.launcher.recovery import recovery_lines
+from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
+from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
+from chimbuko.provenance.store.engine import open_as_it_is, open_for_reading
+from chimbuko.runs.directory import RunDirectory, RunInfo, runs_in
+from chimbuko.units import format_duration_us
+
+_COLUMNS = (
+    Column("NAME", may_shrink=True),
+    Column("ID"),
+    Column("STATE"),
+    Column("STARTED"),
+    Column("DURATION", is_number=True),
+    Column("RANKS", is_number=True),
+    Column("ANOMALIES", is_number=True),
+    Column("STORED", is_number=True),
+    Column("COMMAND", may_shrink=True),
+)
+
+
+class ListedRun(msgspec.Struct, frozen=True):
+    """One run of the list."""
+
+    name: str
+    id: str
+    state: str
+    """As in ``RunInfo``; or ``died``."""
+    started_us: int
+    duration_us: int | None
+    """Up to now where it goes on; None where it died."""
+    ranks: int | None
+    """None where the store cannot be read."""
+    anomalies: int | None
+    """All that were found."""
+    stored_bytes: int
+    command: list[str]
+    folder: str | None
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Runs, the newest first, and what could not be read."""
+
+    runs: list[ListedRun]
+    problems: list[str]
+    recoveries: list[str] = []
+    """Of runs that died, or left findings elsewhere, a line each: what to do."""
+
+
+def list_folder(folder: Path) -> Listing:
+    """The runs in the folders of ``folder``; each store is read once, and left as it is."""
+    totals: dict[str, dict[str, RunTotals] | None] = {}
+    problems: list[str] = []
+    listed, recoveries = [], []
+    for run in runs_in(folder):
+        info = run.read_info()
+        recoveries += recovery_lines(run, info)
+        url = run.used_store_url(info)
+        if url not in totals:
+            totals[url] = _totals(url, problems)
+        of_store = totals[url]
+        size = left_bytes(run)
+        found = None if of_store is None else of_store.get(info.id, RunTotals())
+        listed.append(_listed(info, run, found, size))
+    return Listing(_newest_first(listed), problems, recoveries)
+
+
+def list_store(url: str) -> Listing:
+    """The runs of a store.
+
+    Raises
+    ------
+    StoreError
+        It cannot be read.
+    """
+    engine = open_for_reading(url)
+    try:
+        totals = totals_of_runs(engine)
+        runs = [
+            _listed(info, None, totals.get(info.id, RunTotals()), info.stored_bytes)
+            for info in stored_runs(engine)
+        ]
+    finally:
+        engine.dispose()
+    return Listing(_newest_first(runs), [])
+
+
+def print_listing(listing: Listing) -> None:
+    """As a table on standard output."""
+    rows = [
+        [
+            run.name,
+            run.id,
+            run.state,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_us / 1e6)),
+            "?" if run.duration_us is None else format_duration_us(run.duration_us),
+            "?" if run.ranks is None else f"{run.ranks:,}",
+            "?" if run.anomalies is None else f"{run.anomalies:,}",
+            f"{run.stored_bytes / 1e6:,.2f} MB",
+            shlex.join(run.command),
+        ]
+        for run in listing.runs
+    ]
+    Output().table(_COLUMNS, rows)
+
+
+def _totals(url: str, problems: list[str]) -> dict[str, RunTotals] | None:
+    try:
+        engine = open_as_it_is(url)
+        try:
+            return totals_of_runs(engine)
+        finally:
+            engine.dispose()
+    except StoreError as error:
+        problems.append(str(error))
+        return None
+
+
+def _listed(info: RunInfo, run: RunDirectory | None, totals: RunTotals | None, size_bytes: int) -> ListedRun:
+    state = state_of(info)
+    now_us = time.time_ns() // 1000
+    ended_us = info.ended_us or (now_us if state == RUNNING else None)
+    return ListedRun(
+        name=info.name,
+        id=info.id,
+        state=state,
+        started_us=info.started_us,
+        duration_us=None if ended_us is None else ended_us - info.started_us,
+        ranks=None if totals is None else totals.ranks,
+        anomalies=None if totals is None else totals.anomalies,
+        stored_bytes=size_bytes,
+        command=info.command,
+        folder=None if run is None else str(run.path),
+    )
+
+
+def _newest_first(runs: list[ListedRun]) -> list[ListedRun]:
+    return sorted(runs, key=lambda run: -run.started_us)

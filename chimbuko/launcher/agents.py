@@ -1,0 +1,234 @@
+"""The agents of this node, for one run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+
+import msgspec
+
+from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.follow.guard.starter import GuardStarter
+from chimbuko.launcher.collisions import Collisions
+from chimbuko.launcher.transport import StreamPlace
+from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.oomscore import Sacrifice
+from chimbuko.process.service import Service
+from chimbuko.process.starting import fork
+from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.protocol.broker import BROKER_VARIABLE
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.runs.scratch import ScratchNote, scratch_folder
+from chimbuko.trace.discovery import StreamName
+
+GUARD_STOP_S = 5.0
+"""It ends when the application has: what that started in the background may go on."""
+LONGEST_DELIVERY_S = 600.0
+"""An agent gives up by itself when nothing gets through any more."""
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """Which agents are wanted, and what they read."""
+
+    config: AnalysisConfig
+    node: str
+    names: tuple[str, ...]
+    """One agent each: the ranks are dealt out among them."""
+    place: StreamPlace | None = None
+    """Where streams appear; None where they are recorded."""
+    recorded: list[StreamName] = field(default_factory=list)
+    """Recorded streams to analyse."""
+
+
+class Agents:
+    """Agents of one node, as a context: they are gone when it ends.
+
+    Parameters
+    ----------
+    run_id
+        Of the run that they take part in.
+    problems
+        Gets one line for each thing that did not end as it should.
+    """
+
+    def __init__(
+        self, run: RunDirectory, run_id: str, options: AgentOptions, broker_url: str, problems: list[str]
+    ) -> None:
+        self._run = run
+        self._options = options
+        self._broker_url = broker_url
+        self._problems = problems
+        self._mishaps = Mishaps(problems)
+        self._group = ServiceGroup(problems)
+        self._is_delivered = True
+        self._scratch = scratch_folder(run_id, f"agents-{options.node}")
+        self._note = ScratchNote(run, f"agents-{options.node}", self._scratch)
+        place = options.place
+        self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
+        self._collisions = None if options.place is None else Collisions(options.place.folder)
+
+    def __enter__(self) -> Agents:
+        is_live = self._options.place is not None
+        self._note.write()
+        if self._guard is not None:
+            self._guard.ensure()
+            announce(self._guard.folder, "launcher", Role.LAUNCHER)
+        try:
+            for index in range(len(self._options.names)):
+                self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)
+        except BaseException:
+            self.finish()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.finish()
+
+    def wait_ready(self) -> None:
+        """Wait until they can read streams.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        self._group.wait_ready()
+        if self._guard is not None:
+            self._guard.wait()
+
+    @property
+    def is_analysing(self) -> bool:
+        """Whether any of them is still at work."""
+        return self._group.is_running
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
+        return self._collisions is None and self._group.has_failed
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        lines = self._group.look_after()
+        with self._mishaps.survived("programs that write one stream cannot be looked for"):
+            collisions = self._collisions.news() if self._collisions else []
+            self._problems += collisions
+            lines += collisions
+        return lines
+
+    @property
+    def streams_seen(self) -> int:
+        """How many streams over SST have appeared."""
+        return self._collisions.streams_seen if self._collisions else 0
+
+    def ask_to_stop(self) -> None:
+        """Ask them to come to an end."""
+        self._group.ask_to_stop()
+
+    def finish(self) -> bool:
+        """Ask them to come to an end, and wait for it; True if all that they found was delivered."""
+        self._group.ask_to_stop()
+        if not self._group.stop(LONGEST_DELIVERY_S):
+            self._is_delivered = False
+            self._problems.append(self._undelivered())
+        if self._is_delivered:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._note.remove()
+        if self._guard is not None:
+            with self._mishaps.survived("the guard of the streams could not be told to end"):
+                self._guard.stop(GUARD_STOP_S)
+        return self._is_delivered
+
+    def _undelivered(self) -> str:
+        if not self._scratch.is_dir():
+            return f"findings that could not be stored are lost: {self._scratch} was removed"
+        return (
+            f"findings that could not be stored are kept on {self._options.node}; store them there with: "
+            f"chimbuko deliver {self._run.path} {self._scratch}"
+        )
+
+    def _start(self, index: int) -> Service:
+        options, place = self._options, self._options.place
+        name = options.names[index]
+        spec = AgentSpec(
+            agent=name,
+            run=self._run.read_info().id,
+            index=index,
+            count=len(options.names),
+            node=options.node,
+            scratch=str(self._scratch / name),
+            config=options.config,
+            live_folder=str(place.folder) if place else "",
+            kept_trace=str(place.kept_trace) if place and place.kept_trace else "",
+            is_ours=place is None or place.is_ours,
+            guard=place.guard if place else None,
+            recorded=[
+                RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
+                for s in options.recorded
+            ],
+        )
+        # In memory: $TMPDIR may be full. It lives as long as this process, for agents that are started again.
+        file = os.memfd_create(name)
+        with open(file, "wb", closefd=False) as content:
+            content.write(msgspec.json.encode(spec))
+        secret = {BROKER_VARIABLE: self._broker_url}
+        return Service(
+            name,
+            "chimbuko.ad.agent",
+            [f"/proc/self/fd/{file}"],
+            secret,
+            self._run.logs,
+            inherited=(file,),
+            sacrifice=Sacrifice.AGENT,
+            start=fork,
+        )
+
+
+def check_agents(agents: int, recorded: list[StreamName]) -> None:
+    """Refuse a number of agents that makes no sense.
+
+    Raises
+    ------
+    ConfigError
+        It is below 1, or above the number of recorded streams.
+    """
+    if agents < 1:
+        raise ConfigError(f"--agents {agents}: at least one agent is needed")
+    if recorded and agents > len(recorded):
+        raise ConfigError(f"--agents {agents}: there are only {len(recorded)} streams")
+
+
+def core_numbers(cores: str) -> set[int]:
+    """The numbers in a list such as ``0,2-5``.
+
+    Raises
+    ------
+    ConfigError
+        This is no such list.
+    """
+    numbers: set[int] = set()
+    for part in cores.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"--cores {cores!r}: not a list of cores; give one like 0,2-5")
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def pin(cores: str) -> None:
+    """Keep this process, and those that it starts from now on, on a list of cores.
+
+    Raises
+    ------
+    ConfigError
+        It is no list, or not all of them are to be had.
+    """
+    wanted, usable = core_numbers(cores), os.sched_getaffinity(0)
+    if not wanted or not wanted <= usable:
+        there_are = ",".join(map(str, sorted(usable)))
+        raise ConfigError(f"--cores {cores}: not all of them can be used here; there are {there_are}")
+    os.sched_setaffinity(0, wanted)

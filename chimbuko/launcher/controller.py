@@ -1,0 +1,202 @@
+"""Leads one run from its first service to its summary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+import redis
+
+from chimbuko.errors import ServiceError
+from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
+from chimbuko.launcher.application import news_of_application, start_application
+from chimbuko.launcher.closing import close_run
+from chimbuko.launcher.progress import Progress, say
+from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.launcher.transport import shield_news
+from chimbuko.process.lifetime import heed
+from chimbuko.process.mishaps import Mishaps, words_of
+from chimbuko.process.starting import Process
+from chimbuko.process.wakeup import Wakeup
+from chimbuko.runs.directory import RunDirectory
+
+INTERRUPTED = 130
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+LOOK_S = 0.5
+"""Between two looks, where nothing happens."""
+
+
+class Conductor:
+    """Starts services, agents and application, waits for their end, and tells what was found.
+
+    Parameters
+    ----------
+    application, environment
+        Command to run and its whole environment; no command for a recorded trace.
+    problems
+        One line each, for what was wrong from the start.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        services: ServiceOptions,
+        agents: AgentOptions,
+        application: list[str],
+        environment: dict[str, str],
+        problems: list[str],
+    ) -> None:
+        self._run = run
+        self._services = services
+        self._agents = agents
+        self._command_line = application
+        self._environment = environment
+        self._problems = problems
+        self._mishaps = Mishaps(problems)
+        self._interrupts = 0
+        self._application: Process | None = None
+
+    def conduct(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
+        """Exit code of the application; 130 where a recorded run was interrupted.
+
+        Once the application runs nothing is raised: whatever fails, it is waited for.
+
+        Raises
+        ------
+        ChimbukoError
+            The analysis cannot begin; the application was not started.
+        """
+        heed([signal.SIGINT], self._on_interrupt)
+        heed([signal.SIGTERM, signal.SIGHUP], self._on_terminate)
+        code = 0
+        try:
+            code = self._lead(is_relabelling, keep, as_json)
+        except (OSError, MemoryError, redis.RedisError) as error:
+            if self._application is None:
+                raise ServiceError(f"the analysis cannot be done: {words_of(error)}") from error
+            say(f"the analysis ended early: {words_of(error)}")
+        except Exception as error:
+            if self._application is None:
+                raise
+            say(f"the analysis ended early: {words_of(error)}")
+        finally:
+            self._tidy_up()
+        # The program's own code, whatever happens to the analysis.
+        return code if self._application is None else self._application_code(self._application)
+
+    def _lead(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
+        """Exit code where no application was started."""
+        problems, run_id = self._problems, self._run.read_info().id
+        with Wakeup() as wakeup, Services(self._run, self._services, problems) as services:
+            with Agents(self._run, run_id, self._agents, services.broker_url, problems) as agents:
+                services.wait_ready()
+                agents.wait_ready()
+                if services.dashboard_url:
+                    say(f"dashboard: {services.dashboard_url}")
+                if services.metrics_url:
+                    say(f"metrics: {services.metrics_url}")
+                code = self._start_application()
+                if code == 0:
+                    code = self._watch(services, agents, wakeup)
+            services.finish()
+            state = "interrupted" if self._interrupts else "finished"
+            exit_code = code if self._command_line else None
+            closing_code = close_run(self._run, services, problems, state, exit_code, is_relabelling, as_json)
+            if keep and services.dashboard_url and self._interrupts == 0:
+                say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
+                # Not signal.pause(): a signal just before it would be waited for again, for ever.
+                while self._interrupts == 0:
+                    with self._mishaps.survived("the dashboard cannot be looked after"):
+                        services.look_after_dashboard()
+                    wakeup.wait(LOOK_S, services.visitors)
+        return code if self._command_line else code or closing_code
+
+    def _tidy_up(self) -> None:
+        """Remove the folder of the streams where no guard has come that would do it."""
+        if self._agents.place is not None:
+            with suppress(OSError):
+                os.rmdir(self._agents.place.guard.folder)
+
+    def _start_application(self) -> int:
+        """0, or the code that a shell would give for a command that cannot be started."""
+        if not self._command_line:
+            return 0
+        if self._interrupts:
+            return INTERRUPTED
+        try:
+            self._application = start_application(self._command_line, self._environment)
+        except FileNotFoundError:
+            say(f"{self._command_line[0]}: no such command")
+            return NOT_FOUND
+        except OSError as error:
+            say(f"{self._command_line[0]}: cannot be run ({error.strerror})")
+            return NOT_EXECUTABLE
+        if self._agents.place is not None:
+            # Without a word of it the guard looks at its streams alone.
+            with suppress(OSError):
+                announce(
+                    self._agents.place.guard.folder, "application", Role.APPLICATION, self._application.pid
+                )
+        return 0
+
+    def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
+        """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
+        application = news_of_application()
+        with Progress(services.client, services.info.id) as progress:
+            while self._is_going_on(agents):
+                self._look(progress, services, agents)
+                wakeup.wait(LOOK_S, [*services.visitors, *application])
+            if self._agents.place is not None:
+                with self._mishaps.survived("what the shield reports cannot be read"):
+                    self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
+            agents.ask_to_stop()
+            latest_s = time.monotonic() + LONGEST_DELIVERY_S
+            # What they still have to deliver, they cannot without the services.
+            while agents.is_analysing and time.monotonic() < latest_s:
+                self._look(progress, services, None)
+                wakeup.wait(LOOK_S, services.visitors)
+        if self._application is None and agents.has_failed:
+            return ServiceError.exit_code
+        if self._application is None:
+            return INTERRUPTED if self._interrupts else 0
+        return self._application_code(self._application)
+
+    def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
+        """See once how far all is and that it goes on; what fails is tried again at the next look."""
+        with self._mishaps.survived("the analysis cannot be looked after"):
+            progress.show()
+            for line in (*services.look_after(), *(agents.look_after() if agents else ())):
+                progress.say(line)
+
+    def _application_code(self, application: Process) -> int:
+        """Wait for the application; its exit code as a shell would give it."""
+        code = application.wait()
+        return code if code >= 0 else 128 - code
+
+    def _is_going_on(self, agents: Agents) -> bool:
+        if self._application is not None:
+            return self._application.poll() is None
+        return agents.is_analysing and not agents.has_failed and self._interrupts == 0
+
+    def _on_interrupt(self, signum: int, frame: object) -> None:
+        """Ctrl-C reaches the application by itself; from the third on it is killed."""
+        self._interrupts += 1
+        if self._application is not None and self._application.poll() is None:
+            # It may have become another user's.
+            with suppress(OSError):
+                if not os.isatty(0):
+                    self._application.send_signal(signal.SIGINT)
+                if self._interrupts == 2:
+                    self._application.send_signal(signal.SIGTERM)
+                elif self._interrupts > 2:
+                    self._application.send_signal(signal.SIGKILL)
+
+    def _on_terminate(self, signum: int, frame: object) -> None:
+        self._interrupts += 1
+        if self._application is not None and self._application.poll() is None:
+            with suppress(OSError):
+                self._application.send_signal(signal.SIGTERM)

@@ -1,0 +1,91 @@
+"""The dashboard of a run: it has its address from the start, and a process from the first visitor on.
+
+So a run that nobody looks at pays nothing for it; one that was killed comes back at its port, with its token.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+from urllib.parse import quote
+
+from chimbuko.process.oomscore import Sacrifice
+from chimbuko.process.service import Service
+from chimbuko.process.starting import fork_then_load
+from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.http.listening import listen
+
+TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+
+
+class Dashboard:
+    """Listens for visitors, and starts the process that answers them.
+
+    Parameters
+    ----------
+    port
+        0 for any that is free.
+    processes
+        That serve it.
+    problems
+        Gets one line for each thing that did not go as it should.
+
+    Raises
+    ------
+    ServiceError
+        The port is taken.
+    """
+
+    def __init__(
+        self, run: RunDirectory, broker_url: str, port: int, processes: int, problems: list[str]
+    ) -> None:
+        self._run = run
+        self._processes = processes
+        self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: secrets.token_urlsafe(24)}
+        self._listening = listen(port)
+        self._group = ServiceGroup(problems)
+
+    @property
+    def url(self) -> str:
+        """Address with the token; empty where it is given up."""
+        if self._listening.fileno() < 0:
+            return ""
+        port = self._listening.getsockname()[1]
+        return f"http://{LOOPBACK}:{port}/?token={quote(self._secret[TOKEN_VARIABLE], safe='')}"
+
+    @property
+    def visitors(self) -> list[int]:
+        """Descriptor that becomes readable with the first visitor; none once there is a process."""
+        return [self._listening.fileno()] if self._group.is_empty and self._listening.fileno() >= 0 else []
+
+    def look_after(self) -> list[str]:
+        """Start it for the first visitor, and again where it ended; one line for what went wrong."""
+        if self.visitors and select.select(self.visitors, [], [], 0.0)[0]:
+            self._group.add(self._service(), can_go_on=True, is_starting=True)
+        lines = self._group.look_after()
+        if self._group.is_given_up:
+            # A page would wait at it for ever.
+            self._listening.close()
+        return lines
+
+    def stop(self, timeout_s: float) -> None:
+        """End it, and turn visitors away."""
+        self._group.stop(timeout_s)
+        self._listening.close()
+
+    def _service(self) -> Service:
+        words = ["--run-dir", str(self._run.path), "--listening", str(self._listening.fileno())]
+        words += ["--processes", str(self._processes)]
+        return Service(
+            "dashboard",
+            "chimbuko.viz",
+            words,
+            self._secret,
+            self._run.logs,
+            (self._listening.fileno(),),
+            Sacrifice.DASHBOARD,
+            # To load a web server takes 0.4 s, in which the launcher would look after nothing.
+            start=fork_then_load,
+        )

@@ -1,0 +1,80 @@
+"""Sees before a run that all kernels are compiled: by one process, while others, and the program, wait."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from tempfile import TemporaryFile
+
+from chimbuko.errors import ServiceError
+from chimbuko.launcher.progress import say
+from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
+from chimbuko.process.lifetime import die_with_parent, write_error
+
+USUAL_S = 25
+"""On a core that has nothing else to do; on a busy machine twice as much."""
+LOOK_S = 0.2
+
+
+def await_kernels(should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Have all kernels compiled, and wait for that; a few milliseconds where they are.
+
+    Parameters
+    ----------
+    should_stop
+        Asked again and again meanwhile; once it is true, nobody waits any longer.
+
+    Raises
+    ------
+    ServiceError
+        They cannot be compiled.
+    """
+    try:
+        cache = use_writable_cache()
+    except OSError as error:
+        raise ServiceError(
+            f"no folder can be written for compiled kernels ({error}); set {CACHE_VARIABLE}"
+        ) from None
+    if are_compiled(cache):
+        return
+    began_s = time.monotonic()
+    with TemporaryFile() as words:
+        compiling = subprocess.Popen(
+            [sys.executable, "-m", "chimbuko", "warmup"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            preexec_fn=die_with_parent,
+        )
+        _show_until_end(compiling, began_s, should_stop)
+        words.seek(0)
+        last_words = words.read().decode(errors="replace").strip().splitlines()[-1:]
+    if should_stop():
+        return
+    if compiling.returncode:
+        reason = last_words[0].removeprefix("chimbuko: ") if last_words else f"code {compiling.returncode}"
+        raise ServiceError(
+            f"kernels could not be compiled into {cache} ({reason}); set {CACHE_VARIABLE} to another folder"
+        )
+    say(f"kernels are compiled ({time.monotonic() - began_s:.0f} s)")
+
+
+def _show_until_end(
+    compiling: subprocess.Popen[bytes], began_s: float, should_stop: Callable[[], bool]
+) -> None:
+    """Say how long it has taken, until it has ended: on a terminal again and again, elsewhere once."""
+    text = f"compiling kernels, once on each kind of machine; that takes some {USUAL_S} s"
+    is_terminal = sys.stderr.isatty()
+    if not is_terminal:
+        say(text)
+    while compiling.poll() is None:
+        if is_terminal:
+            write_error(f"\r\x1b[Kchimbuko: {text}: {time.monotonic() - began_s:.0f} s")
+        if should_stop():
+            compiling.terminate()
+            compiling.wait()
+        time.sleep(LOOK_S)
+    if is_terminal:
+        write_error("\r\x1b[K")

@@ -1,0 +1,124 @@
+"""What of a run was not seen or not used, in words that say what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from chimbuko.calls.record import (
+    NO_ROOM_OPEN_CALLS,
+    NO_ROOM_RECORDERS,
+    NO_ROOM_RECORDS,
+    NO_ROOM_STEPS,
+    UNREAD_STREAMS,
+    UNREADABLE_STREAMS,
+)
+
+_MAKE_ROOM = (
+    "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"
+)
+_DAMAGED = "the trace holds what cannot be there; record it again, with a newer TAU if it is TAU's"
+_IN_LOST_STEPS = "their other half was never recorded, or was in a step that was lost"
+_NEEDS_ROOM = (
+    "make room there, or set TMPDIR to a folder on local storage with more of it, some 10 MB for each rank"
+)
+_LOOK_INTO_LOGS = "see what the program said, and the logs of the run, for what has ended it"
+
+NO_STREAM = (
+    "No trace stream appeared: is the program linked with MPI? For one without MPI use "
+    "'tau_exec -T serial,pthread -adios2_trace'; a Python program needs 'chimbuko trace'"
+)
+
+MISSED_STEPS = "steps never seen"
+DROPPED_STEPS = "steps dropped unread"
+
+ADVICE: Mapping[str, str] = {
+    MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
+    DROPPED_STEPS: (
+        "they outgrew their limit, or the room that was left, before they were read: raise --trace-limit "
+        f"and --node-limit, {_MAKE_ROOM}"
+    ),
+    "rows of a timer whose name was in a lost step": (
+        "TAU names a function once, in the step of its first call; what helps against lost steps helps here: "
+        f"{_MAKE_ROOM}"
+    ),
+    "rows of a timer not named yet": "the trace names functions later than they are called, or never",
+    "rows of another program or rank": (
+        "two programs may write one stream: number them, as with TAU_ADIOS2_FILENAME=$TAU_ADIOS2_FILENAME.1"
+    ),
+    "rows with an absurd thread": _DAMAGED,
+    "rows with an unknown event type": _DAMAGED,
+    "rows with an absurd timer": _DAMAGED,
+    "rows whose time is absurd or runs backwards": _DAMAGED,
+    "messages and counters with an absurd time": _DAMAGED,
+    "EXIT without ENTRY": _IN_LOST_STEPS,
+    "calls whose EXIT was lost": _IN_LOST_STEPS,
+    "messages outside of calls": "the calls that they belong to are left out by a select file, or were lost",
+    "counters outside of calls": "the calls that they belong to are left out by a select file, or were lost",
+    UNREAD_STREAMS: _NEEDS_ROOM,
+    UNREADABLE_STREAMS: "raise the limit on memory or address space (ulimit -v), or use more nodes",
+    NO_ROOM_STEPS: f"their calls are counted as far as there was room; {_NEEDS_ROOM}",
+    NO_ROOM_RECORDS: f"they are counted, and nothing else is kept of them; {_NEEDS_ROOM}",
+    NO_ROOM_RECORDERS: f"'chimbuko recall' has nothing of these ranks; {_NEEDS_ROOM}",
+    NO_ROOM_OPEN_CALLS: f"calls of these ranks that hung were not reported; {_NEEDS_ROOM}",
+    "launches forgotten before their GPU call": "the GPU is far behind its launches; all else is there",
+    "records of GPU calls without their launch": (
+        "their launches were left out by a select file, or came too long before; all else in them is there"
+    ),
+}
+"""What each kind of loss means and what to do, by the name under which it is counted."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One kind of it."""
+
+    text: str
+    """How much of what."""
+    advice: str
+    """What it means and what to do; empty where there is nothing to say."""
+
+
+def counted(kind: str, number: int) -> Loss:
+    """So many of a kind that is counted by stream."""
+    return Loss(f"{number:,} {kind}", ADVICE.get(kind, ""))
+
+
+def unrecorded(anomalies: int) -> Loss:
+    """Anomalies that were counted only."""
+    advice = "record more of them with --max-per-function, or take them for normal with --threshold-of"
+    return Loss(f"records of {anomalies:,} anomalies, too many of their functions", advice)
+
+
+def without_end(streams: list[str]) -> Loss:
+    """Streams that were not read to their end."""
+    return Loss(f"the end of {len(streams)} streams ({', '.join(streams)})", _LOOK_INTO_LOGS)
+
+
+def everything(steps: int) -> Loss:
+    """There was a stream, but no call was seen in it."""
+    if steps:
+        return Loss(
+            "every call",
+            f"none of them began and ended in what was read of the trace, {steps:,} steps; does it run long "
+            "enough, and does a select file leave its functions in?",
+        )
+    return Loss(
+        "every step",
+        "each stream ended before its first step was read; does the program run long enough, and did it end "
+        f"well? If so, {_MAKE_ROOM}",
+    )
+
+
+def loss_lines(losses: Iterable[Loss]) -> list[str]:
+    """For people: one line that names all, and one for each advice."""
+    by_advice: dict[str, list[str]] = {}
+    texts = []
+    for loss in losses:
+        texts.append(loss.text)
+        by_advice.setdefault(loss.advice, []).append(loss.text)
+    by_advice.pop("", None)
+    return [
+        f"Lost: {'; '.join(texts) or 'nothing'}",
+        *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
+    ]

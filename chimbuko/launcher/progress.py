@@ -1,0 +1,86 @@
+"""One live line on a terminal: how far the analysis is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import redis
+
+from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.process.lifetime import log, write_error
+from chimbuko.protocol.broker import read_stream
+from chimbuko.protocol.keys import FRAMES
+from chimbuko.protocol.messages import Frame, Seal
+
+MOST_FRAMES = 100
+MOST_NAMED = 3
+
+_frames = msgspec.msgpack.Decoder(Frame)
+
+
+class Progress:
+    """Follows the server's frames, and shows totals where standard error is a terminal."""
+
+    def __init__(self, broker: redis.Redis, run_id: str) -> None:
+        self._broker = broker
+        self._seal = Seal(run_id)
+        self._read_to = b"0"
+        self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._is_shown = os.isatty(2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clear()
+
+    def show(self) -> None:
+        """Show what is new, if anybody sees it."""
+        if not self._is_shown:
+            return
+        entries: list[tuple[bytes, bytes]] = []
+        with suppress(redis.RedisError):
+            entries = read_stream(self._broker, FRAMES, self._read_to, MOST_FRAMES)
+        self._read_to = entries[-1][0] if entries else self._read_to
+        for frame in self._seal.decoded(entries, _frames):
+            for stream in frame.health:
+                self._health[stream.program, stream.rank] = stream
+        if entries:
+            self._clear()
+            write_error(progress_line(self._health.values()))
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._clear()
+        say(text)
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            write_error("\r\x1b[K")
+
+
+def say(text: str) -> None:
+    """Tell the user something at once, if anybody listens."""
+    log(text)
+
+
+def progress_line(streams: Collection[StreamHealth]) -> str:
+    """Totals of all streams, and which of them are silent."""
+    calls = sum(stream.calls for stream in streams)
+    steps = sum(stream.steps for stream in streams)
+    anomalies = sum(stream.anomalies for stream in streams)
+    line = f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies"
+    silent = [_silent(stream, stream.silence) for stream in streams if stream.silence is not None]
+    return f"{line} · {len(silent)} silent: {', '.join(silent[:MOST_NAMED])}" if silent else line
+
+
+def _silent(stream: StreamHealth, silence: Silence) -> str:
+    function = silence.function.partition(" [")[0]
+    return f"{stream.program}:{stream.rank} in {function}" if function else f"{stream.program}:{stream.rank}"

@@ -1,0 +1,369 @@
+"""The services of one run, on one node: broker, parameter server, store's writer, dashboard.
+
+Order of the end: when the agents have delivered what they have, the server merges it, the writer stores
+it, and only then does the broker go.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import redis
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ServiceError
+from chimbuko.launcher.dashboard import Dashboard
+from chimbuko.launcher.progress import say
+from chimbuko.launcher.recovery import bring_store_home
+from chimbuko.process.lifetime import hold
+from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.restarts import Revivals
+from chimbuko.process.service import Service
+from chimbuko.process.starting import fork
+from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.protocol.broker import (
+    BROKER_VARIABLE,
+    LOOPBACK,
+    MOST_NEWS,
+    PrivateBroker,
+    connect,
+    program_number,
+    read_stream,
+)
+from chimbuko.protocol.keys import DASHBOARD, OF_RUN, PROGRAMS, RUN, STORE_NEWS
+from chimbuko.protocol.rankclaims import beginnings, rivalries
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runs.filesystems import is_on_network
+from chimbuko.runs.scratch import ScratchNote, scratch_folder
+from chimbuko.viz.jobs.keys import LEFT_BEHIND
+
+SERVICE_STOP_S = 30.0
+ASK_PERIOD_S = 2.0
+"""How often the broker is asked for news: six questions, which take a millisecond."""
+FULL_DISK_BYTES = 1 << 18
+CLAIM_S = 900
+"""Longer than the end of a run takes, during which the claim on the broker is not renewed."""
+KEYS = (*OF_RUN, *LEFT_BEHIND)
+
+
+@dataclass(frozen=True)
+class AlertOptions:
+    """Who is told of severe calls."""
+
+    least_us: float
+    """Severity from which on, in µs."""
+    hooks: dict[str, str]
+    """Webhook and command, by the environment variables that name them; they may hold secrets."""
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Which services are wanted, and how."""
+
+    config: AnalysisConfig
+    lockstep_streams: int = 0
+    programs: tuple[str, ...] = ()
+    """Programs that are numbered in this order, so that ids of calls are the same every time."""
+    broker_url: str | None = None
+    """None for a broker of our own."""
+    bind: tuple[str, int] = (LOOPBACK, 0)
+    """Address and port of our own broker; port 0 for any that is free."""
+    has_dashboard: bool = True
+    port: int = 0
+    """Of the dashboard."""
+    dashboard_processes: int = 1
+    """That serve it."""
+    metrics_port: int | None = None
+    """Where Prometheus may ask, on the loopback interface; None for nowhere."""
+    load_model: Path | None = None
+    """What an earlier run has learned, to begin with."""
+    alerts: AlertOptions | None = None
+    save_model: Path | None = None
+    """Where a copy of the final model goes."""
+
+
+class Services:
+    """The services of one run, as a context: they are all gone when it ends.
+
+    Parameters
+    ----------
+    problems
+        Gets one line for each thing that did not end as it should.
+
+    Raises
+    ------
+    ChimbukoError
+        One of them did not start; those that did are stopped again.
+    """
+
+    def __init__(self, run: RunDirectory, options: ServiceOptions, problems: list[str]) -> None:
+        self.run = run
+        self.options = options
+        self.broker_url = options.broker_url or ""
+        self.metrics_url = ""
+        self._problems = problems
+        self._info = run.read_info()
+        self._scratch = scratch_folder(self._info.id, "services")
+        self._note = ScratchNote(run, "services", self._scratch)
+        self._store_url = run.used_store_url(self._info)
+        self._has_own_store = self._store_url == run.store_url
+        self._is_store_elsewhere = self._has_own_store and is_on_network(run.path)
+        if self._is_store_elsewhere:
+            self._store_url = f"sqlite:///{self._scratch / run.store_path.name}"
+            self._info = msgspec.structs.replace(self._info, store_url=self._store_url)
+        self._store_news_to = b"0"
+        self._private_broker: PrivateBroker | None = None
+        self._broker_revivals = Revivals()
+        self._mishaps = Mishaps(problems)
+        self._learning = ServiceGroup(problems)
+        self._dashboard: Dashboard | None = None
+        self._ask_at_s = 0.0
+        self._programs: dict[bytes, bytes] = {}
+        self._instances = 0
+        self._broker_is_ours = False
+
+    def __enter__(self) -> Services:
+        self._claim = hold(claim_name(self._info.id))
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def wait_ready(self) -> None:
+        """Wait until all of them can be used.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        for facts in self._learning.wait_ready():
+            self.metrics_url = facts.get("metrics", self.metrics_url)
+
+    @property
+    def dashboard_url(self) -> str:
+        """Its address with the token; empty where there is none."""
+        return self._dashboard.url if self._dashboard else ""
+
+    @property
+    def visitors(self) -> list[int]:
+        """Descriptors that become readable when somebody wants to see a dashboard that has no process yet."""
+        return self._dashboard.visitors if self._dashboard else []
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run is, as it was noted last."""
+        return self._info
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        lines = [*self._revive_broker(), *self._learning.look_after(), *self.look_after_dashboard()]
+        now_s = time.monotonic()
+        if now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + ASK_PERIOD_S
+            self._keep_claim()
+            lines += self._news()
+        return lines
+
+    def _news(self) -> list[str]:
+        return [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
+
+    def look_after_dashboard(self) -> list[str]:
+        """Start it when somebody wants to see it, and again where it ended on its own."""
+        return self._dashboard.look_after() if self._dashboard else []
+
+    def _new_instances(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = beginnings(self.client)
+            self._instances, before = len(lines), self._instances
+            return lines[before:]
+        return []
+
+    def _store_news(self) -> list[str]:
+        """What the writer had to say since the last time."""
+        with suppress(redis.RedisError):
+            entries = read_stream(self.client, STORE_NEWS, self._store_news_to, MOST_NEWS)
+            lines = [line.decode() for _, line in entries]
+            self._store_news_to = entries[-1][0] if entries else self._store_news_to
+            self._problems += lines
+            return lines
+        return []
+
+    def _new_rivalries(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = [line for line in rivalries(self.client) if line not in self._problems]
+            self._problems += lines
+            return lines
+        return []
+
+    def _revive_broker(self) -> list[str]:
+        broker, now_s = self._private_broker, time.monotonic()
+        # It is never given up: without it nothing that was found can be delivered.
+        if broker is None or broker.is_running or not self._broker_revivals.is_due(now_s):
+            return []
+        self._broker_revivals = self._broker_revivals.started(now_s)
+        # It may be killed while it starts, or there is no process to be had: then there is a next time.
+        with suppress(ServiceError, OSError):
+            broker.start()
+            self._keep_claim()
+        return ["the broker ended early and was started again"]
+
+    def _keep_claim(self) -> None:
+        """Say that the broker is ours, and what would be lost with it."""
+        with suppress(redis.RedisError):
+            self.client.expire(RUN, CLAIM_S)
+            self._remember_programs()
+            if self.dashboard_url:
+                self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+
+    def _remember_programs(self) -> None:
+        """Only the numbers of programs would be lost with the broker: agents send again all else."""
+        known = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
+        if self._programs and not known:
+            self.client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
+        self._programs = known or self._programs
+
+    def write_info(self, info: RunInfo) -> None:
+        """Note in the run's folder and in its store what became of the run."""
+        self._info = info
+        self.run.write_info(info)
+        engine = open_for_writing(self._store_url)
+        Writer(engine, info.id).write_run(info)
+        close(engine)
+
+    def finish(self) -> None:
+        """Let server and writer finish their work; the agents have ended by then."""
+        if self._learning.is_empty:
+            return
+        self._learning.stop(SERVICE_STOP_S)
+        for line in self._news():
+            say(line)
+        with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
+            if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
+                self._problems.append(f"the disk of {self.run.path} is full: make room there")
+        if self._is_store_elsewhere:
+            with self._mishaps.survived(f"what was found is still in {self._scratch}"):
+                self._bring_store_home()
+
+    def _bring_store_home(self) -> None:
+        """SQLite's log does not work on a network file system: the store was on local disk until now."""
+        bring_store_home(self.run, self._scratch)
+        self._is_store_elsewhere = False
+        self._store_url = self.run.store_url
+        self.write_info(msgspec.structs.replace(self._info, store_url=self._store_url))
+
+    def stop(self) -> None:
+        """Stop everything that is left. Nothing is raised, so that all of it is."""
+        with self._mishaps.survived("the services could not be ended in order"):
+            self.finish()
+        if self._dashboard is not None:
+            self._dashboard.stop(SERVICE_STOP_S)
+        with self._mishaps.survived("the broker could not be ended in order"):
+            self._leave_broker()
+        if not self._is_store_elsewhere:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._note.remove()
+        self._claim.close()
+
+    def _start(self) -> None:
+        info = self._info
+        self.write_info(info)
+        if self._is_store_elsewhere:
+            self._note.write()
+        if not self.broker_url:
+            self._private_broker = PrivateBroker(self.run.logs / "broker.log", *self.options.bind)
+            self._private_broker.start()
+            self.broker_url = self._private_broker.url
+        self.client = connect(self.broker_url)
+        """A connection to the run's broker."""
+        self._claim_broker()
+        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
+        with suppress(OSError):
+            self.run.write_broker_url(self.broker_url)
+        for program in self.options.programs:
+            program_number(self.client, program)
+        secret = {BROKER_VARIABLE: self.broker_url}
+        alerts = self.options.alerts
+        self._learning.add(
+            self._service("pserver", "chimbuko.pserver", self._learning_arguments(), secret),
+            can_go_on=True,
+        )
+        self._learning.add(
+            self._service(
+                "provenance",
+                "chimbuko.provenance.write",
+                self._storing_arguments(),
+                secret | {STORE_VARIABLE: self._store_url} | (alerts.hooks if alerts else {}),
+            ),
+            can_go_on=True,
+        )
+        if self.options.has_dashboard:
+            options = self.options
+            self._dashboard = Dashboard(
+                self.run, self.broker_url, options.port, options.dashboard_processes, self._problems
+            )
+            self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+
+    def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
+        return Service(name, module, arguments, secret, self.run.logs, start=fork)
+
+    def _storing_arguments(self) -> list[str]:
+        """What the store's writer is told."""
+        words = ["--run-id", self._info.id]
+        if self._has_own_store:
+            words += ["--own", str(self.run.path)]
+        if self.options.alerts is not None:
+            words += ["--alert-us", str(self.options.alerts.least_us)]
+        return words
+
+    def _learning_arguments(self) -> list[str]:
+        """What the parameter server is told."""
+        options, config = self.options, self.options.config
+        words = ["--run-id", self._info.id, "--lockstep-streams", str(options.lockstep_streams)]
+        words += ["--detector", config.detector, "--metric", config.metric]
+        words += ["--state", str(self._scratch / "statistics")]
+        if options.load_model is not None:
+            words += ["--load-model", str(options.load_model)]
+        if config.is_frozen:
+            words.append("--freeze")
+        for path in (self.run.model_path, options.save_model):
+            if path is not None:
+                words += ["--save-model", str(path)]
+        words += ["--report", str(self.run.report_path)]
+        if options.metrics_port is not None:
+            words += ["--metrics-port", str(options.metrics_port)]
+        return words
+
+    def _claim_broker(self) -> None:
+        """One run at a time uses a broker's database; the claim lapses if the run dies."""
+        if not self.client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
+            raise ServiceError(
+                "the broker's database is used by another run; wait for its end, or give another database "
+                "by its number, as in redis://HOST:6379/1"
+            )
+        self._broker_is_ours = True
+        # What a run that died has left.
+        self.client.delete(*(key for key in KEYS if key != RUN))
+
+    def _leave_broker(self) -> None:
+        self.run.broker_path.unlink(missing_ok=True)
+        if self._private_broker is not None:
+            self._private_broker.stop()
+            self._private_broker = None
+        elif self._broker_is_ours:
+            with suppress(redis.RedisError):
+                self.client.delete(*KEYS)

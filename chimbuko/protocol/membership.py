@@ -1,0 +1,115 @@
+"""Which nodes' agents take part in a run, and when it shall end: told over the broker.
+
+Each agent says twice a second that it is there, so a broker that was started again knows soon, and
+learns in the same breath whether the run is to come to an end.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+import msgspec
+import redis
+
+from chimbuko.protocol.keys import ENDING, ROLL_CALL
+
+LOST_AFTER_S = 60.0
+"""An agent of which nothing is heard for so long is not waited for."""
+GOING_ON, TO_END = b"no", b"yes"
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent says of itself."""
+
+    beat: int
+    """Another one each time."""
+    is_done: bool
+    problems: list[str]
+
+
+_answers = msgspec.msgpack.Decoder(Answer)
+
+
+class Presence:
+    """An agent's end.
+
+    Parameters
+    ----------
+    agent
+        Its name, one of its own among all agents of the run.
+    """
+
+    def __init__(self, broker: redis.Redis, agent: str) -> None:
+        self._broker = broker
+        self._agent = agent
+
+    def say(self, is_done: bool, problems: list[str]) -> bool:
+        """Say that the agent is there, or done; True if the run is to come to an end."""
+        answer = msgspec.msgpack.encode(Answer(time.monotonic_ns(), is_done, problems))
+        with self._broker.pipeline(transaction=False) as pipeline:
+            pipeline.hset(ROLL_CALL, self._agent, answer)
+            pipeline.get(ENDING)
+            _, ending = pipeline.execute()
+        return bool(ending == TO_END)
+
+
+class RollCall:
+    """The services' end."""
+
+    def __init__(self, broker: redis.Redis) -> None:
+        self._broker = broker
+        self._answers: dict[str, Answer] = {}
+        self._heard_at: dict[str, float] = {}
+        self.is_ending = False
+        """Whether the run is to come to an end; set it to make it so."""
+
+    def look(self) -> list[str]:
+        """Hear what the agents say; one line for each that came, or is done."""
+        with self._broker.pipeline(transaction=False) as pipeline:
+            pipeline.set(ENDING, TO_END) if self.is_ending else pipeline.set(ENDING, GOING_ON, nx=True)
+            pipeline.get(ENDING)
+            pipeline.hgetall(ROLL_CALL)
+            _, ending, answers = pipeline.execute()
+        self.is_ending = self.is_ending or ending == TO_END
+        return [
+            line
+            for agent, answer in cast(dict[bytes, bytes], answers).items()
+            for line in self._heard(agent.decode(), _answers.decode(answer))
+        ]
+
+    def _heard(self, agent: str, answer: Answer) -> list[str]:
+        before = self._answers.get(agent)
+        if before == answer:
+            return []
+        self._answers[agent] = answer
+        self._heard_at[agent] = time.monotonic()
+        if before is None or answer.is_done != before.is_done:
+            return [f"{agent} is done" if answer.is_done else f"{agent} is at work"]
+        return []
+
+    @property
+    def lost(self) -> list[str]:
+        """Agents that are not done, and of which nothing was heard for long."""
+        since = time.monotonic() - LOST_AFTER_S
+        return [agent for agent in self._at_work if self._heard_at[agent] < since]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is to end, and no agent is left to be waited for."""
+        return self.is_ending and len(self.lost) == len(self._at_work)
+
+    @property
+    def problems(self) -> list[str]:
+        """One line for each thing that did not end as it should at an agent."""
+        told = [problem for answer in self._answers.values() for problem in answer.problems]
+        return told + [f"{agent} did not come to an end; nothing is heard of it" for agent in self.lost]
+
+    @property
+    def _at_work(self) -> list[str]:
+        return [agent for agent, answer in self._answers.items() if not answer.is_done]
+
+
+def ask_to_end(broker: redis.Redis) -> bool:
+    """Ask the services of a run, and all its agents, to come to an end; False if nobody there listens."""
+    return bool(broker.set(ENDING, TO_END, xx=True))

@@ -1,0 +1,82 @@
+"""Which agent reads which rank: on many nodes two streams could stand for the same one, and only one of them
+can be analysed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import redis
+
+from chimbuko.protocol.keys import INSTANCES, OWNERS, RIVALS
+
+
+def claim_rank(broker: redis.Redis, program: str, rank: int, agent: str) -> bool:
+    """Whether an agent may read a rank of a program: the first one that asks may, also when it asks again."""
+    name = f"{program}, rank {rank}"
+    broker.hsetnx(OWNERS, name, agent)
+    is_ours = broker.hget(OWNERS, name) == agent.encode()
+    if not is_ours:
+        broker.hset(RIVALS, name, agent)
+    return is_ours
+
+
+def claim_instance(
+    broker: redis.Redis, program: str, rank: int, agent: str, first_instance: int
+) -> tuple[int, int]:
+    """A rank for one that a program has again, since it was started again.
+
+    Ranks of an instance follow those of the one before, also where several agents read them: the first of
+    them that asks decides where it begins.
+
+    Parameters
+    ----------
+    rank
+        As the program counts.
+    first_instance
+        The first one, from 1 on, to which it can belong.
+
+    Returns
+    -------
+    tuple[int, int]
+        Number of the instance, and the rank of its rank 0 in the run.
+    """
+    instance = first_instance
+    while True:
+        beginning = broker.hget(INSTANCES, f"{program}:{instance}")
+        if beginning is None:
+            broker.hsetnx(INSTANCES, f"{program}:{instance}", _ranks_of(broker, program))
+            continue
+        first_rank = int(cast(bytes, beginning))
+        if broker.hsetnx(OWNERS, f"{program}, rank {first_rank + rank}", agent):
+            return instance, first_rank
+        instance += 1
+
+
+def _ranks_of(broker: redis.Redis, program: str) -> int:
+    """One more than the highest rank of a program that somebody reads."""
+    owners = cast(dict[bytes, bytes], broker.hgetall(OWNERS))
+    beginning = f"{program}, rank "
+    return 1 + max(
+        (int(name[len(beginning) :]) for name in map(bytes.decode, owners) if name.startswith(beginning)),
+        default=-1,
+    )
+
+
+def beginnings(broker: redis.Redis) -> list[str]:
+    """One line for each time that a program was started again."""
+    found = cast(dict[bytes, bytes], broker.hgetall(INSTANCES))
+    return [
+        f"{name.decode().rpartition(':')[0]} was started again: its ranks count from {int(first_rank)} on"
+        for name, first_rank in sorted(found.items(), key=lambda item: int(item[1]))
+    ]
+
+
+def rivalries(broker: redis.Redis) -> list[str]:
+    """One line for each rank that has a stream on more nodes than one."""
+    rivals = cast(dict[bytes, bytes], broker.hgetall(RIVALS))
+    owners = cast(dict[bytes, bytes], broker.hgetall(OWNERS)) if rivals else {}
+    return [
+        f"{name.decode()}, is on several nodes; of {owners.get(name, b'one').decode()} it was analysed, of "
+        f"{rival.decode()} it was not: give each rank of a program a number of its own"
+        for name, rival in sorted(rivals.items())
+    ]

@@ -1,0 +1,171 @@
+"""What the parameter server knows for others beside the model: of ranks, counters, messages, agents.
+
+Bulk travels as little-endian rows of the dtypes below; numbers of functions are the sender's own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.calls.record import CounterStatistics
+
+Rows = npt.NDArray[np.void]
+"""An array of one of the dtypes below."""
+
+FLAGGED = np.dtype(
+    [
+        ("program", np.int32),
+        ("rank", np.int32),
+        ("function", np.int32),
+        ("anomalies", np.int32),
+        ("severity_us", np.float64),
+        ("highest_score", np.float64),
+    ]
+)
+"""Flagged calls of one function on one rank; the function's number is the sender's."""
+
+FLAGGED_STEPS = np.dtype(
+    [
+        ("function", np.int32),
+        ("steps", np.int64),
+        ("squares", np.float64),
+        ("cubes", np.float64),
+        ("fourths", np.float64),
+        ("fewest", np.int32),
+        ("most", np.int32),
+    ]
+)
+"""Steps of ranks in which calls of a function were flagged; sums of powers of the number of flagged calls in
+each, the fewest and the most; the function's number is the sender's (``statistics.flaggedsteps``)."""
+
+TRAFFIC = np.dtype(
+    [
+        ("program", np.int32),
+        ("rank", np.int32),
+        ("destination", np.int32),
+        ("messages", np.int64),
+        ("size_bytes", np.int64),
+    ]
+)
+"""Messages that a rank sent to another one, or to those together that there was no room for."""
+
+PACE = np.dtype(
+    [
+        ("program", np.int32),
+        ("rank", np.int32),
+        ("window", np.int64),
+        ("function", np.int32),
+        ("calls", np.int32),
+        ("time_us", np.float64),
+    ]
+)
+"""How fast a rank was in one function during one window of trace time: its calls, and their exclusive
+runtimes together, without what the abnormal ones of them took longer than was expected."""
+
+OTHERS = -1
+"""Destination of what a rank sent to ranks that have no row of their own."""
+MOST_RANK = (1 << 26) - 2
+"""Ranks above it have no place in the views."""
+
+PERIODS_PER_WINDOW = 10
+"""Trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""
+
+
+class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
+    """Totals of counters of one stream since it began: the newest of a counter replaces those before."""
+
+    program: int
+    rank: int
+    counters: list[CounterStatistics]
+
+
+class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent, its fork server and its streams' processes take, as it last said."""
+
+    node: str
+    streams: int
+    """That are being read."""
+    pss_bytes: int
+    """Memory of all its processes; what they share is divided among those who share it."""
+    cpu_s: float
+    """CPU time of all its processes since it began."""
+    spool_bytes: int
+    """Size of its streams' spools: what is not known to be in the store, and the last segment of each."""
+    lag_s: float
+    """By how much the stream that is furthest behind its rank is further behind than it ever was least."""
+
+
+class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):
+    """Calls of one program by call path."""
+
+    program: int
+    rows: bytes
+    """Rows of ``chimbuko.calls.callpaths.PATH``: those with calls, and their parents."""
+
+
+class ViewDelta(msgspec.Struct, frozen=True, array_like=True):
+    """What changed at one agent, for the views."""
+
+    flagged: bytes = b""
+    """``FLAGGED`` rows."""
+    traffic: bytes = b""
+    """``TRAFFIC`` rows: what was sent since the last delta."""
+    paces: bytes = b""
+    """``PACE`` rows."""
+    counters: list[StreamCounters] = []
+    figures: AgentFigures | None = None
+    paths: list[ProgramPaths] = []
+    """Calls by call path since they were last told."""
+    flagged_steps: bytes = b""
+    """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
+
+
+class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):
+    """Totals of one counter over all ranks of a program; moments as in ``chimbuko.statistics.moments``."""
+
+    program: int
+    ranks: int
+    statistics: CounterStatistics
+
+
+class SlowRank(msgspec.Struct, frozen=True):
+    """One rank that is slower than the others all the time, in one function or in all together."""
+
+    program: int
+    rank: int
+    node: str
+    """Empty where its agent has not said."""
+    function: str
+    """Empty for all that it computes, together."""
+    ratio: float
+    """How many times as long its calls take as those of the middle rank."""
+    deviations: float
+    """How far that is from the middle rank, in spreads of the ranks: a robust z."""
+    lost_us: float
+    """Time that the rank has lost by it so far."""
+    windows: int
+    """Number of windows in which the rank was compared."""
+    ranks: int
+    """Number of ranks it is compared with, itself among them."""
+
+
+class ViewChanges(msgspec.Struct, frozen=True, array_like=True):
+    """What changed in the views since the last frame. All are totals; functions have global numbers."""
+
+    flagged: bytes = b""
+    """``FLAGGED`` rows."""
+    traffic: bytes = b""
+    """``TRAFFIC`` rows that have grown by a tenth since they were last here."""
+    counters: list[ProgramCounter] = []
+    """Those that have grown by a tenth."""
+    agents: dict[str, AgentFigures] = {}
+    """By agent."""
+    slow_ranks: list[SlowRank] | None = None
+    """All there are, the most time lost first; None where nothing changed."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.flagged or self.traffic or self.counters or self.agents or self.slow_ranks is not None
+        )

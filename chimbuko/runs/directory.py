@@ -1,0 +1,332 @@
+"""The folder of one run: what it holds, and how to find one again."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import re
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from chimbuko import __version__
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+
+RUNS_FOLDER = Path("chimbuko-runs")
+"""Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
+
+LONGEST_NAME_BYTES = 200
+"""File systems take 255, and a folder that is being made has a longer name."""
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """What a run was: written at its start, and again at its end."""
+
+    id: str
+    name: str
+    command: list[str]
+    state: str
+    """``running``, ``finished`` (the application ended), ``interrupted`` or ``imported``."""
+    started_us: int
+    ended_us: int
+    """0 while the run goes on."""
+    exit_code: int | None
+    """The application's; None while it runs and for recorded traces."""
+    host: str
+    store_url: str
+    """As it may be shown: without a password."""
+    config: AnalysisConfig
+    version: str
+    trace_bytes: int = 0
+    stored_bytes: int = 0
+    transport: str = ""
+    """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    environment: dict[str, str] = {}
+    """Variables and versions that tell how it was run; no secrets."""
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths inside the folder of one run."""
+
+    path: Path
+
+    @property
+    def info_path(self) -> Path:
+        """``RunInfo`` as JSON."""
+        return self.path / "run.json"
+
+    @property
+    def store_path(self) -> Path:
+        """The embedded provenance database."""
+        return self.path / "provenance.sqlite"
+
+    @property
+    def store_url(self) -> str:
+        """URL of the embedded provenance database."""
+        return f"sqlite:///{self.store_path}"
+
+    @property
+    def model_path(self) -> Path:
+        """What the run learned of its functions; written at its end."""
+        return self.path / "model.msgpack"
+
+    @property
+    def report_path(self) -> Path:
+        """All that the parameter server knew at the end, as JSON in gzip."""
+        return self.path / "report.json.gz"
+
+    def read_report(self) -> bytes:
+        """The JSON of the report.
+
+        Raises
+        ------
+        OSError
+            There is none, or it is damaged.
+        """
+        try:
+            return gzip.decompress(self.report_path.read_bytes())
+        except (EOFError, zlib.error) as error:
+            raise OSError(f"{self.report_path}: damaged ({error})") from error
+
+    @property
+    def logs(self) -> Path:
+        """One log per process of ours."""
+        return self.path / "logs"
+
+    @property
+    def trace(self) -> Path:
+        """Where the application's streams meet ours (SST contact files)."""
+        return self.path / "trace"
+
+    @property
+    def recorded_path(self) -> Path:
+        """Where the recorded streams are that the run was made of, as JSON (``chimbuko.runs.manifest``)."""
+        return self.path / "recorded.json"
+
+    @property
+    def timelines(self) -> Path:
+        """Indexes of recorded streams, by which any part of their timelines is found at once."""
+        return self.path / "timelines"
+
+    @property
+    def broker_path(self) -> Path:
+        """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
+        return self.path / "broker"
+
+    def write_broker_url(self, url: str) -> None:
+        """Leave the broker's URL to who looks into the run, or takes part in it, while it goes on."""
+        write_secret(self.broker_path, url)
+
+    def read_broker_url(self) -> str:
+        """URL of the broker.
+
+        Raises
+        ------
+        ConfigError
+            The run has ended.
+        """
+        try:
+            return self.broker_path.read_text()
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{self.path}: the run has ended, and its agents and services with it"
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{self.broker_path}: cannot be read ({error.strerror}); only who started the run can"
+            ) from error
+
+    @property
+    def dashboard_path(self) -> Path:
+        """The dashboard's address, with its token, while the run goes on; it is the owner's alone, too."""
+        return self.path / "dashboard"
+
+    @property
+    def settings(self) -> Path:
+        """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
+        return self.path / "settings"
+
+    def scratch_note(self, part: str) -> Path:
+        """Says where a part of the run keeps, on its node's own storage, what is not stored yet, as JSON."""
+        return self.settings / f"scratch-{part}.json"
+
+    @property
+    def streams_path(self) -> Path:
+        """Says in which folder each node of a run on many nodes has one, of its name, for its streams."""
+        return self.settings / "streams"
+
+    @property
+    def node_command(self) -> Path:
+        """Starts a program with the settings, and its streams where the agent of its node looks."""
+        return self.settings / "node"
+
+    @property
+    def store_url_path(self) -> Path:
+        """The URL of a store elsewhere with its password; it is the owner's alone."""
+        return self.path / "store"
+
+    def used_store_url(self, info: RunInfo) -> str:
+        """URL of the store that holds the run, with its password.
+
+        The file in the folder comes first: the folder may have been moved since its URL was noted.
+        """
+        if self.store_path.exists():
+            return self.store_url
+        try:
+            return self.store_url_path.read_text()
+        except OSError:
+            # The user's own settings of the database may do without a password.
+            return info.store_url
+
+    def read_info(self) -> RunInfo:
+        """What the run was.
+
+        Raises
+        ------
+        ConfigError
+            This is not the folder of a run.
+        """
+        try:
+            return msgspec.json.decode(self.info_path.read_bytes(), type=RunInfo)
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path}: not the folder of a run (it has no run.json)") from None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{self.info_path}: not readable ({error})") from error
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write atomically: a reader sees the old or the new text, never half of it.
+
+        Raises
+        ------
+        ConfigError
+            The folder cannot be written.
+        """
+        temporary = self.info_path.with_suffix(".tmp")
+        try:
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(info)))
+            os.replace(temporary, self.info_path)
+        except OSError as error:
+            raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whatever was there; a reader sees all of the text."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def new_run(
+    folder: Path,
+    command: list[str],
+    config: AnalysisConfig,
+    store_url: str | None,
+    environment: Mapping[str, str] | None = None,
+) -> RunDirectory:
+    """Make the folder of a new run, with its ``run.json``; the store's URL comes without a password.
+
+    Raises
+    ------
+    ConfigError
+        The folder holds a run already, or cannot be written.
+    """
+    run = RunDirectory(folder.absolute())
+    if run.info_path.exists():
+        raise ConfigError(f"{folder}: holds a run already; choose another with --output")
+    try:
+        for path in (run.path, run.logs, run.trace, run.settings):
+            # For the owner only: the store's URL may hold a password.
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run.write_info(
+            RunInfo(
+                id=uuid.uuid4().hex[:12],
+                name=folder.name,
+                command=command,
+                state="running",
+                started_us=time.time_ns() // 1000,
+                ended_us=0,
+                exit_code=None,
+                host=platform.node(),
+                store_url=store_url or run.store_url,
+                config=config,
+                version=__version__,
+                environment=dict(environment or {}),
+            )
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: run folder cannot be written ({error.strerror}); choose another with --output"
+        ) from error
+    return run
+
+
+def claim_name(run_id: str) -> str:
+    """What the services of a run hold on their node (``process.lifetime.hold``) until they have ended."""
+    return f"run {run_id}"
+
+
+def runs_in(folder: Path) -> list[RunDirectory]:
+    """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
+    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def check_name(name: str) -> str:
+    """A name that can be given to a run, and to its folder.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    if not re.fullmatch(r"[^/.\-\s][^/\x00-\x1f\x7f]*", name) or len(name.encode()) > LONGEST_NAME_BYTES:
+        raise ConfigError(
+            f"{name!r}: cannot be the name of a run; give one without '/' that begins with none of '.', '-', "
+            f"' ' and takes at most {LONGEST_NAME_BYTES} bytes"
+        )
+    return name
+
+
+def find_run(path: Path | None) -> RunDirectory:
+    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs``; the newest there
+    where no path is given.
+
+    Raises
+    ------
+    ConfigError
+        There is none, or there are several of that name.
+    """
+    if path is None:
+        found = runs_in(RUNS_FOLDER)
+        if not found:
+            raise ConfigError(
+                f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
+            )
+        return max(found, key=lambda run: run.read_info().started_us)
+    run = RunDirectory(path.absolute())
+    if not run.info_path.exists() and path.name == str(path):
+        run = _run_called(str(path)) or run
+    run.read_info()
+    return run
+
+
+def _run_called(name: str) -> RunDirectory | None:
+    """The run of this folder, id or name under ``chimbuko-runs``."""
+    by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
+    if by_folder.info_path.exists():
+        return by_folder
+    infos = {run: run.read_info() for run in runs_in(RUNS_FOLDER)}
+    found = [run for run, info in infos.items() if name in (info.id, info.name)]
+    if len(found) > 1:
+        folders = ", ".join(run.path.name for run in found)
+        raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
+    return found[0] if found else None

@@ -1,0 +1,84 @@
+"""Folders on node-local storage that a part of a run works in, and word of them in the run's own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.errors import ConfigError
+from chimbuko.runs.directory import RunDirectory
+
+
+def scratch_folder(run_id: str, part: str) -> Path:
+    """The folder of one part of a run, for its owner only; the same each time, so that a part which is
+    started again finds what it left.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be made, or is not ours: others may write into the folder for temporary files, too.
+    """
+    folder = Path(tempfile.gettempdir()) / f"chimbuko-{run_id}-{part}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be made ({error.strerror}); set TMPDIR to a folder on local storage"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise ConfigError(f"{folder}: others than you can write there; remove it, or set TMPDIR")
+    return folder
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A folder in which something waits to be stored."""
+
+    host: str
+    folder: str
+
+
+class ScratchNote:
+    """Word, in a run's folder, of the folder on local storage where a part of it keeps what is to be stored.
+
+    It is there for as long as something may be left there: also after ``kill -9``, which leaves no time
+    for a last word.
+    """
+
+    def __init__(self, run: RunDirectory, part: str, folder: Path) -> None:
+        self._path = run.scratch_note(part)
+        self._left = Left(platform.node(), str(folder))
+
+    def write(self) -> None:
+        """Leave it; a run can do without."""
+        with suppress(OSError):
+            self._path.write_bytes(msgspec.json.encode(self._left))
+
+    def remove(self) -> None:
+        """Nothing is left there any more."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
+    """The notes of a run with what they say, but for folders of this node that are gone."""
+    found = []
+    for path in sorted(run.settings.glob(run.scratch_note("*").name)):
+        with suppress(OSError, msgspec.MsgspecError):
+            left = msgspec.json.decode(path.read_bytes(), type=Left)
+            if left.host != platform.node() or Path(left.folder).is_dir():
+                found.append((path, left))
+    return found
+
+
+def forget(run: RunDirectory, folder: Path) -> None:
+    """Nothing in this folder of this node waits to be stored any more."""
+    for path, left in left_behind(run):
+        if left == Left(platform.node(), str(folder.absolute())):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,109 @@
+"""Alerts of one run: calls that are severe and new to the store are handed on once they are stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import msgspec
+import redis
+from sqlalchemy import Engine, select
+
+from chimbuko.protocol.keys import DASHBOARD
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
+from chimbuko.provenance.alerts.sinks import Courier, Deliver
+from chimbuko.provenance.store.encode import CALL_KEY
+from chimbuko.provenance.store.engine import store_errors
+from chimbuko.provenance.store.lookup import rows_of
+from chimbuko.provenance.store.tables import CALLS, RUNS
+
+
+class Alerting:
+    """Sends alerts of a run, each call's once, also by a writer that was started again.
+
+    Parameters
+    ----------
+    least_us
+        Severity from which on a call is worth an alert, in µs.
+    hooks
+        What takes alerts, by what it is called.
+    tell
+        Takes a line for the user.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        broker: redis.Redis,
+        least_us: float,
+        hooks: Mapping[str, Deliver],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._run_id = run_id
+        self._broker = broker
+        self._least_us = least_us
+        self._gate = AlertGate()
+        self._dashboard = ""
+        self._couriers = [Courier(name, deliver, tell) for name, deliver in hooks.items()]
+
+    def new(self, engine: Engine, batches: Sequence[RecordBatch]) -> list[SevereCall]:
+        """Severe calls that the store has not yet, or not as severe; before they are stored.
+
+        Raises ``redis.RedisError`` where the broker is away, and ``StoreError``.
+        """
+        found = severe_calls(batches, self._least_us)
+        if not found:
+            return []
+        self._dashboard = (cast("bytes | None", self._broker.get(DASHBOARD)) or b"").decode()
+        known = self._stored(engine, list(found))
+        return [call for key, call in found.items() if key not in known]
+
+    def send(self, calls: Sequence[SevereCall]) -> None:
+        """Send alerts of these calls, which are stored now; some are only counted."""
+        for call, suppressed in self._gate.passing(calls, time.monotonic()):
+            body = msgspec.json.encode(self._alert(call, suppressed))
+            for courier in self._couriers:
+                courier.send(body)
+
+    def stop(self) -> None:
+        """Hand over what waits, if that does not take long."""
+        for courier in self._couriers:
+            courier.stop()
+
+    def _alert(self, call: SevereCall, suppressed: int) -> Alert:
+        program, rank, *_ = call.key
+        return Alert(
+            run=self._run_id,
+            call=call.id,
+            function=call.function,
+            program=program,
+            rank=rank,
+            thread=call.thread,
+            node=call.node,
+            step=call.step,
+            entry_us=call.entry_us,
+            is_open=call.is_open,
+            severity_us=call.severity_us,
+            score=call.score,
+            suppressed=suppressed,
+            dashboard=self._address(call),
+        )
+
+    def _address(self, call: SevereCall) -> str:
+        program, _, rest = call.id.partition(":")
+        return f"{self._dashboard}r/{self._run_id}/call/{program}/{rest}" if self._dashboard else ""
+
+    def _stored(self, engine: Engine, keys: Sequence[CallKey]) -> set[CallKey]:
+        """Those that the store has as severe already."""
+        run = select(RUNS.c.number).where(RUNS.c.id == self._run_id)
+        key = CALL_KEY[1:]
+        with store_errors(engine), engine.connect() as connection:
+            number = connection.execute(run).scalar_one()
+            rows = rows_of(connection, CALLS, (*key, "is_anomaly", "severity_us"), number, key, keys)
+            return {
+                cast(CallKey, tuple(place))
+                for *place, is_anomaly, severity_us in rows
+                if is_anomaly and severity_us >= self._least_us
+            }

@@ -1,0 +1,349 @@
+"""What changed between two runs: shifts of runtimes, functions that came and went, anomalies, ranks. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from chimbuko.errors import ConfigError
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.provenance.compare.effects import Shifts, shifts_between
+from chimbuko.provenance.compare.levels import Level
+from chimbuko.provenance.compare.pairing import FunctionKey, pair_functions
+from chimbuko.provenance.compare.rates import Rate, has_more
+from chimbuko.provenance.compare.runprofile import FunctionProfile, PathProfile, RankProfile, RunProfile
+from chimbuko.units import format_duration_us
+
+LEAST_EFFECT = 0.05
+"""Smaller shifts are not named, however sure: the next compiler, link order or machine brings as much."""
+LEAST_P = 0.01
+"""Chance that a comparison of two runs of the same names any function."""
+
+LEAST_COMMON = 0.01
+"""What all functions have in common is told from here on."""
+MOST_SENTENCES = 3
+
+Verdict = Literal["slower", "faster", "same", "unclear"]
+
+_WAITS = re.compile(
+    r"^P?MPI[_ ]|wait|recv|receive|barrier|synchroni[sz]e|(\b|_)(join|poll|select|sleep|lock|mutex)(\b|_)",
+    re.IGNORECASE,
+)
+
+
+class BothRuntimes(msgspec.Struct, frozen=True):
+    """Calls of both runs in the same buckets of the judged runtime, eight per doubling."""
+
+    edges_us: list[float]
+    """One more than there are buckets."""
+    before: list[float]
+    after: list[float]
+
+
+class Shift(msgspec.Struct, frozen=True, kw_only=True):
+    """How much longer calls of a function, or of a call path, take in the second run.
+
+    Of pairs, the first run comes first.
+    """
+
+    program: str
+    name: str
+    """Of the function."""
+    callers: list[str]
+    """Of a call path, outermost first."""
+    calls: tuple[int, int]
+    ordinary_us: tuple[float | None, float | None]
+    """The usual runtime: geometric mean of the middle of the calls; on a call path the mean."""
+    mean_us: tuple[float, float]
+    """Exclusive runtime, anomalies included."""
+    effect: float | None
+    """Share by which the usual runtime has grown, without what is common to all functions; None where
+    there are too few calls to tell."""
+    low: float | None
+    high: float | None
+    """The true effect lies between with a confidence of 95 %."""
+    p_value: float
+    """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
+    lost_us: float
+    """Time lost in all: the effect on the usual runtime, times the calls of the second run."""
+    verdict: Verdict
+    """``same``: certainly less than the least effect; ``unclear``: neither that, nor certainly there."""
+    is_waiting: bool
+    """By its name it waits for others: it takes longer because others do."""
+    rates: tuple[Rate, Rate] | None = None
+    """Anomalies of a function."""
+    has_more_anomalies: bool = False
+    """Per call, at least twice as many, and not by chance."""
+    distribution: BothRuntimes | None = None
+    """Of a function."""
+
+
+class OneSided(msgspec.Struct, frozen=True):
+    """A function that only one of the runs calls."""
+
+    program: str
+    name: str
+    calls: int
+    total_us: float
+    """Exclusive time in all its calls."""
+
+
+class RankChange(msgspec.Struct, frozen=True):
+    """One rank in both runs."""
+
+    program: str
+    rank: int
+    rates: tuple[Rate, Rate]
+    severity_us: tuple[float, float]
+    """Time lost in anomalies."""
+    has_more_anomalies: bool
+
+
+class RunSide(msgspec.Struct, frozen=True):
+    """One of the two runs."""
+
+    id: str
+    name: str
+    ranks: int
+    calls: int
+    duration_us: int
+    exclusive_us: float
+    """Of all calls, on all ranks."""
+    rate: Rate
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What changed from the first run to the second; most important first."""
+
+    before: RunSide
+    after: RunSide
+    metric: str
+    least_effect: float
+    common: float
+    """Share by which all functions take longer: as a rule the machine. It is not part of the effects."""
+    functions: list[Shift]
+    paths: list[Shift]
+    new: list[OneSided]
+    vanished: list[OneSided]
+    ranks: list[RankChange]
+
+
+def compare(
+    before: RunProfile, after: RunProfile, least_effect: float = LEAST_EFFECT, is_net: bool = True
+) -> Comparison:
+    """Compare two runs of a program, or of two versions of it.
+
+    Parameters
+    ----------
+    least_effect
+        Shifts by a smaller share are not named.
+    is_net
+        What all functions have in common is told apart; otherwise it is part of each one's effect.
+
+    Raises
+    ------
+    ConfigError
+        The runs judge by different runtimes.
+    """
+    if before.metric != after.metric:
+        raise ConfigError(
+            f"{before.name} judges by {before.metric} runtimes and {after.name} by {after.metric} ones: "
+            "run one again with the other's --metric"
+        )
+    old = {(function.program, function.name): function for function in before.functions}
+    new = {(function.program, function.name): function for function in after.functions}
+    same = pair_functions(old, new)
+    # In an order of its own, so that equally important ones come in the same order each time.
+    both = [(old[key], new[other]) for key, other in sorted(same.items())]
+    shifts = shifts_between([a.level for a, _ in both], [b.level for _, b in both], is_net)
+    functions = [
+        _function_shift(*pair, _Judgement.of(shifts, at, least_effect)) for at, pair in enumerate(both)
+    ]
+    found = set(same.values())
+    return Comparison(
+        before=_side(before),
+        after=_side(after),
+        metric=before.metric,
+        least_effect=least_effect,
+        common=math.expm1(shifts.common),
+        functions=sorted(functions, key=_importance),
+        paths=_path_shifts(before.paths, after.paths, same, least_effect, is_net),
+        new=_one_sided(function for key, function in new.items() if key not in found),
+        vanished=_one_sided(function for key, function in old.items() if key not in same),
+        ranks=_rank_changes(before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
+    )
+
+
+class _Judgement(msgspec.Struct, frozen=True):
+    """What is said of one shift."""
+
+    effect: float | None
+    low: float | None
+    high: float | None
+    p_value: float
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, shifts: Shifts, at: int, least_effect: float) -> _Judgement:
+        net, half = float(shifts.net[at]), float(shifts.half_width[at])
+        if math.isnan(net):
+            return cls(None, None, None, 1.0, "unclear")
+        p_value, least = float(shifts.p_value[at]), math.log1p(least_effect)
+        verdict: Verdict = "unclear"
+        if p_value < LEAST_P and abs(net) >= least:
+            verdict = "slower" if net > 0 else "faster"
+        elif abs(net) + half < least:
+            verdict = "same"
+        return cls(math.expm1(net), math.expm1(net - half), math.expm1(net + half), p_value, verdict)
+
+
+def _function_shift(before: FunctionProfile, after: FunctionProfile, judged: _Judgement) -> Shift:
+    rates = Rate.of(before.anomalies, before.calls), Rate.of(after.anomalies, after.calls)
+    shift = _shift(before, after, after.name, [], judged)
+    return msgspec.structs.replace(
+        shift,
+        rates=rates,
+        has_more_anomalies=has_more(*rates),
+        distribution=_distribution(before, after),
+    )
+
+
+def _path_shifts(
+    before: list[PathProfile],
+    after: list[PathProfile],
+    same: dict[FunctionKey, FunctionKey],
+    least_effect: float,
+    is_net: bool,
+) -> list[Shift]:
+    """Of the paths that both runs have, their functions taken for those that they are in the second one."""
+    new = {(path.program, path.functions): path for path in after}
+    both = []
+    for path in before:
+        keys = [same.get((path.program, name), (path.program, name)) for name in path.functions]
+        other = new.get((keys[-1][0], tuple(name for _, name in keys)))
+        if other is not None:
+            both.append((path, other))
+    shifts = shifts_between([a.level for a, _ in both], [b.level for _, b in both], is_net)
+    found = [
+        _shift(a, b, b.functions[-1], list(b.functions[:-1]), _Judgement.of(shifts, at, least_effect))
+        for at, (a, b) in enumerate(both)
+    ]
+    return sorted(found, key=_importance)
+
+
+def _shift(
+    before: FunctionProfile | PathProfile,
+    after: FunctionProfile | PathProfile,
+    name: str,
+    callers: list[str],
+    judged: _Judgement,
+) -> Shift:
+    ordinary_us = _ordinary_us(before.level), _ordinary_us(after.level)
+    return Shift(
+        program=after.program,
+        name=name,
+        callers=callers,
+        calls=(before.calls, after.calls),
+        ordinary_us=ordinary_us,
+        mean_us=(before.mean_us, after.mean_us),
+        effect=judged.effect,
+        low=judged.low,
+        high=judged.high,
+        p_value=judged.p_value,
+        lost_us=(ordinary_us[0] or 0.0) * (judged.effect or 0.0) * after.calls,
+        verdict=judged.verdict,
+        is_waiting=_WAITS.search(name) is not None,
+    )
+
+
+def _importance(shift: Shift) -> tuple[int, bool, float]:
+    """Named ones first; of the slower ones those that wait last, for they wait for the others."""
+    group = {"slower": 0, "faster": 1}.get(shift.verdict, 2)
+    return group, group == 0 and shift.is_waiting, -abs(shift.lost_us)
+
+
+def _ordinary_us(level: Level | None) -> float | None:
+    return None if level is None else math.exp(level.ln_us)
+
+
+def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntimes | None:
+    if before.counts is None or after.counts is None:
+        return None
+    used = np.flatnonzero(before.counts + after.counts)
+    first, last = int(used[0]), int(used[-1]) + 1
+    return BothRuntimes(
+        EDGES_US[first : last + 1].tolist(),
+        before.counts[first:last].tolist(),
+        after.counts[first:last].tolist(),
+    )
+
+
+def _one_sided(functions: Iterable[FunctionProfile]) -> list[OneSided]:
+    found = [
+        OneSided(function.program, function.name, function.calls, function.calls * function.mean_us)
+        for function in functions
+    ]
+    return sorted(found, key=lambda function: function.total_us, reverse=True)
+
+
+def _rank_changes(
+    before: list[RankProfile], after: list[RankProfile], programs: dict[str, str]
+) -> list[RankChange]:
+    """Of ranks that both runs have: those that lose more time than before first."""
+    new = {(rank.program, rank.rank): rank for rank in after}
+    changes = []
+    for rank in before:
+        other = new.get((programs.get(rank.program, rank.program), rank.rank))
+        if other is not None:
+            rates = Rate.of(rank.anomalies, rank.calls), Rate.of(other.anomalies, other.calls)
+            severity_us = rank.severity_us, other.severity_us
+            changes.append(RankChange(other.program, rank.rank, rates, severity_us, has_more(*rates)))
+    return sorted(changes, key=lambda change: change.severity_us[0] - change.severity_us[1])
+
+
+def _side(run: RunProfile) -> RunSide:
+    calls = sum(function.calls for function in run.functions)
+    return RunSide(
+        run.id,
+        run.name,
+        len(run.ranks),
+        calls,
+        run.duration_us,
+        sum(function.calls * function.mean_us for function in run.functions),
+        Rate.of(sum(function.anomalies for function in run.functions), calls),
+    )
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What changed, in words; the most important first."""
+    named = [shift for shift in found.functions if shift.verdict in ("slower", "faster")]
+    lines = [_sentence(shift) for shift in named[:MOST_SENTENCES]]
+    if len(named) > MOST_SENTENCES:
+        lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
+    if not named:
+        least = f"{100 * found.least_effect:g} %"
+        lines.append(f"No function is slower or faster by {least} or more, beyond what chance brings")
+    if abs(found.common) >= LEAST_COMMON:
+        lines.append(
+            f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
+            "as a rule because of the machine; that is no part of what is said of each"
+        )
+    return lines
+
+
+def _sentence(shift: Shift) -> str:
+    lost = f"{format_duration_us(abs(shift.lost_us))} {'lost' if shift.lost_us > 0 else 'gained'} in all"
+    others = "; it waits for others" if shift.is_waiting else ""
+    return f"{shift.name} is {shift.verdict}: {interval(shift)}, {lost}{others}"
+
+
+def interval(shift: Shift) -> str:
+    """Between which bounds the effect lies: ``+8.1 to +12.0 %``."""
+    if shift.low is None or shift.high is None:
+        return ""
+    return f"{100 * shift.low:+.1f} to {100 * shift.high:+.1f} %"

@@ -1,0 +1,106 @@
+"""How long calls of a function ordinarily take, as a whole and in the course of a run. Pure.
+
+The *level* is the mean of the logarithm over the middle of the calls, between the 10 % and the 75 % quantile:
+rare long calls, which the detector is there for, have no part in it, and neither has what the operating
+system takes for itself in up to a quarter of the calls.
+
+Its *course* is made of the levels of eight parts of the calls. A program does not do the same all the time,
+nor does a machine; how far two runs differ in some parts more than in others tells how well their difference
+is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.statistics.moments import Float64Array
+
+LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
+"""f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise
+calls of 2.2 and of 2.4 µs could not be told apart, though of the latter twice as many are seen as 3 µs."""
+MIDDLE = (0.1, 0.75)
+"""Shares of the calls between which their mean is taken."""
+PARTS = 8
+"""Of a run, with as many calls each."""
+SPREAD_OF_QUARTILES = 1.349
+LEAST_SPREAD = 0.03
+"""Standard deviation of the logarithm inside a bucket: what is less cannot be seen."""
+ERROR_OF_MIDDLE = 1.3
+"""Variance of the mean of the middle, times n, in units of that of single calls; of the median it is 1.57."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Natural logarithm of a runtime in µs, and what its error follows from."""
+
+    ln_us: float
+    calls: float
+    sampling: float
+    """Variance of the level that so many calls, drawn by chance, would have."""
+    course: Float64Array | None = None
+    """f8[PARTS]: level of each part of the calls; None where it is not known."""
+    degrees: float = 0.0
+    """In so many degrees of freedom the course is really known: between two of the times at which counts
+    were kept it is taken for even."""
+
+
+def level_of(counted: Float64Array) -> Level | None:
+    """Of the calls by bucket that had been counted at some times, f8[times, BUCKETS]; None without calls."""
+    if not len(counted) or not counted[-1].any():
+        return None
+    total = counted[-1]
+    calls = counted.sum(axis=1)
+    upper = np.concatenate(([0.0], np.cumsum(total)))
+    quarters = np.interp((0.25 * upper[-1], 0.75 * upper[-1]), upper, LN_EDGES)
+    spread = max(LEAST_SPREAD, float(quarters[1] - quarters[0]) / SPREAD_OF_QUARTILES)
+    shares = np.diff(calls, prepend=0.0) / calls[-1]
+    return Level(
+        middle_mean(total),
+        float(calls[-1]),
+        ERROR_OF_MIDDLE * spread * spread / float(calls[-1]),
+        np.array([middle_mean(part) for part in _parts(counted, calls)]),
+        1.0 / float((shares**2).sum()) - 1.0,
+    )
+
+
+def level_of_mean(calls: float, mean_us: float, stddev_us: float, like: Level | None = None) -> Level | None:
+    """Of calls of which only mean and standard deviation are known; None without calls that took time.
+
+    ``like``: a level of the same run whose course this one's will resemble.
+    """
+    if calls < 1 or mean_us <= 0:
+        return None
+    sampling = max(stddev_us / mean_us, LEAST_SPREAD) ** 2 / calls
+    if like is None:
+        return Level(math.log(mean_us), calls, sampling)
+    return Level(math.log(mean_us), calls, sampling, like.course, like.degrees)
+
+
+def middle_mean(counts: Float64Array) -> float:
+    """Mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
+    upper = np.cumsum(counts)
+    low, high = (share * upper[-1] for share in MIDDLE)
+    lower = upper - counts
+    begin, end = np.maximum(lower, low), np.minimum(upper, high)
+    used = np.flatnonzero((end > begin) & (counts > 0))
+    # Calls are taken as spread evenly over their bucket.
+    places = ((begin + end)[used] / 2 - lower[used]) / counts[used]
+    ln_us = LN_EDGES[used] + places * (LN_EDGES[used + 1] - LN_EDGES[used])
+    return float(np.average(ln_us, weights=(end - begin)[used]))
+
+
+def _parts(counted: Float64Array, calls: Float64Array) -> Float64Array:
+    """Calls by bucket of each part, f8[PARTS, BUCKETS]."""
+    counted = np.vstack([np.zeros(counted.shape[1]), counted])
+    calls = np.concatenate([[0.0], calls])
+    ends = np.linspace(0.0, calls[-1], PARTS + 1)
+    at = np.clip(np.searchsorted(calls, ends, "left"), 1, len(calls) - 1)
+    added = calls[at] - calls[at - 1]
+    share = np.divide(ends - calls[at - 1], added, out=np.zeros(len(ends)), where=added > 0)
+    upto = counted[at - 1] + share[:, None] * (counted[at] - counted[at - 1])
+    parts: Float64Array = np.maximum(np.diff(upto, axis=0), 0.0)
+    return parts

@@ -1,0 +1,178 @@
+"""What a run is compared by, read from its provenance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.protocol.messages import FunctionStatistics
+from chimbuko.provenance.compare.levels import Level, level_of, level_of_mean
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import stored_schema_of
+
+
+@dataclass(frozen=True)
+class FunctionProfile:
+    """One function over all ranks."""
+
+    program: str
+    name: str
+    calls: int
+    anomalies: int
+    severity_us: float
+    """Time lost in anomalies."""
+    mean_us: float
+    """Of the exclusive runtime, anomalies included."""
+    level: Level | None
+    """Of the runtime that the run judges by; None where nothing is known of it."""
+    counts: Float64Array | None = None
+    """Calls by bucket of ``chimbuko.kernels.buckets`` over the whole run, f8[BUCKETS]."""
+
+
+@dataclass(frozen=True)
+class PathProfile:
+    """One call path over all ranks."""
+
+    program: str
+    functions: tuple[str, ...]
+    """Outermost first."""
+    calls: int
+    mean_us: float
+    """Of the exclusive runtime."""
+    level: Level | None
+
+
+@dataclass(frozen=True)
+class RankProfile:
+    """One rank."""
+
+    program: str
+    rank: int
+    calls: int
+    anomalies: int
+    severity_us: float
+
+
+@dataclass(frozen=True)
+class RunProfile:
+    """A run as a whole."""
+
+    id: str
+    name: str
+    metric: str
+    """Runtime that is judged, and compared: ``exclusive`` or ``inclusive``."""
+    duration_us: int
+    """From the first analysed step to the end of the last."""
+    functions: list[FunctionProfile]
+    paths: list[PathProfile]
+    ranks: list[RankProfile]
+
+
+def read_profile(
+    provenance: Provenance, progress: Callable[[float, str], None] = lambda share, text: None
+) -> RunProfile:
+    """All that a comparison needs of a run.
+
+    Parameters
+    ----------
+    progress
+        Told the share that is done, and what is read now.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read, or does not hold the run.
+    """
+    info = provenance.run()
+    programs = provenance.programs()
+    progress(0.0, f"Reading functions of {info.name}")
+    functions = _functions(provenance, programs, info.config.detector)
+    progress(0.6, f"Reading call paths of {info.name}")
+    paths = _paths(provenance, programs, functions)
+    progress(0.8, f"Reading ranks of {info.name}")
+    ranks = _ranks(provenance, programs)
+    span = provenance.time_range()
+    duration_us = span[1] - span[0] if span else 0
+    return RunProfile(info.id, info.name, info.config.metric, duration_us, functions, paths, ranks)
+
+
+def _functions(provenance: Provenance, programs: dict[int, str], detector: str) -> list[FunctionProfile]:
+    known = provenance.function_statistics()
+    counted = _counted(provenance, detector)
+    return [
+        _function(programs.get(one.program, str(one.program)), one, counted.get((one.program, one.name)))
+        for one in known
+    ]
+
+
+def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], tuple[Level, Float64Array]]:
+    """Level and calls by bucket of each function, as far as they are stored."""
+    schema = stored_schema_of(detector)
+    if "counted" not in schema.slices:
+        return {}
+    found = {}
+    for key, kept in itertools.groupby(provenance.models(), lambda model: (model.program, model.name)):
+        rows = [np.frombuffer(model.row) for model in kept if len(model.row) == 8 * schema.width]
+        counts = np.array([row[schema.slices["counted"]] for row in rows])
+        level = level_of(counts)
+        if level is not None:
+            found[key] = level, counts[-1]
+    return found
+
+
+def _function(
+    program: str, found: FunctionStatistics, counted: tuple[Level, Float64Array] | None
+) -> FunctionProfile:
+    # Without the excess of anomalies, of which one can be as long as a million calls.
+    ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
+    by_mean = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
+    level, counts = counted or (by_mean, None)
+    return FunctionProfile(
+        program,
+        found.name,
+        found.calls,
+        found.anomalies,
+        found.severity_us,
+        found.exclusive_mean_us,
+        level,
+        counts,
+    )
+
+
+def _paths(
+    provenance: Provenance, programs: dict[int, str], functions: list[FunctionProfile]
+) -> list[PathProfile]:
+    levels = {(function.program, function.name): function.level for function in functions}
+    return [
+        PathProfile(
+            programs.get(path.program, str(path.program)),
+            tuple(path.functions),
+            path.calls,
+            path.exclusive_mean_us,
+            level_of_mean(
+                path.calls,
+                path.exclusive_mean_us,
+                path.exclusive_stddev_us,
+                levels.get((programs.get(path.program, str(path.program)), path.functions[-1])),
+            ),
+        )
+        for path in provenance.path_statistics()
+    ]
+
+
+def _ranks(provenance: Provenance, programs: dict[int, str]) -> list[RankProfile]:
+    severity_us = {(rank.program, rank.rank): rank.severity_us for rank in provenance.rank_statistics()}
+    return [
+        RankProfile(
+            programs.get(stream.program, str(stream.program)),
+            stream.rank,
+            stream.calls,
+            stream.anomalies,
+            severity_us.get((stream.program, stream.rank), 0.0),
+        )
+        for stream in provenance.health()
+    ]

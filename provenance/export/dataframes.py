@@ -1,0 +1,434 @@
+"""A run as pandas DataFrames, for notebooks: ``chimbuko.open(...)``.
+
+Columns have the names and units of the records' fields. Times are UTC timestamps on the trace's clock, as
+``entry_time``, and seconds since the run's first analysed step, as ``entry_s``. Functions, nodes and labels
+are categories.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sqlalchemy import Engine, select
+
+from chimbuko.calls.record import (
+    CallRecord,
+    CounterStatistics,
+    CounterValue,
+    Label,
+    Message,
+    Metadata,
+    StepCount,
+    StreamHealth,
+    WindowCall,
+)
+from chimbuko.errors import ConfigError
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
+from chimbuko.provenance.export.framecolumns import (
+    SCALARS,
+    call_ids,
+    categories,
+    frame_of,
+    joined,
+    nodes_of,
+    shifts_frame,
+    totals_frame,
+    with_times,
+)
+from chimbuko.provenance.query.aggregates import By
+from chimbuko.provenance.query.filters import SORTS, CallFilter, Sort, matching_names
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import open_for_reading, store_errors
+from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
+from chimbuko.provenance.store.tables import CALLS
+from chimbuko.runs.directory import RunInfo, find_run
+
+CALL_LIMIT = 1_000_000
+"""Calls or rows that a DataFrame has at most unless told otherwise: 170 MB."""
+DETAIL_LIMIT = 10_000
+"""Calls whose messages or counters are read at most unless told otherwise: 0.1 ms each."""
+ROWS_AT_ONCE = 10_000
+"""Rows of calls that are turned into columns at a time."""
+
+_AS_THEY_ARE = (
+    *("inclusive_us", "exclusive_us", "severity_us", "score", "expected_us", "spread_us", "seen"),
+    *("model_version", "depth", "children", "messages_count", "left_out", "revision"),
+    *("is_open", "is_final", "is_gpu", "path", "launch_thread"),
+)
+_RANK_NAMES = {
+    "total": "anomalies",
+    "mean": "mean_per_step",
+    "stddev": "stddev_per_step",
+    "minimum": "minimum_per_step",
+    "maximum": "maximum_per_step",
+}
+"""Of ``RankStatistics``, where they would say too little on their own."""
+
+Detail = TypeVar("Detail", Message, CounterValue)
+Rows = TypeVar("Rows", list[tuple[Value, ...]], pd.DataFrame)
+
+
+class Run:
+    """The provenance of one run, as DataFrames; each is read from what is stored when it is asked for.
+
+    Filters are the fields of ``provenance.query.filters.CallFilter``, such as ``function="MPI_*"`` or
+    ``min_severity_us=5e3``.
+
+    Raises
+    ------
+    ChimbukoError
+        All methods raise one where the store cannot be read, or what is asked for makes no sense.
+    """
+
+    def __init__(self, engine: Engine, run_id: str | None = None) -> None:
+        self._engine = engine
+        self._provenance = Provenance(engine, run_id)
+        self._zero_us: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._provenance.close()
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run was."""
+        return self._provenance.run()
+
+    @property
+    def provenance(self) -> Provenance:
+        """The same as objects, page by page: what the command line and the dashboard ask."""
+        return self._provenance
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        info = self.info
+        streams = self._provenance.health()
+        started = datetime.fromtimestamp(info.started_us / 1e6, UTC)
+        figures = {
+            "run": f"{info.name} ({info.id}), {info.state}",
+            "command": " ".join(info.command),
+            "started": f"{started:%Y-%m-%d %H:%M:%S} UTC on {info.host}",
+            "ranks": f"{len(streams):,} on {len({stream.node for stream in streams}):,} nodes",
+            "calls": f"{sum(stream.calls for stream in streams):,}",
+            "anomalies": f"{sum(stream.anomalies for stream in streams):,}",
+        }
+        rows = (f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in figures.items())
+        return f"<table>{''.join(rows)}</table>"
+
+    def calls(
+        self, *, sort: Sort = "entry_us", descending: bool = False, limit: int = CALL_LIMIT, **filters: Any
+    ) -> pd.DataFrame:
+        """Recorded calls, abnormal and normal ones, by id; in order of time unless told otherwise.
+
+        Parameters
+        ----------
+        limit
+            Rows at most; a warning says where there are more.
+        """
+        return self._calls(_filter(filters, None), sort, descending, limit)
+
+    def anomalies(
+        self, *, sort: Sort = "severity_us", descending: bool = True, limit: int = CALL_LIMIT, **filters: Any
+    ) -> pd.DataFrame:
+        """Abnormal calls, by id; worst first unless told otherwise."""
+        return self._calls(_filter(filters, "anomaly"), sort, descending, limit)
+
+    def call(self, call_id: str) -> CallRecord:
+        """Everything kept about one call."""
+        return self._provenance.call(call_id)
+
+    def window(self, call_id: str) -> pd.DataFrame:
+        """The calls before and after a recorded one on its thread, by id and in order of entry, and itself.
+
+        ``is_recorded`` marks it; ``offset_us`` is the time from its entry to theirs.
+        """
+        record = self.call(call_id)
+        frame = frame_of(WindowCall, record.window)
+        frame.insert(3, "offset_us", frame["entry_us"] - record.entry_us)
+        runtime_us = frame["exit_us"] - frame["entry_us"]
+        frame.insert(4, "inclusive_us", runtime_us.where(frame["exit_us"] != 0))
+        frame["is_recorded"] = frame["id"] == call_id
+        return self._timed(frame.set_index("id").astype({"function": "category"}))
+
+    def messages(
+        self, call_id: str | None = None, *, limit: int = DETAIL_LIMIT, **filters: Any
+    ) -> pd.DataFrame:
+        """Messages in the windows of abnormal calls, or of one call.
+
+        ``recorded_id`` is the call with the window, ``call_id`` the one that the message belongs to. Windows
+        overlap: ``is_first`` is true in one row of each message.
+
+        Parameters
+        ----------
+        limit
+            Recorded calls at most; a warning says where there are more.
+        """
+        records = self._records(call_id, filters, limit)
+        return self._details(
+            Message, ((record, message) for record in records for message in record.messages)
+        )
+
+    def counters(
+        self, call_id: str | None = None, *, limit: int = DETAIL_LIMIT, **filters: Any
+    ) -> pd.DataFrame:
+        """Counter values in the windows of abnormal calls, or of one call; columns as of ``messages``.
+
+        Values of watched counters, which belong to the node, have an empty ``call_id``.
+        """
+        records = self._records(call_id, filters, limit)
+        values = ((record, value) for record in records for value in (*record.counters, *record.node_state))
+        return self._details(CounterValue, values)
+
+    def counter_statistics(self) -> pd.DataFrame:
+        """Mean, spread, least and greatest value of each counter of each rank, over the whole run."""
+        found = self._provenance.counter_statistics()
+        frame = frame_of(CounterStatistics, [counter for _, _, counter in found])
+        return pd.DataFrame(
+            {
+                "program": np.array([program for program, _, _ in found], np.int64),
+                "rank": np.array([rank for _, rank, _ in found], np.int64),
+                "counter": frame["name"].astype("category"),
+                "values": frame["n"].astype("int64"),
+                "mean": frame["mean"],
+                "stddev": np.sqrt(frame["m2"] / frame["n"]),
+                "minimum": frame["minimum"],
+                "maximum": frame["maximum"],
+            }
+        )
+
+    def steps(
+        self,
+        ranks: Sequence[tuple[int, int]] | None = None,
+        step_min: int | None = None,
+        step_max: int | None = None,
+    ) -> pd.DataFrame:
+        """What each analysed step counted; of all ranks, or of those given as (program, rank)."""
+        frame = frame_of(StepCount, self._provenance.step_counts(ranks, step_min, step_max))
+        frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
+        return self._timed(frame)
+
+    def functions(self) -> pd.DataFrame:
+        """Each function over all calls and ranks of the run; most time lost first."""
+        frame = frame_of(FunctionStatistics, self._provenance.function_statistics())
+        frame = frame.rename(columns={"name": "function"}).astype({"function": "category"})
+        return frame.sort_values("severity_us", ascending=False, ignore_index=True)
+
+    def ranks(self) -> pd.DataFrame:
+        """Anomalies per step of each rank; most time lost first."""
+        frame = frame_of(RankStatistics, self._provenance.rank_statistics()).rename(columns=_RANK_NAMES)
+        frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
+        return frame.sort_values("severity_us", ascending=False, ignore_index=True)
+
+    def paths(self) -> pd.DataFrame:
+        """Each call path over all its calls and ranks; most exclusive time first.
+
+        ``callers`` are the functions around the ``function``, outermost first.
+        """
+        statistics = self._provenance.path_statistics()
+        frame = frame_of(PathStatistics, statistics)
+        functions = frame.pop("functions")
+        frame.insert(1, "function", pd.Series([on_path[-1] for on_path in functions], dtype="category"))
+        frame.insert(2, "callers", pd.Series([tuple(on_path[:-1]) for on_path in functions], dtype="object"))
+        total_us = frame["calls"] * frame["exclusive_mean_us"]
+        return frame.iloc[np.argsort(-total_us.to_numpy(), kind="stable")].reset_index(drop=True)
+
+    def totals(self, by: By, **filters: Any) -> pd.DataFrame:
+        """Sums over abnormal calls by ``function``, ``rank``, ``node``, ``path``, ``step`` or ``time``.
+
+        Most time lost first; steps and intervals of time in their order.
+        """
+        return self._timed(totals_frame(self._provenance.totals(by, _filter(filters, "anomaly"))))
+
+    def metadata(self, program: int | None = None, rank: int | None = None) -> pd.DataFrame:
+        """Attributes of all ranks and threads, or of one program or rank."""
+        return frame_of(Metadata, self._provenance.metadata(program, rank)).astype({"key": "category"})
+
+    def health(self) -> pd.DataFrame:
+        """What was read of each rank's stream, and what was lost."""
+        return frame_of(StreamHealth, self._provenance.health()).astype(
+            {"node": "category", "state": "category"}
+        )
+
+    def distribution(self, function: str, program: int | None = None) -> pd.DataFrame:
+        """How many calls of a function took how long, over all ranks, from the shortest to the longest.
+
+        A bucket goes from ``from_us`` up to ``to_us``. The runtime is the one that the detector judges,
+        ``info.config.metric``.
+
+        Parameters
+        ----------
+        function
+            Name, or a pattern with ``*`` and ``?`` that one function matches.
+        program
+            Where functions of several programs have the name; otherwise they are added up.
+        """
+        # Here because it loads compiled code, 0.7 s.
+        from chimbuko.kernels.buckets import EDGES_US
+        from chimbuko.statistics.schema import schema_of
+
+        detector = self.info.config.detector
+        where = schema_of(detector).slices.get("buckets")
+        if where is None:
+            raise ConfigError(f"detector {detector}: keeps no distributions of runtimes")
+        models = [m for m in self._provenance.last_models() if program is None or m.program == program]
+        names = matching_names(function, {model.name for model in models})
+        if len(names) != 1:
+            raise ConfigError(f"function {function!r}: {len(names)} of that name; functions() lists them")
+        counts = sum(np.frombuffer(model.row)[where] for model in models if model.name in names)
+        used = np.flatnonzero(counts)
+        inside = slice(used[0], used[-1] + 1) if len(used) else slice(0, 0)
+        edges_us = {"from_us": EDGES_US[:-1][inside], "to_us": EDGES_US[1:][inside]}
+        return pd.DataFrame(edges_us | {"calls": np.asarray(counts)[inside]})
+
+    def compare(self, after: Run, by: Literal["function", "path"] = "function") -> pd.DataFrame:
+        """What has changed from this run to a later one, by function or call path; most important first.
+
+        Columns are the fields of ``chimbuko.provenance.compare.comparison.Shift``, with those of both runs as
+        ``mean_before_us`` and ``mean_after_us``. What only one of the runs calls comes last, with the verdict
+        ``new`` or ``vanished``.
+        """
+        # Here because it loads compiled code, 0.7 s.
+        from chimbuko.provenance.compare.comparison import compare
+        from chimbuko.provenance.compare.runprofile import read_profile
+
+        found = compare(read_profile(self._provenance), read_profile(after.provenance))
+        return shifts_frame(found, by)
+
+    def sql(
+        self,
+        statement: str,
+        parameters: Mapping[str, Value] | None = None,
+        *,
+        limit: int = CALL_LIMIT,
+        time_limit_s: float = TIME_LIMIT_S,
+    ) -> pd.DataFrame:
+        """What the store answers to one SELECT; it cannot change anything.
+
+        ``:name`` in it stands for a parameter, ``:run`` for the run's number and ``:run_id`` for its id.
+        ``chimbuko sql --schema`` explains the tables.
+        """
+        bound = parameters_of(self._engine, self._provenance.run_id) | dict(parameters or {})
+        with answer_to(self._engine, statement, bound, time_limit_s) as answer:
+            rows = list(islice(answer.rows, limit + 1))
+        return pd.DataFrame.from_records(_limited(rows, limit), columns=answer.columns)
+
+    def _calls(self, wanted: CallFilter, sort: Sort, descending: bool, limit: int) -> pd.DataFrame:
+        columns = joined(self._scalars(wanted, sort, descending, limit + 1))
+        names = {number: name for (_, name), number in self._provenance.function_numbers().items()}
+        labels = pd.Index([str(Label.NORMAL), str(Label.ANOMALY)], dtype="str")
+        frame = pd.DataFrame(
+            {
+                "label": pd.Categorical.from_codes(columns["is_anomaly"].astype(np.int8), labels),
+                **{name: columns[name] for name in ("program", "rank", "thread")},
+                "node": self._nodes(columns["program"], columns["rank"]),
+                "function": categories(columns["function"], names),
+                "step": columns["step"],
+                "entry_us": columns["entry_us"],
+                "exit_us": np.where(columns["is_open"], 0, columns["entry_us"] + columns["inclusive_us"]),
+                **{name: columns[name] for name in _AS_THEY_ARE},
+                "launch_id": pd.array(call_ids(columns, "launch_step", "launch_row"), dtype="str"),
+            },
+            index=pd.Index(call_ids(columns, "begin_step", "begin_row"), dtype="str", name="id"),
+            copy=False,
+        )
+        return self._timed(_limited(frame, limit))
+
+    def _scalars(
+        self, wanted: CallFilter, sort: Sort, descending: bool, limit: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
+        """Rows of ``SCALARS``, in pieces."""
+        if sort not in SORTS:
+            raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
+        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
+        statement = select(*(CALLS.c[name] for name in SCALARS)).where(self._provenance.condition(wanted))
+        with store_errors(self._engine), self._engine.connect() as connection:
+            yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(ROWS_AT_ONCE)
+
+    def _records(self, call_id: str | None, filters: dict[str, Any], limit: int) -> Iterator[CallRecord]:
+        if call_id is not None:
+            yield self.call(call_id)
+            return
+        records = self._provenance.records(_filter(filters, "anomaly"))
+        yield from islice(records, limit)
+        if next(records, None) is not None:
+            _warn(limit)
+
+    def _details(self, kind: type[Detail], found: Iterable[tuple[CallRecord, Detail]]) -> pd.DataFrame:
+        pairs = list(found)
+        frame = frame_of(kind, [detail for _, detail in pairs])
+        frame.insert(0, "recorded_id", pd.Series([record.id for record, _ in pairs], dtype="str"))
+        values = pd.Series([(record.program, record.rank, value) for record, value in pairs], dtype="object")
+        frame["is_first"] = ~values.duplicated()
+        name = "kind" if kind is Message else "counter"
+        return self._timed(frame.astype({name: "category"}))
+
+    def _timed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        if self._zero_us is None:
+            times = self._provenance.time_range()
+            self._zero_us = None if times is None else times[0]
+        return with_times(frame, self._zero_us or 0)
+
+    def _nodes(self, programs: npt.NDArray[Any], ranks: npt.NDArray[Any]) -> pd.Categorical:
+        nodes = {(stream.program, stream.rank): stream.node for stream in self._provenance.health()}
+        return nodes_of(programs, ranks, nodes)
+
+
+def open_frames(run: str | os.PathLike[str] | None = None, run_id: str | None = None) -> Run:
+    """Open a run for a notebook, while it goes on or afterwards; ``chimbuko.open``.
+
+    Parameters
+    ----------
+    run
+        The run's folder, its name or id under ``./chimbuko-runs``, or the URL of a store; by default the
+        newest run under ``./chimbuko-runs``.
+    run_id
+        Which run of a store that is given by URL; by default its newest.
+
+    Raises
+    ------
+    ChimbukoError
+        There is no such run, or its store cannot be read.
+    """
+    if isinstance(run, str) and "://" in run:
+        return Run(open_for_reading(run), run_id)
+    if run_id is not None:
+        raise ConfigError(f"run_id {run_id!r}: goes with the URL of a store; a folder holds one run")
+    directory = find_run(None if run is None else Path(run))
+    info = directory.read_info()
+    return Run(open_for_reading(directory.used_store_url(info)), info.id)
+
+
+def _filter(filters: dict[str, Any], label: Literal["anomaly"] | None) -> CallFilter:
+    try:
+        return CallFilter(**({"label": label} | filters))
+    except TypeError:
+        known = CallFilter.__dataclass_fields__
+        unknown = ", ".join(name for name in filters if name not in known)
+        raise ConfigError(f"{unknown}: not a filter of calls; there are {', '.join(known)}") from None
+
+
+def _limited(rows: Rows, limit: int) -> Rows:
+    if len(rows) <= limit:
+        return rows
+    _warn(limit)
+    return rows[:limit]
+
+
+def _warn(limit: int) -> None:
+    warnings.warn(f"the first {limit:,} only; a higher limit= lets more through", stacklevel=4)

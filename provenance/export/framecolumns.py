@@ -1,0 +1,165 @@
+"""Columns of DataFrames, made of what the store gives. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from chimbuko.calls.recordarrays import NO_CALL
+from chimbuko.provenance.query.aggregates import Total
+
+if TYPE_CHECKING:
+    from chimbuko.provenance.compare.comparison import Comparison, OneSided
+
+Columns = dict[str, npt.NDArray[Any]]
+
+SCALARS: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("program", "rank", "thread", "function", "step"), np.int32),
+    **dict.fromkeys(("begin_step", "begin_row", "launch_step", "launch_row", "launch_thread"), np.int32),
+    **dict.fromkeys(("entry_us", "inclusive_us", "exclusive_us", "seen", "model_version"), np.int64),
+    **dict.fromkeys(("severity_us", "score", "expected_us", "spread_us"), np.float64),
+    **dict.fromkeys(("depth", "children", "messages_count", "left_out", "revision", "path"), np.int32),
+    **dict.fromkeys(("is_anomaly", "is_open", "is_final", "is_gpu"), np.bool_),
+}
+"""Columns of the table of calls that a DataFrame of calls is made of."""
+
+_TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
+_TIMES = ("entry", "exit", "start", "end", "first", "last", "time")
+
+_CHANGES = (
+    *("program", "function", "callers", "verdict", "effect", "low", "high", "p_value", "lost_us"),
+    *("calls_before", "calls_after", "ordinary_before_us", "ordinary_after_us"),
+    *("mean_before_us", "mean_after_us", "is_waiting", "has_more_anomalies"),
+)
+"""Columns of a comparison."""
+
+
+def joined(pieces: Iterable[Sequence[Sequence[Any]]]) -> Columns:
+    """``SCALARS`` of rows that come in pieces."""
+    columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in SCALARS}
+    for rows in pieces:
+        for (name, parts), values in zip(columns.items(), zip(*rows, strict=True), strict=True):
+            parts.append(np.array(values, SCALARS[name]))
+    return {
+        name: np.concatenate(parts) if parts else np.empty(0, SCALARS[name])
+        for name, parts in columns.items()
+    }
+
+
+def frame_of(kind: type[msgspec.Struct], structs: Sequence[msgspec.Struct]) -> pd.DataFrame:
+    """A row for each struct and a column for each field, typed also where there are none."""
+    return pd.DataFrame(
+        {
+            field.name: pd.Series(
+                [getattr(struct, field.name) for struct in structs], dtype=_TYPES.get(field.type, "object")
+            )
+            for field in msgspec.structs.fields(kind)
+        }
+    )
+
+
+def categories(numbers: npt.NDArray[np.integer[Any]], names: Mapping[int, str]) -> pd.Categorical:
+    """Numbers as their names, of which several may be the same; those that do not occur are no category."""
+    present, places = np.unique(numbers, return_inverse=True)
+    of_present = [names[int(number)] for number in present]
+    distinct = sorted(set(of_present))
+    code_of = {name: code for code, name in enumerate(distinct)}
+    codes = np.array([code_of[name] for name in of_present], np.int32)
+    return pd.Categorical.from_codes(codes[places], pd.Index(distinct, dtype="str"))
+
+
+def nodes_of(
+    programs: npt.NDArray[np.integer[Any]],
+    ranks: npt.NDArray[np.integer[Any]],
+    nodes: Mapping[tuple[int, int], str],
+) -> pd.Categorical:
+    """Name of the node of each (program, rank)."""
+    streams, places = np.unique((programs.astype(np.int64) << 32) | ranks, return_inverse=True)
+    names = {at: nodes.get((int(key) >> 32, int(key) & 0xFFFFFFFF), "") for at, key in enumerate(streams)}
+    return categories(places, names)
+
+
+def call_ids(columns: Columns, step: str, row: str) -> list[str]:
+    """Ids of calls, by the columns with the step and row where they begin; empty for ``NO_CALL``."""
+    places = (columns[name].tolist() for name in ("program", "rank", step, row))
+    return [
+        "" if begin == NO_CALL else f"{program}:{rank}:{begin}:{at}"
+        for program, rank, begin, at in zip(*places, strict=True)
+    ]
+
+
+def with_times(frame: pd.DataFrame, zero_us: int) -> pd.DataFrame:
+    """``entry_us`` and its like, µs since 1970, as ``entry_time`` and ``entry_s``, seconds since ``zero_us``.
+
+    0, which stands for the end of an open call, is missing in both.
+    """
+    columns: dict[str, Any] = {}
+    for name, values in frame.items():
+        kind = str(name).removesuffix("_us")
+        if kind not in _TIMES:
+            columns[str(name)] = values
+            continue
+        time_us = values.to_numpy()
+        times = time_us.astype("datetime64[us]")
+        times[time_us == 0] = np.datetime64("NaT")
+        label = kind if kind == "time" else f"{kind}_time"
+        columns[label] = pd.Series(times, frame.index).dt.tz_localize(UTC)
+        columns[f"{kind}_s"] = np.where(time_us == 0, np.nan, (time_us - zero_us) / 1e6)
+    return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def totals_frame(totals: Sequence[Total]) -> pd.DataFrame:
+    """Without the columns that the totals do not have in common."""
+    frame = frame_of(Total, totals).infer_objects()
+    unknown = [name for name in frame if len(frame) and frame[name].isna().all()]
+    return frame.drop(columns=unknown)
+
+
+def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataFrame:
+    """What changed between two runs: ``Comparison.functions`` or ``Comparison.paths`` as rows."""
+    rows = [
+        {
+            "program": shift.program,
+            "function": shift.name,
+            "callers": tuple(shift.callers),
+            "verdict": shift.verdict,
+            "effect": shift.effect,
+            "low": shift.low,
+            "high": shift.high,
+            "p_value": shift.p_value,
+            "lost_us": shift.lost_us,
+            **_both("calls", "", shift.calls),
+            **_both("ordinary", "_us", shift.ordinary_us),
+            **_both("mean", "_us", shift.mean_us),
+            "is_waiting": shift.is_waiting,
+            "has_more_anomalies": shift.has_more_anomalies,
+        }
+        for shift in (found.functions if by == "function" else found.paths)
+    ]
+    if by == "function":
+        rows += [_one_sided(item, "new", (0, item.calls)) for item in found.new]
+        rows += [_one_sided(item, "vanished", (item.calls, 0)) for item in found.vanished]
+    names = [name for name in _CHANGES if by == "path" or name != "callers"]
+    frame = pd.DataFrame(rows, columns=pd.Index(names))
+    return frame.astype({"function": "category", "verdict": "category"})
+
+
+def _one_sided(item: OneSided, verdict: str, calls: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "program": item.program,
+        "function": item.name,
+        "verdict": verdict,
+        **_both("calls", "", calls),
+        "is_waiting": False,
+        "has_more_anomalies": False,
+    }
+
+
+def _both(name: str, unit: str, values: tuple[Any, Any]) -> dict[str, Any]:
+    return {f"{name}_before{unit}": values[0], f"{name}_after{unit}": values[1]}

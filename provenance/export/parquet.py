@@ -1,0 +1,140 @@
+"""Writes a run as tables of Apache Parquet, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chimbuko.calls.record import CallRecord, CounterValue, Label, Message, StackFrame, StepCount, WindowCall
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.query.filters import CallSummary
+
+ROW_GROUP = 1 << 16
+"""Rows that a table keeps in memory, and writes at once."""
+
+_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.string(),
+    Label: pa.string(),
+    list[str]: pa.list_(pa.string()),
+}
+_CALL = {"recorded_id": str}
+"""Of the recorded call that a row is about, or whose window it is in."""
+_ONCE = {"is_first": bool}
+"""Whether this is the first row of its table about what it tells of: windows overlap."""
+
+
+def _fields(kind: type[msgspec.Struct]) -> dict[str, type]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+
+
+TABLES = {
+    "calls": {
+        name: kind for name, kind in _fields(CallSummary).items() if name in CallRecord.__struct_fields__
+    },
+    "call_stacks": _CALL | {"is_launch": bool, "position": int} | _fields(StackFrame) | _ONCE,
+    "window_calls": _CALL | {"position": int} | _fields(WindowCall) | _ONCE,
+    "messages": _CALL | _fields(Message) | _ONCE,
+    "counters": _CALL | {"source": str} | _fields(CounterValue) | _ONCE,
+    "step_counts": _fields(StepCount),
+    "function_statistics": _fields(FunctionStatistics),
+    "path_statistics": _fields(PathStatistics),
+}
+"""Columns and their types by table."""
+
+
+def write_parquet(source: ExportSource, folder: Path) -> None:
+    """Write ``calls``, and ``call_stacks``, ``window_calls``, ``messages`` and ``counters`` of these, with a
+    row for each that a record tells of. ``step_counts``, ``function_statistics`` and ``path_statistics`` are
+    of the whole run.
+
+    Columns have the names, types and units of the records' fields. Written in groups of rows.
+    """
+    with ExitStack() as files:
+        tables = {name: files.enter_context(_Table(folder, name)) for name in TABLES}
+        for _, calls in groupby(source.records(), key=lambda call: (call.program, call.rank)):
+            _write_rank(tables, calls)
+        for program, rank in sorted(source.provenance.first_steps()):
+            for count in source.provenance.step_counts([(program, rank)]):
+                tables["step_counts"].append(msgspec.structs.astuple(count))
+        for function in source.provenance.function_statistics():
+            tables["function_statistics"].append(msgspec.structs.astuple(function))
+        for path in source.provenance.path_statistics():
+            tables["path_statistics"].append(msgspec.structs.astuple(path))
+
+
+class _Table:
+    """One table on its way into its file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._schema = pa.schema([(column, _TYPES[kind]) for column, kind in TABLES[name].items()])
+        self._writer = pq.ParquetWriter(folder / f"{name}.parquet", self._schema, compression="zstd")
+        self._rows: list[tuple[Any, ...]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._flush()
+        self._writer.close()
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+        if len(self._rows) == ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(self._schema)
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP)
+        self._rows.clear()
+
+
+def _write_rank(tables: dict[str, _Table], calls: Iterable[CallRecord]) -> None:
+    seen: dict[str, set[Any]] = {name: set() for name in TABLES}
+
+    def is_first(table: str, what: Any) -> bool:
+        is_new = what not in seen[table]
+        seen[table].add(what)
+        return is_new
+
+    for call in calls:
+        tables["calls"].append(tuple(getattr(call, name) for name in TABLES["calls"]))
+        for is_launch, stack in ((False, call.call_stack), (True, call.launch_stack)):
+            for position, frame in enumerate(stack):
+                row = (call.id, is_launch, position, *msgspec.structs.astuple(frame))
+                tables["call_stacks"].append((*row, is_first("call_stacks", frame.id)))
+        for position, neighbour in enumerate(call.window):
+            row = (call.id, position, *msgspec.structs.astuple(neighbour))
+            tables["window_calls"].append((*row, is_first("window_calls", neighbour.id)))
+        for message in call.messages:
+            row = (call.id, *msgspec.structs.astuple(message))
+            tables["messages"].append((*row, is_first("messages", message)))
+        for source, value in _values(call):
+            row = (call.id, source, *msgspec.structs.astuple(value))
+            tables["counters"].append((*row, is_first("counters", value)))
+
+
+def _values(call: CallRecord) -> Iterator[tuple[str, CounterValue]]:
+    """Counter values, and of what they are."""
+    for source, values in (
+        ("window", call.counters),
+        ("metric", call.metrics),
+        ("node", call.node_state),
+    ):
+        for value in values:
+            yield source, value

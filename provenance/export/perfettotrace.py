@@ -1,0 +1,214 @@
+"""Writes a run as a trace for Perfetto: packets of track events, as its protocol buffers define them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import IO
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
+    BuiltinClock,
+    TracePacket,
+    TrackDescriptor,
+    TrackEvent,
+)
+from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
+
+from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.timeline.messagematching import matched
+from chimbuko.provenance.timeline.ranktimeline import (
+    NODE,
+    Argument,
+    Lane,
+    MessagePoint,
+    RankTimeline,
+    Slice,
+    edges,
+    message_arguments,
+    slice_arguments,
+)
+
+SEQUENCE = 1
+"""All packets are of one sequence, in which times need not rise: its reader sorts them."""
+NS_PER_US = 1000
+
+ThreadKey = tuple[int, int, int]
+"""Program, rank and thread."""
+
+
+def write_perfetto(source: ExportSource, file: IO[bytes]) -> None:
+    """Write a process of each rank, and a track of each of its threads, GPU streams and counters.
+
+    A rank's abnormal calls also stand on a track of their own. Messages are instants, and flows where both
+    ends were recorded; so is the launch of a GPU kernel. Times are those of the trace, in ns since the Unix
+    epoch. Written rank by rank; of all ranks only the messages are kept in memory.
+    """
+    _Trace(source, file).write()
+
+
+class _Trace:
+    """A trace on its way into a file."""
+
+    def __init__(self, source: ExportSource, file: IO[bytes]) -> None:
+        self._source = source
+        self._builder = StreamingTraceProtoBuilder(file)
+        self._numbers = itertools.count(1)
+        """Of tracks, processes and threads alike: so no two are the same."""
+        self._flows = itertools.count(1)
+        self._names: dict[str, int] = {}
+        self._argument_names: dict[str, int] = {}
+        self._messages: list[MessagePoint] = []
+        self._tracks: dict[ThreadKey, int] = {}
+
+    def write(self) -> None:
+        self._write_clocks()
+        for timeline in self._source.timelines():
+            self._write_rank(timeline)
+        self._write_messages()
+
+    def _write_clocks(self) -> None:
+        packet = self._packet()
+        packet.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+        for clock in (BuiltinClock.BUILTIN_CLOCK_BOOTTIME, BuiltinClock.BUILTIN_CLOCK_REALTIME):
+            packet.clock_snapshot.clocks.add(clock_id=clock, timestamp=self._source.start_us() * NS_PER_US)
+        self._builder.write_packet(packet)
+
+    def _write_rank(self, timeline: RankTimeline) -> None:
+        process = self._write_process(timeline)
+        flows = self._launch_flows(timeline)
+        for lane in timeline.lanes:
+            track = self._write_thread(timeline, lane, process)
+            self._tracks[timeline.program, timeline.rank, lane.thread] = track
+            for each, is_begin in edges(lane.slices):
+                self._write_edge(each, is_begin, track, lane.is_gpu, flows.get(each.id, []))
+        self._write_anomalies(timeline, process)
+        for counter in timeline.counters:
+            thread = (timeline.program, timeline.rank, counter.thread)
+            parent = process if counter.thread == NODE else self._tracks[thread]
+            descriptor = self._descriptor(counter.name, parent)
+            descriptor.counter.SetInParent()
+            self._write_descriptor(descriptor)
+            for time_us, value in counter.values:
+                packet = self._event(TrackEvent.TYPE_COUNTER, descriptor.uuid, time_us)
+                packet.track_event.double_counter_value = value
+                self._builder.write_packet(packet)
+        self._messages += timeline.messages
+
+    def _write_process(self, timeline: RankTimeline) -> int:
+        descriptor = self._descriptor("", None)
+        descriptor.process.pid = descriptor.uuid
+        descriptor.process.process_name = self._source.rank_name(timeline)
+        self._write_descriptor(descriptor)
+        return int(descriptor.uuid)
+
+    def _write_thread(self, timeline: RankTimeline, lane: Lane, process: int) -> int:
+        name = self._source.lane_name(timeline, lane)
+        descriptor = self._descriptor(name if lane.is_gpu else "", process)
+        if not lane.is_gpu:
+            descriptor.thread.pid = process
+            descriptor.thread.tid = descriptor.uuid
+            descriptor.thread.thread_name = name
+        self._write_descriptor(descriptor)
+        return int(descriptor.uuid)
+
+    def _launch_flows(self, timeline: RankTimeline) -> dict[str, list[int]]:
+        """Id of a call to the flows that begin or end there."""
+        flows: dict[str, list[int]] = {}
+        for ends in timeline.launches:
+            number = next(self._flows)
+            for call in ends:
+                flows.setdefault(call, []).append(number)
+        return flows
+
+    def _write_edge(self, call: Slice, is_begin: bool, track: int, is_gpu: bool, flows: list[int]) -> None:
+        if not is_begin:
+            self._builder.write_packet(self._event(TrackEvent.TYPE_SLICE_END, track, call.end_us))
+            return
+        packet = self._event(TrackEvent.TYPE_SLICE_BEGIN, track, call.begin_us)
+        self._name(packet, call.function)
+        packet.track_event.categories.append(call.category)
+        if is_gpu:
+            packet.track_event.categories.append("gpu")
+        packet.track_event.flow_ids.extend(flows)
+        self._annotate(packet, slice_arguments(call))
+        self._builder.write_packet(packet)
+
+    def _write_anomalies(self, timeline: RankTimeline, process: int) -> None:
+        anomalies = timeline.anomalies()
+        if not anomalies:
+            return
+        descriptor = self._descriptor("anomalies", process)
+        self._write_descriptor(descriptor)
+        for call in anomalies:
+            packet = self._event(TrackEvent.TYPE_INSTANT, descriptor.uuid, call.begin_us)
+            self._name(packet, call.function)
+            packet.track_event.categories.append("anomaly")
+            self._annotate(packet, slice_arguments(call))
+            self._builder.write_packet(packet)
+
+    def _write_messages(self) -> None:
+        flows: dict[int, int] = {}
+        for pair in matched(self._messages, self._source.run.config.period_us):
+            number = next(self._flows)
+            flows.update({id(end): number for end in pair})
+        for point in self._messages:
+            message = point.message
+            track = self._tracks[point.program, point.rank, point.thread]
+            packet = self._event(TrackEvent.TYPE_INSTANT, track, message.time_us)
+            self._name(packet, message.kind)
+            packet.track_event.categories.append("message")
+            if id(point) in flows:
+                packet.track_event.flow_ids.append(flows[id(point)])
+            self._annotate(packet, message_arguments(message))
+            self._builder.write_packet(packet)
+
+    def _packet(self) -> TracePacket:
+        packet = self._builder.create_packet()
+        packet.trusted_packet_sequence_id = SEQUENCE
+        return packet
+
+    def _event(self, kind: TrackEvent.Type, track: int, time_us: int) -> TracePacket:
+        packet = self._packet()
+        packet.timestamp = time_us * NS_PER_US
+        packet.sequence_flags = TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        packet.track_event.type = kind
+        packet.track_event.track_uuid = track
+        return packet
+
+    def _descriptor(self, name: str, parent: int | None) -> TrackDescriptor:
+        descriptor = TrackDescriptor(uuid=next(self._numbers))
+        if name:
+            descriptor.name = name
+        if parent is not None:
+            descriptor.parent_uuid = parent
+        return descriptor
+
+    def _write_descriptor(self, descriptor: TrackDescriptor) -> None:
+        packet = self._packet()
+        packet.track_descriptor.CopyFrom(descriptor)
+        self._builder.write_packet(packet)
+
+    def _name(self, packet: TracePacket, name: str) -> None:
+        """Give an event a name, which is written out once: those of C++ are long."""
+        number = self._names.get(name)
+        if number is None:
+            number = self._names[name] = len(self._names) + 1
+            packet.interned_data.event_names.add(iid=number, name=name)
+        packet.track_event.name_iid = number
+
+    def _annotate(self, packet: TracePacket, arguments: Mapping[str, Argument]) -> None:
+        for name, value in arguments.items():
+            number = self._argument_names.get(name)
+            if number is None:
+                number = self._argument_names[name] = len(self._argument_names) + 1
+                packet.interned_data.debug_annotation_names.add(iid=number, name=name)
+            annotation = packet.track_event.debug_annotations.add(name_iid=number)
+            match value:
+                case bool():
+                    annotation.bool_value = value
+                case int():
+                    annotation.int_value = value
+                case float():
+                    annotation.double_value = value
+                case str():
+                    annotation.string_value = value

@@ -1,0 +1,119 @@
+"""Writes what a run recorded for other tools, each format into a new file or folder."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chimbuko.calls.record import CallRecord
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What was written."""
+
+    path: str
+    anomalies: int
+    normal_calls: int
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format, and what writes it."""
+
+    module: str
+    function: str
+    is_folder: bool = False
+    library: str = ""
+    """Package that this needs, which is an extra of ours by the same name as the format."""
+
+    def writer(self, name: str) -> Callable[..., None]:
+        """What writes the calls of a source into an open file, or an empty folder.
+
+        Raises
+        ------
+        ConfigError
+            The library that it needs is not installed.
+        """
+        try:
+            module = importlib.import_module(f"chimbuko.provenance.export.{self.module}")
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"--format {name} needs the package {self.library}, which is not installed: "
+                f"pip install 'chimbuko[{name}]'"
+            ) from error
+        writer: Callable[..., None] = getattr(module, self.function)
+        return writer
+
+
+FORMATS = {
+    "perfetto": Format("perfettotrace", "write_perfetto", library="perfetto"),
+    "chrome": Format("chrometrace", "write_chrome"),
+    "speedscope": Format("speedscope", "write_speedscope"),
+    "parquet": Format("parquet", "write_parquet", is_folder=True, library="pyarrow"),
+    "v2": Format("version2folder", "write_version2", is_folder=True),
+}
+
+
+def export(
+    provenance: Provenance,
+    form: str,
+    path: Path,
+    wanted: CallFilter,
+    on_call: Callable[[CallRecord], None] = lambda call: None,
+) -> Exported:
+    """Write calls of a run, with all that is known of them, in one of ``FORMATS``.
+
+    Parameters
+    ----------
+    path
+        A new file, or a new or empty folder, as the format is.
+    wanted
+        Which calls; others are in their windows and call stacks.
+    on_call
+        Told of each of them, for who waits.
+
+    Raises
+    ------
+    ConfigError
+        The file exists, the folder holds something, they cannot be written, or a library is missing.
+    StoreError
+        The store cannot be read.
+    """
+    chosen = FORMATS[form]
+    writer = chosen.writer(form)
+    source = ExportSource(provenance, wanted, on_call)
+    try:
+        if chosen.is_folder:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise ConfigError(f"{path}: holds files already; choose a new or empty folder")
+            writer(source, path)
+        else:
+            _write_file(writer, source, path)
+    except FileExistsError as error:
+        raise ConfigError(f"{path}: exists already; choose another name, or remove it") from error
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be written ({error.strerror or error}); choose another place"
+        ) from error
+    return Exported(str(path), source.anomalies, source.normal_calls)
+
+
+def _write_file(writer: Callable[..., Any], source: ExportSource, path: Path) -> None:
+    """Write a file that did not exist, and leave nothing of it where that fails."""
+    with path.open("xb") as file:
+        try:
+            writer(source, file)
+            file.flush()
+        except BaseException:
+            path.unlink()
+            raise

@@ -1,0 +1,105 @@
+"""Writes a run for speedscope: one profile of each thread, and one of the whole run by call path."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import IO, Any
+
+import msgspec
+
+from chimbuko import __version__
+from chimbuko.protocol.messages import PathStatistics
+from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, Slice, edges
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def write_speedscope(source: ExportSource, file: IO[bytes]) -> None:
+    """Write a sampled profile of each program, and an evented one of each thread.
+
+    The sampled one has the exclusive time of each call path over the whole run and all ranks. The evented
+    ones have what the windows of recorded calls cover, with the calls around them. Between windows nothing is
+    open, so that no time counts of which it is not known what ran. Times are in µs since the start of the
+    run's first step. Written rank by rank.
+    """
+    _File(source, file).write()
+
+
+class _File:
+    """Profiles on their way into a file."""
+
+    def __init__(self, source: ExportSource, file: IO[bytes]) -> None:
+        self._source = source
+        self._file = file
+        self._frames: dict[str, int] = {}
+        self._start_us = source.start_us()
+
+    def write(self) -> None:
+        head = {"$schema": SCHEMA, "exporter": f"chimbuko {__version__}", "name": self._source.run.name}
+        self._file.write(msgspec.json.encode(head)[:-1] + b',"profiles":[')
+        separator = b"\n"
+        for profile in self._profiles():
+            self._file.write(separator + msgspec.json.encode(profile))
+            separator = b",\n"
+        frames = [{"name": name} for name in self._frames]
+        self._file.write(b'],\n"shared":' + msgspec.json.encode({"frames": frames}) + b"}\n")
+
+    def _profiles(self) -> Iterator[dict[str, Any]]:
+        paths = sorted(self._source.provenance.path_statistics(), key=lambda path: path.program)
+        for program, of_program in groupby(paths, key=lambda path: path.program):
+            yield self._sampled(program, sorted(of_program, key=lambda path: path.functions))
+        for timeline in self._source.timelines():
+            for lane in timeline.lanes:
+                yield self._evented(timeline, lane)
+
+    def _sampled(self, program: int, paths: Sequence[PathStatistics]) -> dict[str, Any]:
+        weights_us = [path.calls * path.exclusive_mean_us for path in paths]
+        return {
+            "type": "sampled",
+            "name": f"{self._source.program_name(program)}, all ranks, by call path",
+            "unit": "microseconds",
+            "startValue": 0,
+            "endValue": sum(weights_us),
+            "samples": [[self._frame(function) for function in path.functions] for path in paths],
+            "weights": weights_us,
+        }
+
+    def _evented(self, timeline: RankTimeline, lane: Lane) -> dict[str, Any]:
+        name = f"{self._source.rank_name(timeline)}, {self._source.lane_name(timeline, lane)}"
+        return {
+            "type": "evented",
+            "name": name,
+            "unit": "microseconds",
+            "startValue": lane.windows[0][0] - self._start_us,
+            "endValue": lane.windows[-1][1] - self._start_us,
+            "events": [
+                {"type": kind, "frame": self._frame(call.function), "at": time_us - self._start_us}
+                for kind, call, time_us in in_windows(lane)
+            ],
+        }
+
+    def _frame(self, function: str) -> int:
+        return self._frames.setdefault(function, len(self._frames))
+
+
+def in_windows(lane: Lane) -> Iterator[tuple[str, Slice, int]]:
+    """Openings (``O``) and closings (``C``) of calls within what the windows of a thread cover, with times.
+
+    A call that goes on over several windows opens and closes in each.
+    """
+    pieces: list[list[Slice]] = [[] for _ in lane.windows]
+    ends_us = [last for _, last in lane.windows]
+    for call in lane.slices:
+        at = bisect_left(ends_us, call.begin_us)
+        while at < len(pieces) and lane.windows[at][0] <= call.end_us:
+            pieces[at].append(call)
+            at += 1
+    for (first_us, last_us), calls in zip(lane.windows, pieces, strict=True):
+        for call, is_begin in edges(calls):
+            if is_begin:
+                yield "O", call, max(call.begin_us, first_us)
+            else:
+                yield "C", call, min(call.end_us, last_us)

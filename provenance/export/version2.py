@@ -1,0 +1,263 @@
+"""Records as Chimbuko's version 2 has them: what is exported for tools that read its JSON.
+
+Ids there name no program (``rank:step:row``), since a record does. Of the counters that we keep for a
+window it has only those of the call itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chimbuko.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
+from chimbuko.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.protocol.messages import FunctionModel
+from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.schema import schema_of
+
+Object = dict[str, Any]
+VERSION = 2
+ROOT = "root"
+"""Parent of a call that has none."""
+NO_LAUNCH = "no launch of this call is known"
+"""In place of the parent of a GPU call; readers take a text for the reason why there is none."""
+GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What records refer to."""
+
+    detector: str
+    metric: str
+    watched_counters: Sequence[str]
+    """Prefixes."""
+    functions: Mapping[tuple[int, str], int]
+    """(Program, name) to number."""
+    counters: Mapping[str, int]
+    """Name to number."""
+    gpu_streams: Mapping[tuple[int, int, int], Object]
+    """(Program, rank, thread) to device, context and stream."""
+
+
+def gpu_streams(metadata: Sequence[Metadata]) -> dict[tuple[int, int, int], Object]:
+    """Threads that are streams of a GPU, by (program, rank, thread); what is not known is -1."""
+    streams: dict[tuple[int, int, int], Object] = {}
+    for item in metadata:
+        match = GPU_KEYS.fullmatch(item.key)
+        if match is None or not item.value.isdecimal():
+            continue
+        unknown = {"thread": item.thread, "device": -1, "context": -1, "stream": -1}
+        stream = streams.setdefault((item.program, item.rank, item.thread), unknown)
+        stream[match[1].lower()] = int(item.value)
+    return streams
+
+
+def record_object(call: CallRecord, number: int, run: Run, model: FunctionModel | None) -> Object:
+    """One record, of an abnormal call or a normal one.
+
+    Parameters
+    ----------
+    number
+        Its own among those of its kind.
+    model
+        What the detector knew of the function when it judged the call, where that was kept.
+    """
+    place = {"pid": call.program, "rid": call.rank, "tid": call.thread}
+    return {
+        "version": VERSION,
+        "__id": number,
+        **place,
+        "event_id": event_id(call.id),
+        "fid": run.functions[call.program, call.function],
+        "func": call.function,
+        "entry": call.entry_us,
+        "exit": call.exit_us,
+        "runtime_total": call.inclusive_us,
+        "runtime_exclusive": call.exclusive_us,
+        "io_step": call.step,
+        "io_step_tstart": call.step_start_us,
+        "io_step_tend": call.step_end_us,
+        "outlier_score": call.score,
+        "outlier_severity": call.severity_us,
+        "hostname": call.node,
+        "call_stack": [_frame(call, frame, run) for frame in call.call_stack],
+        "counter_events": [
+            {**place, **_counter(value, run)} for value in call.counters if value.call_id == call.id
+        ],
+        "is_gpu_event": call.is_gpu,
+        "gpu_location": run.gpu_streams.get((call.program, call.rank, call.thread)) if call.is_gpu else None,
+        "gpu_parent": _gpu_parent(call, run) if call.is_gpu else None,
+        "event_window": {
+            "exec_window": [
+                {**_frame(call, other, run), "parent_event_id": event_id(other.parent_id)}
+                for other in call.window
+            ],
+            "comm_window": [{**place, **_message(message)} for message in call.messages],
+        },
+        "node_state": _node_state(call.node_state, run),
+        "algo_params": None if model is None else algorithm_parameters(model, run),
+    }
+
+
+def metadata_object(item: Metadata, number: int) -> Object:
+    """One attribute of a stream."""
+    return {
+        "descr": item.key,
+        "pid": item.program,
+        "rid": item.rank,
+        "tid": item.thread,
+        "value": item.value,
+        "__id": number,
+    }
+
+
+def event_id(identity: str) -> str:
+    """Id of a call without its program."""
+    return identity.partition(":")[2] or ROOT
+
+
+def algorithm_parameters(model: FunctionModel, run: Run) -> Object:
+    """What the detector knew of a function: ``RunStats`` of sstd, histograms of the others."""
+    schema = schema_of(run.detector)
+    row = np.frombuffer(model.row)
+    moments = Moments.from_row(row[schema.slices[f"{run.metric}_us"]])
+    if "buckets" not in schema.slices:
+        return run_statistics(moments)
+    return {
+        "histogram": _histogram(row[schema.slices["buckets"]], moments),
+        # Ours is worked out of the histogram each time.
+        "internal_global_threshold": None,
+    }
+
+
+def runtime_profile(model: FunctionModel, run: Run) -> Object:
+    """Statistics of a function's runtimes."""
+    slices = schema_of(run.detector).slices
+    row = np.frombuffer(model.row)
+    return {
+        f"{metric}_runtime": run_statistics(Moments.from_row(row[slices[f"{metric}_us"]]))
+        for metric in ("exclusive", "inclusive")
+    }
+
+
+def run_statistics(moments: Moments) -> Object:
+    """Version 2's ``RunStats``."""
+    return {
+        "count": int(moments.n),
+        "accumulate": moments.total,
+        "minimum": moments.minimum,
+        "maximum": moments.maximum,
+        "mean": moments.mean,
+        "stddev": moments.stddev,
+        "skewness": moments.skewness,
+        "kurtosis": moments.kurtosis,
+    }
+
+
+@dataclass
+class AnomalyMetrics:
+    """What is summed up of a function's abnormal calls."""
+
+    per_step: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """By rank and step; only steps that had any."""
+    scores: list[float] = field(default_factory=list)
+    severities_us: list[float] = field(default_factory=list)
+    first_us: int = 1 << 63
+    last_us: int = 0
+
+    def add(self, call: CallRecord) -> None:
+        """Add one abnormal call."""
+        self.per_step[call.rank, call.step] += 1
+        self.scores.append(call.score)
+        self.severities_us.append(call.severity_us)
+        self.first_us = min(self.first_us, call.step_start_us)
+        self.last_us = max(self.last_us, call.step_end_us)
+
+    def as_object(self) -> Object:
+        """As version 2 has it."""
+        steps = [step for _, step in self.per_step]
+        return {
+            "anomaly_count": run_statistics(Moments.of(list(self.per_step.values()))),
+            "first_io_step": min(steps),
+            "last_io_step": max(steps),
+            "min_timestamp": self.first_us,
+            "max_timestamp": self.last_us,
+            "score": run_statistics(Moments.of(self.scores)),
+            "severity": run_statistics(Moments.of(self.severities_us)),
+        }
+
+
+def _frame(call: CallRecord, frame: StackFrame | WindowCall, run: Run) -> Object:
+    return {
+        "fid": run.functions[call.program, frame.function],
+        "func": frame.function,
+        "entry": frame.entry_us,
+        "exit": frame.exit_us,
+        "event_id": event_id(frame.id),
+        "is_anomaly": frame.is_anomaly,
+    }
+
+
+def _counter(value: CounterValue, run: Run) -> Object:
+    return {
+        "ts": value.time_us,
+        "counter_idx": run.counters[value.counter],
+        "counter_name": value.counter,
+        "counter_value": value.value,
+    }
+
+
+def _message(message: Message) -> Object:
+    return {
+        "type": message.kind,
+        "src": message.source,
+        "tar": message.destination,
+        "bytes": message.size_bytes,
+        "tag": message.tag,
+        "timestamp": message.time_us,
+        "execdata_key": event_id(message.call_id),
+    }
+
+
+def _gpu_parent(call: CallRecord, run: Run) -> Object | str:
+    if not call.launch_id:
+        return NO_LAUNCH
+    return {
+        "event_id": event_id(call.launch_id),
+        "tid": None if call.launch_thread == UNKNOWN_THREAD else call.launch_thread,
+        "call_stack": [_frame(call, frame, run) for frame in call.launch_stack],
+    }
+
+
+def _node_state(state: Sequence[CounterValue], run: Run) -> Object | None:
+    if not state:
+        return None
+    return {
+        "timestamp": max(value.time_us for value in state),
+        "data": [{"field": _field(value.counter, run), "value": value.value} for value in state],
+    }
+
+
+def _field(counter: str, run: Run) -> str:
+    """Name of a watched counter without the prefix that marks it."""
+    prefixes = (prefix for prefix in run.watched_counters if counter.startswith(prefix))
+    return counter.removeprefix(next(prefixes, "")).strip() or counter
+
+
+def _histogram(counts: Float64Array, moments: Moments) -> Object:
+    """Buckets widen with the runtime, so that all edges are given."""
+    used = np.flatnonzero(counts)
+    first, end = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
+    return {
+        "Bin Counts": counts[first:end].tolist(),
+        "Bin Edges": EDGES_US[first : end + 1].tolist(),
+        "Min": moments.minimum,
+        "Max": moments.maximum,
+    }

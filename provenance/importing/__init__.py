@@ -1,0 +1,4 @@
+"""Runs that the C++ Chimbuko recorded, read as ours.
+
+Imports provenance.store, provenance.write and provenance.export.
+"""

@@ -1,0 +1,78 @@
+"""Which runs a store holds, and how much of each; read out of the tables as they are, whatever wrote them."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Engine, func, inspect, select
+
+from chimbuko.errors import StoreError
+from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.tables import RUNS, STREAM_HEALTH
+from chimbuko.runs.directory import RunInfo
+
+
+class RunTotals(msgspec.Struct, frozen=True):
+    """What was found in a run."""
+
+    ranks: int = 0
+    anomalies: int = 0
+    """Also those that are not recorded, or no longer."""
+    steps: int = 0
+    gap_steps: int = 0
+    """Steps that were not analysed."""
+
+    @property
+    def loss(self) -> float | None:
+        """Share of steps that were not analysed; None where none is known."""
+        known = self.steps + self.gap_steps
+        return self.gap_steps / known if known else None
+
+
+def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
+    """Id of each run that has analysed anything to its totals.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read, or is of the first layout, which had no such numbers.
+    """
+    stream = STREAM_HEALTH.c
+    statement = (
+        select(
+            RUNS.c.id,
+            func.count(),
+            func.sum(stream.anomalies),
+            func.sum(stream.steps),
+            func.sum(stream.gap_steps),
+        )
+        .join_from(STREAM_HEALTH, RUNS, RUNS.c.number == stream.run)
+        .group_by(RUNS.c.id)
+    )
+    with store_errors(engine), engine.connect() as connection:
+        tables, where = inspect(connection), public_url(engine.url)
+        if not tables.has_table(RUNS.name):
+            raise StoreError(f"{where}: holds no provenance of Chimbuko")
+        if "number" not in {column["name"] for column in tables.get_columns(RUNS.name)}:
+            raise StoreError(f"{where}: of Chimbuko 0.1; 'chimbuko query' brings it up to date")
+        rows = connection.execute(statement).all()
+    return {run_id: RunTotals(ranks, *map(int, sums)) for run_id, ranks, *sums in rows}
+
+
+def stored_runs(engine: Engine) -> list[RunInfo]:
+    """All runs of a store.
+
+    Parameters
+    ----------
+    engine
+        From ``open_for_reading``: other versions knew less of a run.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    names = RunInfo.__struct_fields__
+    statement = select(*(RUNS.c[name] for name in names)).order_by(RUNS.c.number)
+    with store_errors(engine), engine.connect() as connection:
+        rows = connection.execute(statement).all()
+    return [msgspec.convert(dict(zip(names, row, strict=True)), RunInfo) for row in rows]

@@ -1,0 +1,140 @@
+"""The folder of a run that has ended: held while it is changed, and removed."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.errors import ConfigError
+from chimbuko.launcher.nodescript import AGENT_MARK, COMING_MARK
+from chimbuko.process.lifetime import hold, is_held
+from chimbuko.provenance.manage.transfer import remove_run
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.trace.tausettings import CLAIMS_FOLDER
+
+RUNNING = "running"
+DIED = "died"
+"""State of a run whose processes were killed before they could note its end."""
+START_S = 15.0
+"""How long the services of a new run may take until they can be seen."""
+
+_FILES = (
+    *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", "*.tmp"),
+    *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
+    *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
+    *("settings/scratch-*.json", "logs/*.log"),
+    # Streams that were kept.
+    f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
+)
+"""What a run leaves in its folder, beside ``run.json``. The user may have other files there."""
+_MARKS = (
+    *(f"trace/**/{STREAM_PREFIX}[.-]*", "trace/**/*.sst"),
+    *(f"trace/**/{name}" for name in (f"{CLAIMS_FOLDER}/*", AGENT_MARK, COMING_MARK)),
+)
+"""By which streams and readers found each other; who made one may still be about to remove it."""
+_MADE_FOR_READERS = (".sqlite-shm",)
+"""Ends of names of files that are gone when nobody reads."""
+
+
+def state_of(info: RunInfo) -> str:
+    """State of a run, as far as can be told from this node."""
+    if info.state != RUNNING or info.host != platform.node() or is_held(claim_name(info.id)):
+        return info.state
+    return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+
+
+def left_bytes(run: RunDirectory) -> int:
+    """What a run leaves in its folder, in bytes of all files together, without a store elsewhere."""
+    files = {run.info_path, *_files_of(run, _FILES)}
+    return sum(path.stat().st_size for path in files if not path.name.endswith(_MADE_FOR_READERS))
+
+
+def check_ended(info: RunInfo) -> None:
+    """Leave a run alone that goes on.
+
+    Raises
+    ------
+    ConfigError
+        It goes on, or did on another node when that was last heard of.
+    """
+    if state_of(info) != RUNNING:
+        return
+    if info.host != platform.node():
+        raise ConfigError(f"{info.name}: goes on, as far as can be seen from here; ask on {info.host}")
+    raise ConfigError(f"{info.name}: the run goes on; try again when it has ended")
+
+
+@contextmanager
+def held(run: RunDirectory) -> Iterator[RunInfo]:
+    """A run that has ended, and is left alone by other commands like this one.
+
+    Raises
+    ------
+    ChimbukoError
+        It goes on, or another command is at work on it.
+    """
+    info = run.read_info()
+    check_ended(info)
+    with closing(hold(f"{run.path}, {info.id}")):
+        yield info
+
+
+def delete_run(run: RunDirectory, info: RunInfo) -> bool:
+    """Remove a run's folder, and its rows of a store elsewhere; whether all of the folder is gone.
+
+    Killed in the middle it leaves a run that can be deleted again: ``run.json`` goes last.
+
+    Raises
+    ------
+    ChimbukoError
+        The store or the folder cannot be written.
+    """
+    url = run.used_store_url(info)
+    if url != run.store_url:
+        delete_rows(url, info.id)
+        # From now on nothing is elsewhere, and the URL with its password may go.
+        run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
+    try:
+        for path in _files_of(run, _FILES + _MARKS):
+            path.unlink()
+        for path in (*_folders_in(run.trace), run.trace, run.timelines, run.logs, run.settings):
+            with suppress(OSError):
+                path.rmdir()
+        run.info_path.unlink()
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be removed ({error.strerror})") from error
+    with suppress(OSError):
+        run.path.rmdir()
+    return not run.path.exists()
+
+
+def _files_of(run: RunDirectory, patterns: Iterable[str]) -> set[Path]:
+    found = {path for pattern in patterns for path in run.path.glob(pattern)}
+    return {path for path in found if not path.is_dir()}
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """All folders in a folder, those within others first."""
+    return sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
+
+
+def delete_rows(store_url: str, run_id: str) -> None:
+    """Remove a run from a store.
+
+    Raises
+    ------
+    StoreError
+        It cannot be written.
+    """
+    engine = open_for_writing(store_url)
+    try:
+        remove_run(engine, run_id)
+    finally:
+        close(engine)

@@ -1,0 +1,221 @@
+"""What can be asked of the recorded calls of a run."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
+
+from chimbuko.calls.record import CallRecord
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.aggregates import (
+    By,
+    Total,
+    counted_by,
+    kept_count,
+    kept_sums,
+    made_sums,
+    merged,
+    named,
+    time_width_us,
+)
+from chimbuko.provenance.query.filters import SORTS, CallFilter, CallPage, Cursor, Sort
+from chimbuko.provenance.query.planner import Resolved, Search, one_of, searches, with_index
+from chimbuko.provenance.query.rows import CallReader, is_call, select_records, select_summaries
+from chimbuko.provenance.query.steps import StepQueries
+from chimbuko.provenance.store.decode import Names
+from chimbuko.provenance.store.engine import store_errors
+from chimbuko.provenance.store.tables import CALLS, FUNCTIONS
+
+
+class CallQueries(StepQueries):
+    """Calls, how many they are, and what they have in common."""
+
+    def calls(
+        self,
+        wanted: CallFilter,
+        sort: Sort = "severity_us",
+        descending: bool = True,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> CallPage:
+        """A page of calls.
+
+        Calls that are stored while pages are turned appear if they sort behind the page last
+        shown; none is shown twice.
+
+        Raises
+        ------
+        ConfigError
+            The order is unknown, the limit is below 1, or the cursor is not of a list in this order.
+        """
+        if sort not in SORTS:
+            raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
+        if limit < 1:
+            raise ConfigError(f"limit {limit}: a page holds at least 1 call")
+        after = None if cursor is None else Cursor.decode(cursor, sort, descending)
+        parts = self._searches(wanted)
+        if not parts:
+            return CallPage([], None)
+        firsts = [
+            part.first(sort, descending, limit + 1, after, part.best(sort, counts)).subquery()
+            for part, counts in zip(parts, self._places_counted(parts), strict=True)
+        ]
+        found = union_all(*(select(first.c.id, first.c.sorted_by) for first in firsts)).subquery()
+        statement = select_summaries(found.c.sorted_by, CALLS.c.id, found=found)
+        order = [column.desc() if descending else column.asc() for column in (found.c.sorted_by, CALLS.c.id)]
+        rows = self._rows(statement.order_by(*order).limit(limit + 1))
+        shown = rows[:limit]
+        more = len(rows) > limit
+        following = Cursor(sort, descending, *shown[-1][-2:]).encode() if more else None
+        reader = self._reader() if shown else None
+        return CallPage([reader.summary(row) for row in shown] if reader else [], following)
+
+    def count(self, wanted: CallFilter, most: int | None = None) -> int:
+        """How many calls the filter matches.
+
+        Parameters
+        ----------
+        most
+            Stop there: to count a million one by one takes a second. Many are counted without, by sums that
+            the writer keeps.
+        """
+        resolved = self._resolve(wanted)
+        by = counted_by(wanted)
+        if by is not None and not resolved.is_nothing:
+            found = int(self._rows(kept_count(by, wanted, resolved))[0][0])
+            return found if most is None else min(found, most)
+        counted = 0
+        for part in searches(wanted, resolved):
+            matching = select(CALLS.c.id).where(part.all_conditions())
+            if most is not None:
+                matching = matching.limit(most - counted)
+            counted += int(self._rows(select(func.count()).select_from(matching.subquery()))[0][0])
+        return counted
+
+    def totals(
+        self,
+        by: By,
+        wanted: CallFilter | None = None,
+        limit: int | None = None,
+        width_us: int | None = None,
+    ) -> list[Total]:
+        """Sums over the abnormal calls that the filter matches, by what they have in common.
+
+        Those that cost most come first; steps and intervals of time come in their order.
+
+        Parameters
+        ----------
+        width_us
+            Length of intervals of time, in whole seconds; by default so that there are 200 at most.
+
+        Raises
+        ------
+        ConfigError
+            The filter asks for normal calls.
+        """
+        wanted = wanted or CallFilter()
+        if wanted.label != "anomaly":
+            raise ConfigError("totals are of abnormal calls; leave the label out")
+        times = self.time_range() or (0, 0)
+        width_us = time_width_us(by, width_us, times[1] - times[0])
+        resolved = self._resolve(wanted)
+        kept = None if resolved.is_nothing else kept_sums(by, wanted, resolved, width_us)
+        if kept is not None:
+            rows = list(self._rows(kept))
+        else:
+            parts = searches(wanted, resolved)
+            rows = [
+                row
+                for part, counts in zip(parts, self._places_counted(parts), strict=True)
+                for row in self._rows(made_sums(by, part, part.narrowest(counts), width_us))
+            ]
+        return named(by, merged(by, rows), self._names, width_us)[:limit]
+
+    def call(self, event_id: str) -> CallRecord:
+        """Everything kept about one call.
+
+        Raises
+        ------
+        ConfigError
+            The run has no such call recorded.
+        """
+        is_this = is_call(event_id)
+        rows = (
+            [] if is_this is None else self._rows(select_records().where(CALLS.c.run == self._run, is_this))
+        )
+        if not rows:
+            raise ConfigError(
+                f"call {event_id!r}: not recorded in this run; 'chimbuko query' lists those that are"
+            )
+        return self._reader().record(rows[0])
+
+    def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
+        """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
+        order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
+        # Numbers first: PostgreSQL's client would hold all records, and a slow reader would hold up SQLite.
+        with store_errors(self._engine), self._engine.connect() as connection:
+            chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
+            numbers = array("q", connection.scalars(chosen))
+        for first in range(0, len(numbers), at_once):
+            is_next = one_of(CALLS.c.id, numbers[first : first + at_once])
+            rows = self._rows(select_records().where(is_next).order_by(*order))
+            yield from map(self._reader().record, rows)
+
+    def normal_like(self, record: CallRecord) -> CallRecord | None:
+        """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
+        is_this = is_call(record.id)
+        assert is_this is not None
+        call = CALLS.c
+        nearest = (
+            select(call.id)
+            .where(
+                call.run == self._run,
+                call.function == self._number_of(record.program, record.function),
+                call.is_anomaly.is_(False),
+                ~is_this,
+            )
+            .order_by(
+                case((call.rank == record.rank, 0), else_=1),
+                func.abs(call.step - record.step),
+                call.rank,
+                call.id,
+            )
+            .limit(1)
+        )
+        wanted = with_index(nearest, "ix_calls_function").scalar_subquery()
+        rows = self._rows(select_records().where(call.id == wanted))
+        return self._reader().record(rows[0]) if rows else None
+
+    def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
+        """A filter as a condition on the table of calls."""
+        return or_(false(), *(part.all_conditions() for part in self._searches(wanted)))
+
+    def _reader(self) -> CallReader:
+        return CallReader(Names(self._names.functions, self._names.texts), self._detector)
+
+    def _number_of(self, program: int, function: str) -> int:
+        """A function's number; -1 where it has none."""
+        columns = FUNCTIONS.c
+        one = (columns.run == self._run, columns.program == program, columns.name == function)
+        rows = self._rows(select(columns.number).where(*one))
+        return int(rows[0][0]) if rows else -1
+
+    def _resolve(self, wanted: CallFilter) -> Resolved:
+        resolved = self._names.resolve(wanted)
+        if wanted.detector in (None, self._detector):
+            return resolved
+        return replace(resolved, is_nothing=True)
+
+    def _searches(self, wanted: CallFilter) -> list[Search]:
+        return searches(wanted, self._resolve(wanted))
+
+    def _places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
+        """How many calls each place of each part finds, up to ``FEW``; SQLite alone needs to know."""
+        statements = [part.counted(place).scalar_subquery() for part in parts for place in part.places]
+        if not statements or self._engine.dialect.name != "sqlite":
+            return [[0] * len(part.places) for part in parts]
+        counts = iter(self._rows(select(*statements))[0])
+        return [[next(counts) for _ in part.places] for part in parts]

@@ -1,0 +1,118 @@
+"""Makes calls of what the store holds of them, and of the stream, step and run that they are from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+from sqlalchemy import ColumnElement, FromClause, Row, Select, and_, select
+
+from chimbuko.calls.record import RECORD_VERSION, CallRecord, Label
+from chimbuko.provenance.query.filters import CallSummary
+from chimbuko.provenance.store.decode import Names, OwnCall, read_details, read_node_state
+from chimbuko.provenance.store.tables import CALLS, NODE_STATES, STEPS, STREAM_HEALTH
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+AnySelect: TypeAlias = Select[*tuple[Any, ...]]
+
+_SAME = tuple(
+    name
+    for name in CallSummary.__struct_fields__
+    if name in CALLS.c and name not in ("id", "function", "incident_id")
+)
+"""Fields that stand in the table of calls as they are."""
+_OTHERS = (
+    "begin_step",
+    "begin_row",
+    "launch_step",
+    "launch_row",
+    "function",
+    "is_anomaly",
+    "is_open",
+    "incident_id",
+)
+_EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
+
+
+def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None) -> AnySelect:
+    """Statement that reads calls for ``CallReader.summary``, and what else is wanted of them.
+
+    Parameters
+    ----------
+    found
+        Has the column ``id`` of the calls to read; None for all.
+    """
+    call, step, stream = CALLS.c, STEPS.c, STREAM_HEALTH.c
+    of_stream = and_(stream.run == call.run, stream.program == call.program, stream.rank == call.rank)
+    of_step = and_(
+        step.run == call.run, step.program == call.program, step.rank == call.rank, step.step == call.step
+    )
+    columns = (*(call[name] for name in (*_SAME, *_OTHERS)), step.start_us, step.end_us, stream.node)
+    # A step or stream is told of in the same message as its calls, or later.
+    calls = CALLS if found is None else found.join(CALLS, CALLS.c.id == found.c.id)
+    joined = calls.outerjoin(STEPS, of_step).outerjoin(STREAM_HEALTH, of_stream)
+    return select(*columns, *more).select_from(joined)
+
+
+def select_records() -> AnySelect:
+    """Statement that reads calls for ``CallReader.record``."""
+    call, state = CALLS.c, NODE_STATES.c
+    of_step = and_(
+        state.run == call.run, state.program == call.program, state.rank == call.rank, state.step == call.step
+    )
+    return select_summaries(call.details, state.counters).outerjoin(NODE_STATES, of_step)
+
+
+def is_call(event_id: str) -> ColumnElement[bool] | None:
+    """Condition on the table of calls: the one with this id; None for what is no id."""
+    match = _EVENT_ID.fullmatch(event_id)
+    if match is None:
+        return None
+    place = (CALLS.c.program, CALLS.c.rank, CALLS.c.begin_step, CALLS.c.begin_row)
+    return and_(*(column == int(part) for column, part in zip(place, match.groups(), strict=True)))
+
+
+@dataclass(frozen=True)
+class CallReader:
+    """Makes calls of rows."""
+
+    names: Names
+    detector: str
+    """The run's."""
+
+    def summary(self, row: AnyRow) -> CallSummary:
+        """From a row of ``select_summaries``."""
+        own = _own_call(row)
+        return CallSummary(
+            **{name: getattr(row, name) for name in _SAME},
+            id=own.id_of(own.step, own.row),
+            version=RECORD_VERSION,
+            label=Label.ANOMALY if row.is_anomaly else Label.NORMAL,
+            node=row.node or "",
+            function=self.names.functions[own.function],
+            exit_us=0 if row.is_open else row.entry_us + row.inclusive_us,
+            step_start_us=row.start_us or 0,
+            step_end_us=row.end_us or 0,
+            detector=self.detector,
+            incident_id=row.incident_id or "",
+            launch_id=own.id_of(row.launch_step, row.launch_row),
+        )
+
+    def record(self, row: AnyRow) -> CallRecord:
+        """From a row of ``select_records``."""
+        details = read_details(row.details, _own_call(row), self.names)
+        summary = msgspec.structs.asdict(self.summary(row))
+        del summary["path"]
+        return CallRecord(
+            **summary,
+            **msgspec.structs.asdict(details),
+            node_state=[] if row.counters is None else read_node_state(row.counters, self.names),
+        )
+
+
+def _own_call(row: AnyRow) -> OwnCall:
+    return OwnCall(
+        row.program, row.rank, row.begin_step, row.begin_row, row.function, row.entry_us, row.depth
+    )

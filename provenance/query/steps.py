@@ -1,0 +1,144 @@
+"""What can be asked of the steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, func, literal, select
+
+from chimbuko.calls.record import StepCount
+from chimbuko.protocol.messages import RankStatistics
+from chimbuko.provenance.query.planner import of_ranks
+from chimbuko.provenance.query.reader import Questions
+from chimbuko.provenance.query.stepsums import StepSum, summed
+from chimbuko.provenance.store.tables import (
+    ALL_RANKS,
+    NEVER_US,
+    STEP_HISTOGRAMS,
+    STEP_LEVELS,
+    STEPS,
+    STREAM_HEALTH,
+)
+from chimbuko.provenance.write.stepwriter import LEVELS
+
+
+class StepQueries(Questions):
+    """Steps of ranks, and what follows from them."""
+
+    def step_counts(
+        self,
+        ranks: Sequence[tuple[int, int]] | None = None,
+        step_min: int | None = None,
+        step_max: int | None = None,
+    ) -> list[StepCount]:
+        """What each analysed step counted, by program, rank and step.
+
+        Parameters
+        ----------
+        ranks
+            (program, rank) of those wanted; None for all.
+        step_min, step_max
+            First and last step wanted.
+        """
+        conditions: list[ColumnElement[bool]] = []
+        if ranks is not None:
+            conditions.append(of_ranks(ranks, STEPS.c))
+        if step_min is not None:
+            conditions.append(STEPS.c.step >= step_min)
+        if step_max is not None:
+            conditions.append(STEPS.c.step <= step_max)
+        return self._all(StepCount, STEPS, *conditions)
+
+    def step_sums(
+        self,
+        level: int,
+        ranks: Sequence[tuple[int, int]] | None = None,
+        steps: tuple[int, int] | None = None,
+    ) -> list[StepSum]:
+        """Steps summed up by 8 ** ``level``, by program, rank and step.
+
+        Parameters
+        ----------
+        level
+            0 to 4.
+        ranks
+            (program, rank) of those wanted, with what they counted; None: of all ranks of a program together.
+        steps
+            First and last step wanted, of all ranks together; None for all.
+        """
+        if ranks is None:
+            return self._kept_step_sums(level, *_over_all_ranks(level, steps))
+        kept = self._kept_step_sums(level, of_ranks(ranks, STEP_LEVELS.c)) if level else []
+        after = dict.fromkeys(ranks, 0)
+        after.update({(of.program, of.rank): of.step + of.length for of in kept})
+        rest = [step for key, first in after.items() for step in self.step_counts([key], step_min=first)]
+        return sorted([*kept, *summed(rest, 8**level)], key=lambda of: (of.program, of.rank, of.step))
+
+    def first_steps(self) -> dict[tuple[int, int], int]:
+        """(Program, rank) to its first analysed step."""
+        stream, step = STREAM_HEALTH.c, STEPS.c
+        # For each rank a look at its key: all steps of ten thousand ranks take seconds.
+        first = (
+            select(func.min(step.step))
+            .where(step.run == stream.run, step.program == stream.program, step.rank == stream.rank)
+            .scalar_subquery()
+        )
+        rows = self._rows(select(stream.program, stream.rank, first).where(stream.run == self._run))
+        return {(program, rank): number for program, rank, number in rows if number is not None}
+
+    def gaps(self, ranks: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """First and last step of each gap before an analysed step, by (program, rank), in order."""
+        step = STEPS.c
+        before = func.lag(step.step, 1, -1).over(partition_by=(step.program, step.rank), order_by=step.step)
+        steps = (
+            select(step.program, step.rank, step.step, before.label("before"))
+            .where(step.run == self._run, of_ranks(ranks, step))
+            .subquery()
+        )
+        lost = steps.c
+        rows = self._rows(
+            select(lost.program, lost.rank, lost.before + 1, lost.step - 1)
+            .where(lost.step - lost.before > 1)
+            .order_by(lost.program, lost.rank, lost.step)
+        )
+        found: dict[tuple[int, int], list[tuple[int, int]]] = {rank: [] for rank in ranks}
+        for program, rank, first, last in rows:
+            found[program, rank].append((first, last))
+        return found
+
+    def time_range(self) -> tuple[int, int] | None:
+        """Start of the first and end of the last analysed step, in µs; None before there is one."""
+        total = STEP_LEVELS.c
+        statement = select(func.min(total.start_us), func.max(total.end_us)).where(
+            total.run == self._run,
+            total.level == LEVELS[-1],
+            total.rank == ALL_RANKS,
+            total.start_us < NEVER_US,
+        )
+        start, end = self._rows(statement)[0]
+        return None if start is None else (start, end)
+
+    def rank_statistics(self) -> list[RankStatistics]:
+        """Anomalies per step of each rank, over all its analysed steps."""
+        # Here because it loads compiled code, 0.7 s that a query of calls need not wait.
+        from chimbuko.provenance.query.ranking import rank_statistics
+
+        cell = STEP_HISTOGRAMS.c
+        columns = (cell.program, cell.rank, cell.anomalies, cell.steps, cell.severity_us, cell.last_step)
+        statement = select(*columns).where(cell.run == self._run, cell.steps > 0)
+        return rank_statistics([tuple(row) for row in self._rows(statement.order_by(*columns[:3]))])
+
+    def _kept_step_sums(self, level: int, *conditions: ColumnElement[bool]) -> list[StepSum]:
+        total = STEP_LEVELS.c
+        columns = (total.program, total.rank, total.bucket * 8**level, literal(8**level), total.steps)
+        numbers = (total[name] for name in StepSum.__struct_fields__[len(columns) :])
+        statement = select(*columns, *numbers).where(
+            total.run == self._run, total.level == level, *conditions
+        )
+        return [StepSum(*row) for row in self._rows(statement.order_by(*columns[:2], total.bucket))]
+
+
+def _over_all_ranks(level: int, steps: tuple[int, int] | None) -> list[ColumnElement[bool]]:
+    total = STEP_LEVELS.c
+    among = [] if steps is None else [total.bucket.between(*(step // 8**level for step in steps))]
+    return [total.rank == ALL_RANKS, *among]

@@ -1,0 +1,179 @@
+"""Reads the details of a recorded call, which ``kernels.pack`` writes as few bytes: stack, window, messages.
+
+Numbers are written seven bits a byte, lowest first; the eighth bit says that more follow. Signed ones are
+folded (0, -1, 1, -2 ... as 0, 1, 2, 3 ...). In order: how many frames, members, messages, counters, metrics
+and frames of the launch there are; then each of these. Each call follows the one before, the first one the
+recorded call itself, whose row in the table of calls holds its times and id.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from chimbuko.calls.record import CounterValue, Message, StackFrame, WindowCall, call_id
+from chimbuko.calls.recordarrays import NO_CALL
+
+
+class CallDetails(msgspec.Struct, frozen=True):
+    """The fields of a ``CallRecord`` that are lists, but for the node's state."""
+
+    call_stack: list[StackFrame]
+    window: list[WindowCall]
+    messages: list[Message]
+    counters: list[CounterValue]
+    metrics: list[CounterValue]
+    launch_stack: list[StackFrame]
+
+
+@dataclass(frozen=True)
+class OwnCall:
+    """The recorded call, which the others are told apart from."""
+
+    program: int
+    rank: int
+    step: int
+    """Where its ENTRY stands, as its row."""
+    row: int
+    function: int
+    entry_us: int
+    depth: int
+
+    def id_of(self, step: int, row: int) -> str:
+        """Id of a call of the same stream; empty for ``NO_CALL``."""
+        return "" if step == NO_CALL else call_id(self.program, self.rank, step, row)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What numbers mean in a run."""
+
+    functions: Mapping[int, str]
+    texts: Mapping[int, str]
+
+
+def read_details(packed: bytes, own: OwnCall, names: Names) -> CallDetails:
+    """The details of one call."""
+    reader = _Reader(packed, own, names)
+    frames, members, messages, counters, metrics, launch_frames = (reader.unsigned() for _ in range(6))
+    stack = reader.frames(frames)
+    window = reader.members(members, stack)
+    return CallDetails(
+        call_stack=stack,
+        window=window,
+        messages=reader.messages(messages, window),
+        counters=reader.counters(counters, window),
+        metrics=reader.counters(metrics, window),
+        launch_stack=reader.frames(launch_frames),
+    )
+
+
+def read_node_state(packed: bytes, names: Names) -> list[CounterValue]:
+    """The watched counters of a step."""
+    reader = _Reader(packed, OwnCall(0, 0, 0, 0, 0, 0, 0), names)
+    time_us = 0
+    values = []
+    for _ in range(reader.unsigned()):
+        time_us += reader.signed()
+        value, name = reader.unsigned(), names.texts[reader.unsigned()]
+        values.append(CounterValue(name, value, time_us, ""))
+    return values
+
+
+class _Reader:
+    """Reads the parts of one call's details, in the order in which they stand."""
+
+    def __init__(self, packed: bytes, own: OwnCall, names: Names) -> None:
+        self._bytes = iter(packed)
+        self._own = own
+        self._names = names
+
+    def unsigned(self) -> int:
+        value = shift = 0
+        for byte in self._bytes:
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+        return value
+
+    def signed(self) -> int:
+        return _unfolded(self.unsigned())
+
+    def frames(self, count: int) -> list[StackFrame]:
+        return list(itertools.islice(self._calls(), count))
+
+    def members(self, count: int, stack: list[StackFrame]) -> list[WindowCall]:
+        window: list[WindowCall] = []
+        for call in itertools.islice(self._calls(), count):
+            depth = self._own.depth + self.signed()
+            # Counted backwards: the members before, latest first, and then the call stack.
+            back = self.unsigned()
+            if back == 0:
+                parent_id = self._id()
+            elif back <= len(window):
+                parent_id = window[-back].id
+            else:
+                parent_id = stack[back - len(window) - 1].id
+            window.append(
+                WindowCall(
+                    call.id, call.function, call.entry_us, call.exit_us, parent_id, depth, call.is_anomaly
+                )
+            )
+        return window
+
+    def messages(self, count: int, window: list[WindowCall]) -> list[Message]:
+        time_us = self._own.entry_us
+        made = []
+        for _ in range(count):
+            time_us += self.signed()
+            size_bytes, partner, tag, owner = (self.unsigned() for _ in range(4))
+            rank = self._own.rank
+            kind, source, destination = ("SEND", rank, partner) if owner & 1 else ("RECV", partner, rank)
+            call_id = self._owner(owner >> 1, window)
+            made.append(Message(kind, source, destination, tag, size_bytes, time_us, call_id))
+        return made
+
+    def counters(self, count: int, window: list[WindowCall]) -> list[CounterValue]:
+        time_us = self._own.entry_us
+        made = []
+        for _ in range(count):
+            time_us += self.signed()
+            value, name, owner = (self.unsigned() for _ in range(3))
+            made.append(CounterValue(self._names.texts[name], value, time_us, self._owner(owner, window)))
+        return made
+
+    def _calls(self) -> Iterator[StackFrame]:
+        """What frames and members have in common; each is told apart from the one before."""
+        own = self._own
+        entry_us, step, row = own.entry_us, own.step, own.row
+        while True:
+            entry_us += self.signed()
+            runtime = self.unsigned()
+            place = self.unsigned()
+            row += _unfolded(place >> 1)
+            if place & 1:
+                step += self.signed()
+            function = self._names.functions[own.function + self.signed()]
+            exit_us = _exit_us(entry_us, runtime >> 1)
+            yield StackFrame(own.id_of(step, row), function, entry_us, exit_us, bool(runtime & 1))
+
+    def _owner(self, number: int, window: list[WindowCall]) -> str:
+        """The call that a message or counter value belongs to: a member counted from 1, or another."""
+        return window[number - 1].id if number else self._id()
+
+    def _id(self) -> str:
+        step = self._own.step + self.signed()
+        return self._own.id_of(step, self._own.row + self.signed())
+
+
+def _unfolded(folded: int) -> int:
+    return (folded >> 1) ^ -(folded & 1)
+
+
+def _exit_us(entry_us: int, runtime: int) -> int:
+    """Of a runtime in µs plus one in 63 bits; 0 stands for an open call."""
+    return entry_us + (runtime - 1 if runtime < 1 << 62 else runtime - 1 - (1 << 63)) if runtime else 0

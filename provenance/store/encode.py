@@ -1,0 +1,165 @@
+"""Prepares the records of a batch for the store: numbers of the store's own, details as few bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.calls.record import StreamHealth
+from chimbuko.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords, Rows
+from chimbuko.provenance.store.engine import StoreRefused
+from chimbuko.provenance.store.kernels.pack import (
+    COUNTS_BYTES,
+    ROW_BYTES,
+    pack_details,
+    pack_node_states,
+    renumber,
+)
+
+CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
+_FLAGS = ("is_final", "is_anomaly", "is_gpu")
+_FROM_HEAD = (
+    *(
+        "begin_step",
+        "begin_row",
+        "revision",
+        "thread",
+        "function",
+        "entry_us",
+        "exclusive_us",
+        "step",
+        "score",
+    ),
+    *("severity_us", "expected_us", "spread_us", "seen", "model_version", "depth", "children"),
+    *("messages_count", "left_out", "launch_step", "launch_row", "launch_thread"),
+)
+"""Columns that a record's head has as they are."""
+CALL_COLUMNS = ("run", "program", "rank", "details", "inclusive_us", "is_open", "path", *_FLAGS, *_FROM_HEAD)
+"""What ``call_rows`` gives, in order."""
+
+
+@dataclass(frozen=True)
+class StoredRecords:
+    """Records of one stream, as the store holds them."""
+
+    heads: Rows
+    """HEAD[records]; functions are numbers of the store."""
+    details: list[bytes]
+    """What ``provenance.details.read_details`` reads."""
+    node_states: list[bytes]
+    """What ``provenance.details.read_node_state`` reads."""
+    paths: list[bytes]
+    """Of each record i4[frames], the functions of its call stack, innermost first."""
+
+
+def store_records(
+    records: PackedRecords, functions: Mapping[int, int], counters: Mapping[int, int]
+) -> StoredRecords:
+    """Records with the store's numbers of functions and counters, in place of the stream's.
+
+    Parameters
+    ----------
+    functions, counters
+        The stream's number to the store's.
+
+    Raises
+    ------
+    StoreRefused
+        The arrays do not fit together: a function or counter without a name, or too few or many rows.
+    """
+    try:
+        heads = records.head_rows().view(np.ndarray)
+        rows = {part: records.rows(part) for part in PARTS}
+    except ValueError as error:
+        raise StoreRefused(f"records that are cut short ({error})") from None
+    for part in PARTS:
+        if len(rows[part]) != heads[part].sum() or (heads[part] < 0).any():
+            raise StoreRefused(f"{len(rows[part])} rows of {part} where the records say {heads[part].sum()}")
+    of_functions, of_counters = _Numbers(functions), _Numbers(counters)
+    heads = of_functions.put(heads, "function")
+    for part, dtype in PARTS.items():
+        if dtype is MEMBER:
+            rows[part] = of_functions.put(rows[part], "function")
+        elif dtype is COUNTER:
+            rows[part] = of_counters.put(rows[part], "counter")
+    node_state = rows.pop("node_state").view(np.recarray)
+    arrays = [array.view(np.recarray) for array in (heads, *rows.values())]
+    rows_in_all = sum(len(part) for part in rows.values())
+    return StoredRecords(
+        heads,
+        _packed(lambda *into: pack_details(*arrays, *into), len(heads), rows_in_all),
+        _packed(lambda *into: pack_node_states(arrays[0], node_state, *into), len(heads), len(node_state)),
+        _split(np.ascontiguousarray(rows["frames"]["function"]), heads["frames"]),
+    )
+
+
+def call_rows(
+    run: int, stream: StreamHealth, stored: StoredRecords, paths: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table of calls, with ``CALL_COLUMNS``; ``paths`` are numbers of ``stored.paths``."""
+    heads = stored.heads
+    is_open = heads["exit_us"] == 0
+    so_far_us = np.rint(heads["expected_us"] + heads["severity_us"])
+    inclusive_us = np.where(is_open, so_far_us, heads["exit_us"] - heads["entry_us"]).astype(np.int64)
+    return zip(
+        repeat(run),
+        repeat(stream.program),
+        repeat(stream.rank),
+        stored.details,
+        inclusive_us.tolist(),
+        is_open.tolist(),
+        paths,
+        *(heads[name].astype(np.bool_).tolist() for name in _FLAGS),
+        *(heads[name].tolist() for name in _FROM_HEAD),
+        strict=False,
+    )
+
+
+def node_state_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> dict[tuple[int, ...], bytes]:
+    """By run, program, rank and step, the state of the node; all records of a step saw the same."""
+    heads = stored.heads
+    steps = zip(heads["step"].tolist(), heads["node_state"].tolist(), stored.node_states, strict=True)
+    return {(run, stream.program, stream.rank, step): state for step, watched, state in steps if watched}
+
+
+def warm_kernels() -> None:
+    """Compile and load the kernels, off the path of any record."""
+    store_records(PackedRecords(), {}, {})
+
+
+class _Numbers:
+    """The store's numbers in place of a stream's."""
+
+    def __init__(self, stored: Mapping[int, int]) -> None:
+        self._known = np.array(sorted(stored), np.int64)
+        self._stored = np.array([stored[number] for number in self._known.tolist()], np.int64)
+
+    def put(self, rows: Rows, field: str) -> Rows:
+        """A copy of ``rows`` with other numbers in a field."""
+        renumbered = rows.copy()
+        if not renumber(renumbered[field], self._known, self._stored):
+            raise StoreRefused(f"a {field} without a name")
+        return renumbered
+
+
+def _split(functions: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> list[bytes]:
+    """Pieces of these lengths."""
+    ends = (functions.itemsize * np.cumsum(lengths)).tolist()
+    together = functions.tobytes()
+    return [together[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _packed(
+    pack: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], None], records: int, rows: int
+) -> list[bytes]:
+    """What a kernel writes for each record."""
+    out = np.empty(COUNTS_BYTES * records + ROW_BYTES * rows, np.uint8)
+    ends = np.zeros(records + 1, np.int64)
+    pack(out, ends[1:])
+    written = out[: ends[-1]].tobytes()
+    return [written[start:end] for start, end in pairwise(ends.tolist())]

@@ -1,0 +1,4 @@
+"""Compiled encoding of a call's details.
+
+Imports kernels.
+"""

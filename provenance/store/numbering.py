@@ -1,0 +1,133 @@
+"""Numbers for what a run names again and again: functions, texts and call paths, each kept once.
+
+Numbers begin at 0 and grow without gaps, so whoever has read some needs to read only what came since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Table, select
+
+from chimbuko.errors import StoreError
+from chimbuko.provenance.store.tables import PATHS
+from chimbuko.provenance.store.upsert import insert
+
+NO_PATH = -1
+"""As number of a call path: there is none, or it is not known."""
+
+
+class Numbering:
+    """The writer's side: gives a number to what has none. There is one writer per run.
+
+    Parameters
+    ----------
+    table
+        Run, number, and then the columns that make up a value.
+    run
+        The run's number.
+    """
+
+    def __init__(self, table: Table, run: int) -> None:
+        self._table = table
+        self._run = run
+        self._numbers: dict[tuple[Any, ...], int] | None = None
+
+    def of(self, connection: Connection, values: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
+        """Value to number, of these values and others; those that are new are written."""
+        if self._numbers is None:
+            self._numbers = self._stored(connection)
+        numbers = self._numbers
+        new = sorted(set(values) - numbers.keys())
+        if new:
+            names = self._table.columns.keys()
+            rows = [(self._run, number, *value) for number, value in enumerate(new, len(numbers))]
+            connection.execute(self._table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+            numbers.update((row[2:], row[1]) for row in rows)
+        return numbers
+
+    def _stored(self, connection: Connection) -> dict[tuple[Any, ...], int]:
+        statement = select(*list(self._table.columns)[1:]).where(self._table.c.run == self._run)
+        return {tuple(value): number for number, *value in connection.execute(statement)}
+
+
+def path_key(functions: Sequence[int]) -> bytes:
+    """A call path as ``PathNumbering`` takes it, of the numbers of its functions, outermost first."""
+    return np.array(functions[::-1], np.int32).tobytes()
+
+
+class PathNumbering:
+    """The writer's numbers of call paths; those that are new are written with all that lead to them.
+
+    Parameters
+    ----------
+    run
+        The run's number.
+    """
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+        self._numbers: dict[tuple[int, int, int], int] | None = None
+        self._known: dict[tuple[int, bytes], int] = {}
+
+    def of(self, connection: Connection, paths: Iterable[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+        """Path to number, of these and others; -1 for an empty one.
+
+        Parameters
+        ----------
+        paths
+            (program, i4[depth] as bytes): the store's numbers of functions, innermost first as in a record.
+        """
+        if self._numbers is None:
+            self._numbers = self._stored(connection)
+        new_rows: list[tuple[int, ...]] = []
+        for path in set(paths) - self._known.keys():
+            self._known[path] = self._number(self._numbers, *path, new_rows)
+        insert(connection, PATHS, PATHS.columns.keys(), new_rows)
+        return self._known
+
+    def _number(
+        self,
+        numbers: dict[tuple[int, int, int], int],
+        program: int,
+        functions: bytes,
+        new_rows: list[tuple[int, ...]],
+    ) -> int:
+        number = NO_PATH
+        for depth, function in enumerate(np.frombuffer(functions, np.int32)[::-1].tolist()):
+            key = (program, number, function)
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                new_rows.append((self._run, numbers[key], *key, depth))
+            number = numbers[key]
+        return number
+
+    def _stored(self, connection: Connection) -> dict[tuple[int, int, int], int]:
+        path = PATHS.c
+        statement = select(path.program, path.parent, path.function, path.number).where(path.run == self._run)
+        return {(row[0], row[1], row[2]): row[3] for row in connection.execute(statement)}
+
+
+class NumberedNames(dict[int, str]):
+    """The reader's side: number to name, asked of the store when a number is new.
+
+    Parameters
+    ----------
+    read
+        Gives (number, name) of all from a number on.
+    """
+
+    def __init__(self, read: Callable[[int], Sequence[tuple[int, str]]]) -> None:
+        self._read = read
+
+    def __missing__(self, number: int) -> str:
+        self.refresh()
+        if number not in self:
+            raise StoreError(f"not a usable database (number {number} has no name); restore it from a copy")
+        return self[number]
+
+    def refresh(self) -> None:
+        """Take in what is new."""
+        self.update(self._read(len(self)))

@@ -1,0 +1,240 @@
+"""What each table, view and column of the store means: for who writes SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Engine, inspect
+from sqlalchemy.types import NullType, TypeEngine
+
+from chimbuko.provenance.store.engine import store_errors
+
+TABLES = {
+    "anomalies": "View: an abnormal call, with names in place of numbers",
+    "normal_calls": "View: a normal call that was recorded for comparison, with names in place of numbers",
+    "runs": "A run; the other tables name it by its number",
+    "programs": "A program of a run",
+    "functions": "A function of a program; numbered within the run",
+    "texts": "A text that a run repeats: name of a counter, key or value of metadata",
+    "paths": "A call path: the path of the caller, and the function that it calls",
+    "calls": "A recorded call: abnormal, or normal for comparison",
+    "steps": "What the analysis of one step of one rank counted, also without anomalies",
+    "step_levels": "Sums over 8, 64, 512 ... steps of a rank, and over all ranks of a program",
+    "step_histograms": "How many steps of a rank had so many anomalies",
+    "function_totals": "Sums over the recorded calls of a function",
+    "rank_totals": "Sums over the recorded calls of a rank",
+    "path_totals": "Sums over the recorded calls with a call path",
+    "step_totals": "Sums over the recorded calls of all ranks that ended in a step",
+    "time_totals": "Sums over the recorded calls that were entered in a second, or in 64 seconds",
+    "node_states": "Watched counters as they stood in a step of a rank that calls are recorded of",
+    "models": "What the detector knew of a function in a version of the global model",
+    "stream_health": "Latest totals of a rank's stream: what was read, and what was lost",
+    "counter_statistics": "Latest moments of a counter of a rank",
+    "metadata": "An attribute of a rank or thread",
+    "dropped": "Anomalies that are not recorded: too many of their function, or no room for them",
+    "prunings": "Calls of a function that were removed afterwards",
+    "function_statistics": "Latest statistics of a function over all its calls on all ranks",
+    "path_statistics": "Latest statistics of a call path over all its calls on all ranks",
+}
+"""What a row is."""
+
+_ANYWHERE = {
+    "run": "The run's number (runs.number)",
+    "program": "The program's number in the run",
+    "rank": "MPI rank, or number of the instance of a program without MPI",
+    "thread": "Thread of the rank",
+    "step": "Step of the trace",
+    "node": "Name of the compute node",
+    "function": "The function's number in the run (functions.number)",
+    "name": "Its name",
+    "number": "Its number, which other tables name it by",
+    "path": "The call path's number in the run (paths.number); -1 where it is not known",
+    "calls": "Number of calls",
+    "anomalies": "Number of abnormal calls",
+    "normal_calls": "Number of normal calls that are recorded for comparison",
+    "steps": "Number of steps",
+    "severity_us": "Time lost against what was expected, in µs",
+    "highest_severity_us": "Most time that one of them lost, in µs",
+    "highest_score": "Highest score of the anomalies; 0 without any",
+    "first_us": "When the first of them was entered, in µs since 1970 on the trace's clock",
+    "last_us": "When the last of them was entered, in µs since 1970 on the trace's clock",
+    "bucket": "Which of the stretches of this level: the step, or second, divided by their length",
+    "start_us": "Time of its first event, in µs since 1970 on the trace's clock",
+    "end_us": "Time of its last event, in µs since 1970 on the trace's clock",
+    "counters": "Packed; chimbuko show and chimbuko.open(...).call(...) unpack it",
+    "counter": "Number of the counter's name (texts.number)",
+}
+"""Columns that mean the same in all tables, but for ``_HERE``."""
+
+_OF_CALLS = {
+    "is_open": "Whether it had not ended when it was last told",
+    "is_gpu": "Whether it ran on a GPU",
+    "entry_us": "When it was entered, in µs since 1970 on the trace's clock",
+    "inclusive_us": "Runtime in µs, with the calls inside it; so far, of an open call",
+    "exclusive_us": "Runtime in µs, without the calls inside it",
+    "step": "Step in which it ended",
+    "score": "How far from ordinary it is; comparable within one detector",
+    "expected_us": "Runtime that was expected of it, in µs",
+    "spread_us": "Standard deviation of the function's runtime then, in µs",
+    "seen": "Calls of the function that were known then",
+    "depth": "Calls that were open around it",
+    "children": "Calls that it made itself",
+    "messages_count": "Messages that it sent and received itself",
+}
+_RUNTIMES = {
+    "exclusive_mean_us": "Mean exclusive runtime, in µs",
+    "exclusive_stddev_us": "Standard deviation of the exclusive runtime, in µs",
+    "exclusive_minimum_us": "Shortest exclusive runtime, in µs",
+    "exclusive_maximum_us": "Longest exclusive runtime, in µs",
+    "inclusive_mean_us": "Mean inclusive runtime, in µs",
+    "inclusive_stddev_us": "Standard deviation of the inclusive runtime, in µs",
+    "inclusive_minimum_us": "Shortest inclusive runtime, in µs",
+    "inclusive_maximum_us": "Longest inclusive runtime, in µs",
+}
+_IN_VIEWS = {
+    "run_id": "The run's id",
+    "call": "The call's id, as chimbuko show takes it",
+    "function": "Name of the function",
+    "exit_us": "When it ended, in µs since 1970 on the trace's clock; NULL while it is open",
+}
+
+_HERE = {
+    "anomalies": _OF_CALLS | _IN_VIEWS,
+    "normal_calls": _OF_CALLS | _IN_VIEWS,
+    "paths": {"parent": "Number of the caller's path; -1 without one", "depth": "Calls around it"},
+    "runs": {
+        "id": "The run's id",
+        "command": "The command line, a JSON array",
+        "state": "running, finished or interrupted",
+        "started_us": "When it was started, in µs since 1970",
+        "ended_us": "When it ended, in µs since 1970; 0 while it goes on",
+        "exit_code": "The application's",
+        "host": "Where it was started",
+        "store_url": "Where it was stored",
+        "config": "Settings of the analysis, a JSON object",
+        "version": "Chimbuko's",
+        "environment": "Of the run, a JSON object",
+        "transport": "How its trace came: files, sst or recorded; empty where nobody knows",
+        "trace_bytes": "Size of the trace that was read",
+        "stored_bytes": "Size of what was kept of it",
+    },
+    "texts": {"text": "The text"},
+    "calls": _OF_CALLS
+    | {
+        "id": "Number of the row; a call's id is program:rank:begin_step:begin_row",
+        "begin_step": "Step in which the call began",
+        "begin_row": "Row of its ENTRY in that step",
+        "revision": "How often it was told anew; 0 while the call is open",
+        "is_final": "Whether its window is complete",
+        "is_anomaly": "Whether it is abnormal; the others are for comparison",
+        "model_version": "Version of the global model that judged it",
+        "left_out": "Messages and counters of its window that were not kept",
+        "launch_step": "Of the call that launched it on the GPU, as begin_step; -1 without one",
+        "launch_row": "Of the call that launched it on the GPU, as begin_row",
+        "incident_id": "Not used yet",
+        "details": "Stack, window, messages and counters, packed; chimbuko show unpacks them",
+        "launch_thread": "Thread of the call that launched it on the GPU; -1 where it is not known",
+    },
+    "step_levels": {
+        "level": "Sums are over 8 to this power of steps",
+        "rank": "MPI rank; -1 for all ranks of the program",
+        "most_anomalies": "Most anomalies that one rank had in one step",
+        "peaks": "A byte for each eighth, the first lowest: 0, or the most anomalies of a step of it and 1",
+    },
+    "step_histograms": {
+        "anomalies": "How many anomalies the steps have",
+        "steps": "How many steps have so many",
+        "last_step": "The last of them",
+    },
+    "time_totals": {"level": "0 for seconds, 1 for 64 seconds"},
+    "models": {
+        "version": "Of the global model",
+        "model": "Row of the detector's table, compressed with zlib",
+    },
+    "stream_health": {
+        "state": "reading, silent, ended, broken or lost",
+        "rows": "Number of rows read",
+        "size_bytes": "Bytes read",
+        "gap_steps": "Steps that were never seen",
+        "losses": "Rows and calls that were not used, by kind: a JSON object",
+        "silence": "While it is silent: since when, and in what function",
+        "largest_step_bytes": "Bytes of its largest step",
+    },
+    "counter_statistics": {
+        "n": "Number of values",
+        "mean": "Mean value",
+        "m2": "Sum of the squared differences from the mean",
+        "m3": "Sum of the cubed differences",
+        "m4": "Sum of the fourth powers of the differences",
+        "minimum": "Smallest value",
+        "maximum": "Largest value",
+    },
+    "metadata": {"key": "Number of its name (texts.number)", "value": "Number of its value (texts.number)"},
+    "dropped": {"stream": "PROGRAM:RANK", "function": "Name of the function"},
+    "prunings": {
+        "pruned_us": "When they were removed, in µs since 1970",
+        "rule": "What was removed",
+    },
+    "path_statistics": _RUNTIMES,
+    "function_statistics": _RUNTIMES
+    | {
+        "drift": "How many times as long its calls take now as at first",
+        "flagged_steps": "Steps of a rank that had abnormal calls of it; 0 where it is not known",
+        "flagged_squares": "Sum of the squares of the numbers of abnormal calls in such steps",
+        "flagged_cubes": "Sum of the cubes",
+        "flagged_fourths": "Sum of the fourth powers",
+        "fewest_flagged": "Fewest abnormal calls in such a step",
+        "most_flagged": "Most abnormal calls in such a step",
+    },
+}
+
+
+class ColumnMeaning(msgspec.Struct, frozen=True):
+    """A column."""
+
+    name: str
+    type: str
+    """As the database calls it; empty where it does not say, as of what SQLite computes for a view."""
+    meaning: str
+
+
+class TableMeaning(msgspec.Struct, frozen=True):
+    """A table or view."""
+
+    name: str
+    meaning: str
+    columns: list[ColumnMeaning]
+
+
+def describe(engine: Engine) -> list[TableMeaning]:
+    """What a store holds, tables first and then views, in the order of this page.
+
+    Raises
+    ------
+    StoreError
+        It cannot be read.
+    """
+    with store_errors(engine):
+        found = inspect(engine)
+        present = {*found.get_table_names(), *found.get_view_names()}
+        return [
+            TableMeaning(
+                table,
+                TABLES[table],
+                [
+                    ColumnMeaning(column["name"], _type(column["type"]), _meaning(table, column["name"]))
+                    for column in found.get_columns(table)
+                ],
+            )
+            for table in TABLES
+            if table in present
+        ]
+
+
+def _type(found: TypeEngine[Any]) -> str:
+    return "" if isinstance(found, NullType) else str(found)
+
+
+def _meaning(table: str, column: str) -> str:
+    return _HERE.get(table, {}).get(column) or _ANYWHERE.get(column, "")

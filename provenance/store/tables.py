@@ -1,0 +1,331 @@
+"""Tables of the provenance store, the same on SQLite and PostgreSQL.
+
+A store holds any number of runs, so each row says whose it is, by a small number. Functions and texts are
+numbered within their run. All times are µs since the Unix epoch on the trace's clock, as in
+``chimbuko.calls.record``. What follows from another table is not repeated: a call's node is its stream's, the
+interval of its step stands with the step, its detector with the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION = "0006"
+"""Newest revision under ``migrations/versions``: what this code reads and writes."""
+
+SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
+
+# Only a column declared INTEGER numbers its rows by itself in SQLite.
+RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _small(name: str) -> Column[int]:
+    """A number of 32 bits."""
+    return Column(name, Integer, nullable=False)
+
+
+def _integer(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _real(name: str) -> Column[float]:
+    return Column(name, Double, nullable=False)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _blob(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=False)
+
+
+def _key(name: str) -> Column[int]:
+    # No table but ``calls`` and ``runs`` numbers its own rows.
+    return Column(name, Integer, primary_key=True, autoincrement=False)
+
+
+def _keyed(name: str, *columns: Column[Any]) -> Table:
+    """A table of short rows that stand in the order of their key, and not once more in an index."""
+    return Table(name, SCHEMA, _key("run"), *columns, sqlite_with_rowid=False)
+
+
+def _indexed(name: str, *columns: Column[Any]) -> Table:
+    """A table of rows that may be long: in order of their key SQLite would give each a page of its own."""
+    return Table(name, SCHEMA, _key("run"), *columns)
+
+
+ORDERS = ("severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step")
+"""Columns by which calls are listed."""
+PLACES = ("function", "rank", "path")
+"""Columns at which a search for calls begins."""
+
+RUNS = Table(
+    "runs",
+    SCHEMA,
+    Column("number", Integer, primary_key=True),
+    _text("id"),
+    _text("name"),
+    Column("command", JSON, nullable=False),
+    _text("state"),
+    _integer("started_us"),
+    _integer("ended_us"),
+    Column("exit_code", Integer),
+    _text("host"),
+    _text("store_url"),
+    Column("config", JSON, nullable=False),
+    _text("version"),
+    _integer("trace_bytes"),
+    _integer("stored_bytes"),
+    _text("transport"),
+    Column("environment", JSON, nullable=False),
+    UniqueConstraint("id"),
+)
+"""``RunInfo``; the store's URL is kept without its password. Other tables name a run by ``number``."""
+
+PROGRAMS = _keyed("programs", _key("program"), _text("name"))
+
+FUNCTIONS = _indexed("functions", _key("number"), _small("program"), _text("name"))
+"""Functions of a run, numbered from 0; each stands here once."""
+
+TEXTS = _indexed("texts", _key("number"), _text("text"))
+"""Texts that a run repeats, numbered from 0: names of counters, keys and values of metadata."""
+
+PATHS = _indexed(
+    "paths", _key("number"), *(_small(name) for name in ("program", "parent", "function", "depth"))
+)
+"""Call paths of a run, numbered from 0, as a tree: the path of the caller, -1 for none, and the function
+that it calls. A path stands here once, however many calls have it, and its parents have smaller numbers."""
+
+CALLS = Table(
+    "calls",
+    SCHEMA,
+    Column("id", RowNumber, primary_key=True),
+    _small("run"),
+    _small("program"),
+    _small("rank"),
+    _small("begin_step"),
+    _small("begin_row"),
+    _small("revision"),
+    _flag("is_final"),
+    _flag("is_anomaly"),
+    _flag("is_open"),
+    _flag("is_gpu"),
+    _small("thread"),
+    _small("function"),
+    _integer("entry_us"),
+    _integer("inclusive_us"),
+    _integer("exclusive_us"),
+    _small("step"),
+    _real("score"),
+    _real("severity_us"),
+    _real("expected_us"),
+    _real("spread_us"),
+    _integer("seen"),
+    _integer("model_version"),
+    _small("depth"),
+    _small("children"),
+    _small("messages_count"),
+    _small("left_out"),
+    _small("launch_step"),
+    _small("launch_row"),
+    Column("incident_id", Text),
+    _blob("details"),
+    _small("path"),
+    _small("launch_thread"),
+    UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
+    # One for each order of a list, and one for each place where a search begins (``provenance.plan``).
+    *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
+    *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
+    # Of such calls alone: most runs have none, so it costs nothing. That condition is in the migrations only;
+    # here it would make SQLAlchemy load all it knows of PostgreSQL, 55 ms of each run.
+    *(Index(f"ix_calls_{name}", "run", "severity_us") for name in ("gpu", "open")),
+)
+"""``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
+``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1
+where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
+``provenance.details`` reads: stack, window, messages and counters, of one call at a time; as rows of their
+own they would halve the speed of writing."""
+
+STEPS = _keyed(
+    "steps",
+    _key("program"),
+    _key("rank"),
+    _key("step"),
+    _integer("start_us"),
+    _integer("end_us"),
+    _integer("calls"),
+    _integer("anomalies"),
+    _real("severity_us"),
+    _real("highest_score"),
+)
+"""``StepCount``."""
+
+NEVER_US = 1 << 62
+"""As the first time of what has none."""
+ALL_RANKS = -1
+"""As rank in ``step_levels``."""
+
+STEP_LEVELS = _keyed(
+    "step_levels",
+    _key("level"),
+    _key("program"),
+    _key("rank"),
+    _key("bucket"),
+    _integer("steps"),
+    _integer("start_us"),
+    _integer("end_us"),
+    _integer("calls"),
+    _integer("anomalies"),
+    _real("severity_us"),
+    _real("highest_score"),
+    _integer("most_anomalies"),
+    _integer("peaks"),
+)
+"""Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
+begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``). ``most_anomalies`` is the
+largest number that one rank had in one step. ``peaks`` has a byte for each eighth of a rank's bucket, the
+first one lowest: 0 where no step of it was analysed, else one more than the most anomalies that one of its
+steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps."""
+
+STEP_HISTOGRAMS = _keyed(
+    "step_histograms",
+    _key("program"),
+    _key("rank"),
+    Column("anomalies", BigInteger, primary_key=True, autoincrement=False),
+    _integer("steps"),
+    _real("severity_us"),
+    _integer("last_step"),
+)
+"""How many steps of a rank had so many anomalies, and the last of them: what ranks are compared by."""
+
+
+def _totals(name: str, *keys: Column[Any]) -> Table:
+    """Sums over the recorded calls that have something in common (``provenance.summaries``)."""
+    return _keyed(
+        name,
+        *keys,
+        _integer("anomalies"),
+        _integer("normal_calls"),
+        _real("severity_us"),
+        _real("highest_severity_us"),
+        _real("highest_score"),
+        _integer("first_us"),
+        _integer("last_us"),
+    )
+
+
+FUNCTION_TOTALS = _totals("function_totals", _key("function"))
+RANK_TOTALS = _totals("rank_totals", _key("program"), _key("rank"))
+PATH_TOTALS = _totals("path_totals", _key("path"))
+STEP_TOTALS = _totals("step_totals", _key("step"))
+"""By the step in which calls ended, of all ranks."""
+TIME_TOTALS = _totals("time_totals", _key("level"), Column("bucket", BigInteger, primary_key=True))
+"""By the time of their entry: second, or 64 seconds where ``level`` is 1, since the epoch."""
+
+NODE_STATES = _indexed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
+"""Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
+
+MODELS = _indexed("models", _key("function"), Column("version", BigInteger, primary_key=True), _blob("model"))
+"""``FunctionModel``: the row of the detector's table, compressed with zlib."""
+
+STREAM_HEALTH = _keyed(
+    "stream_health",
+    _key("program"),
+    _key("rank"),
+    _text("node"),
+    _text("state"),
+    _integer("steps"),
+    _integer("rows"),
+    _integer("size_bytes"),
+    _integer("calls"),
+    _integer("anomalies"),
+    _integer("gap_steps"),
+    Column("losses", JSON, nullable=False),
+    Column("silence", JSON(none_as_null=True)),
+    _integer("largest_step_bytes"),
+)
+"""``StreamHealth``, the latest of each stream."""
+
+COUNTER_STATISTICS = _keyed(
+    "counter_statistics",
+    _key("program"),
+    _key("rank"),
+    _key("counter"),
+    *(_real(name) for name in ("n", "mean", "m2", "m3", "m4", "minimum", "maximum")),
+)
+"""``CounterStatistics``, the latest of each counter of a stream; the counter is the number of a text."""
+
+METADATA = _keyed("metadata", _key("program"), _key("rank"), _key("thread"), _key("key"), _small("value"))
+"""``Metadata``; key and value are numbers of texts, for most are the same on all ranks."""
+
+DROPPED = _keyed(
+    "dropped",
+    Column("stream", Text, primary_key=True),
+    Column("function", Text, primary_key=True),
+    _integer("anomalies"),
+)
+"""Anomalies of a stream that are not recorded: too many of their function, or no room in its spool."""
+
+PRUNINGS = _keyed(
+    "prunings",
+    _key("number"),
+    _key("function"),
+    _integer("pruned_us"),
+    _text("rule"),
+    _integer("anomalies"),
+    _integer("normal_calls"),
+    _real("severity_us"),
+)
+"""What was removed of a run afterwards, by function: each pruning has a number, counted from 0."""
+
+PATH_STATISTICS = _keyed(
+    "path_statistics",
+    _key("path"),
+    _integer("calls"),
+    *(
+        _real(f"{metric}_{name}_us")
+        for metric in ("exclusive", "inclusive")
+        for name in ("mean", "stddev", "minimum", "maximum")
+    ),
+)
+"""``PathStatistics``, the latest of each call path."""
+
+FUNCTION_STATISTICS = _keyed(
+    "function_statistics",
+    _key("function"),
+    _integer("calls"),
+    _integer("anomalies"),
+    _real("severity_us"),
+    _real("exclusive_mean_us"),
+    _real("exclusive_stddev_us"),
+    _real("exclusive_minimum_us"),
+    _real("exclusive_maximum_us"),
+    _real("inclusive_mean_us"),
+    _real("inclusive_maximum_us"),
+    _real("drift"),
+    _integer("flagged_steps"),
+    *(_real(f"flagged_{power}") for power in ("squares", "cubes", "fourths")),
+    _integer("fewest_flagged"),
+    _integer("most_flagged"),
+)
+"""``FunctionStatistics``, the latest of each function."""

@@ -1,0 +1,179 @@
+"""Index of a recorded stream: all its calls as spans, and reduced ones, so that any part is read at once.
+
+Three files per rank: spans, links, and a header, which is written last. Spans of a row stand together, in
+order of time, so that a range is found by bisection; each further copy of a row is reduced so far that it has
+at most half as many spans as the one before. So a picture of all reads no more than one of a moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chimbuko.provenance.timeline.edges import LINK, Links, around, between, joined
+from chimbuko.provenance.timeline.rankwindow import Interval, SpanRow, SpanWindow, cut
+from chimbuko.provenance.timeline.spans import MOST_LEVEL, SPAN, Spans, reduced
+from chimbuko.runs.manifest import Stamp
+
+VERSION = 1
+
+
+class RowPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Where a row stands, reduced to a level, among the spans of its file."""
+
+    thread: int
+    depth: int
+    level: int
+    """-1: the calls themselves."""
+    first: int
+    end: int
+
+
+class IndexHeader(msgspec.Struct, frozen=True):
+    """What is in an index, and what it was made of."""
+
+    version: int
+    stamp: Stamp
+    """Of the recorded stream."""
+    judged: int
+    """Calls of the rank that had records in the store: abnormal ones, which are never merged, and others."""
+    interval_us: Interval
+    lost_us: list[Interval]
+    functions: list[str]
+    gpu_threads: list[int]
+    rows: list[RowPlace]
+    calls: int
+
+
+@dataclass(frozen=True)
+class IndexFiles:
+    """Where the index of a rank is."""
+
+    folder: Path
+    program: int
+    rank: int
+
+    def path(self, kind: str) -> Path:
+        """Of one of its files: ``spans``, ``links`` or ``header``."""
+        return self.folder / f"{self.program}-{self.rank}.{kind}"
+
+    def header(self) -> IndexHeader | None:
+        """None where there is no index, or one that another version made."""
+        try:
+            header = msgspec.json.decode(self.path("header").read_bytes(), type=IndexHeader)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return header if header.version == VERSION else None
+
+
+def write_index(files: IndexFiles, header: IndexHeader, rows: Sequence[SpanRow], links: Links) -> IndexHeader:
+    """Write the index of a rank in place of any other; ``header`` is completed by where its rows are.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.path("header").unlink(missing_ok=True)
+    places: list[RowPlace] = []
+    written = 0
+    with _replacing(files.path("spans")).open("wb") as file:
+        for row in rows:
+            for level, spans in _levels(row.spans):
+                file.write(spans.tobytes())
+                end = written + len(spans)
+                places.append(RowPlace(row.thread, row.depth, level, written, end))
+                written = end
+    _replacing(files.path("links")).write_bytes(links.tobytes())
+    completed = msgspec.structs.replace(header, rows=places)
+    _replacing(files.path("header")).write_bytes(msgspec.json.encode(completed))
+    for kind in ("spans", "links", "header"):
+        os.replace(_replacing(files.path(kind)), files.path(kind))
+    return completed
+
+
+def _replacing(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}.new")
+
+
+def _levels(spans: Spans) -> list[tuple[int, Spans]]:
+    """The calls, and what is left of them at each level that leaves at most half of the last one."""
+    found = [(-1, spans)]
+    smaller = spans
+    for level in range(MOST_LEVEL):
+        if len(found[-1][1]) < 64:
+            break
+        smaller = reduced(smaller, level)
+        if len(smaller) <= len(found[-1][1]) // 2:
+            found.append((level, smaller))
+    return found
+
+
+class SpanIndex:
+    """The index of one rank, open for questions.
+
+    Parameters
+    ----------
+    header
+        From ``files``.
+    """
+
+    def __init__(self, files: IndexFiles, header: IndexHeader) -> None:
+        self.header = header
+        self.rank = files.rank
+        self._spans: Spans = _mapped(files.path("spans"), SPAN)
+        self.links: Links = _mapped(files.path("links"), LINK)
+
+    def window(
+        self, first_us: int, last_us: int, level: int, partners: Sequence[SpanIndex]
+    ) -> tuple[SpanWindow, int]:
+        """What was recorded in a range of time, and the level to which it is reduced.
+
+        Parameters
+        ----------
+        level
+            A column of the picture is 2 ** ``level`` µs wide.
+        partners
+            Other ranks of the program: messages from and to them have both their ends.
+        """
+        links = around(self.links, first_us, last_us)
+        for partner in partners:
+            links = joined(links, self.rank, partner.rank, around(partner.links, first_us, last_us))
+        header = self.header
+        gaps = header.lost_us
+        begins = [header.interval_us[0], *(end for _, end in gaps)]
+        ends = [*(begin for begin, _ in gaps), header.interval_us[1]]
+        known = [(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]
+        window = SpanWindow(
+            header.functions,
+            self._rows(level),
+            between(links, first_us, last_us),
+            dict.fromkeys({place.thread for place in header.rows}, known),
+            gaps,
+            header.gpu_threads,
+        )
+        return cut(window, first_us, last_us, level)
+
+    def _rows(self, level: int) -> list[SpanRow]:
+        """Each row, reduced as far as it stands here, but not above the level."""
+        best: dict[tuple[int, int], RowPlace] = {}
+        for place in self.header.rows:
+            if place.level <= level:
+                best[place.thread, place.depth] = place
+        return [
+            SpanRow(place.thread, place.depth, self._spans[place.first : place.end])
+            for place in best.values()
+        ]
+
+
+def _mapped(path: Path, dtype: np.dtype[np.void]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """The records of a file, read when they are looked at."""
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, "r")

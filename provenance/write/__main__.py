@@ -1,0 +1,290 @@
+"""The store's one writer, a process: takes records from the broker and acknowledges what is committed.
+
+What cannot be stored now stays in the broker, unacknowledged, and is read again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import redis
+from sqlalchemy import Engine
+
+from chimbuko.errors import ChimbukoError, ServiceError
+from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
+from chimbuko.protocol.broker import (
+    Entries,
+    PatientReader,
+    broker_from_environment,
+    read_stream,
+    wake_ourselves,
+)
+from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, STATISTICS
+from chimbuko.protocol.messages import RecordBatch, RunStatistics, Seal
+from chimbuko.provenance.alerts.alerting import Alerting
+from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
+from chimbuko.provenance.store.encode import warm_kernels
+from chimbuko.provenance.store.engine import (
+    StoreBusy,
+    StoreDamaged,
+    StoreRefused,
+    close,
+    open_for_writing,
+    put_aside,
+)
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.provenance.write.writerstatus import Troubles
+from chimbuko.runs.directory import RunDirectory, RunInfo
+
+STORE_VARIABLE = "CHIMBUKO_STORE"
+"""Environment variable with the store's URL: on a command line other users could read its password."""
+
+READ_COUNT = 256
+"""Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
+READ_BYTES = 1 << 20
+"""Batches of so many bytes are not gathered any longer: an agent stops at 4 MB that are not stored."""
+IDLE_S = 1.0
+"""So often the writer looks around while nothing comes."""
+GATHER_S = 0.5
+"""From one transaction to the next: each takes 1 ms however little is in it, and a batch without findings
+0.03 ms."""
+MOST_PUT_ASIDE = 3
+"""Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
+
+_batches = msgspec.msgpack.Decoder(RecordBatch)
+_statistics = msgspec.msgpack.Decoder(RunStatistics)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the records of a run go."""
+
+    url: str
+    """Of the store."""
+    run_id: str
+    info: RunInfo | None = None
+    """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
+    alert_us: float | None = None
+    """Severity from which on a call is worth an alert; None for no alerts."""
+    hooks: Mapping[str, Deliver] = field(default_factory=dict)
+    """What takes alerts."""
+
+
+def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
+    """Write all that comes for one run, until asked to stop and nothing is left.
+
+    Raises
+    ------
+    ChimbukoError
+        The store is unusable; or it, or the broker, could still not be used ``STOP_GRACE_S`` after
+        being asked to stop. What is not stored is not acknowledged.
+    """
+    troubles = service.troubles
+    while True:
+        is_stopping = should_stop()
+        try:
+            is_idle = service.serve_once(is_stopping)
+        except redis.RedisError as error:
+            service.read_again()
+            troubles.wait(ServiceError(f"broker does not answer ({error}); trying again"), is_stopping)
+        except StoreDamaged as error:
+            if not service.put_aside(error):
+                troubles.wait(error, is_stopping)
+        except StoreBusy as error:
+            # What was said of it may have met a broker that was started again meanwhile.
+            service.read_again()
+            troubles.wait(error, is_stopping)
+        else:
+            troubles.are_over()
+            if is_stopping and is_idle:
+                service.close()
+                return
+
+
+class WriterService:
+    """What was read from the broker, and where it goes.
+
+    Parameters
+    ----------
+    broker
+        Where agents and server leave their messages.
+    """
+
+    def __init__(self, broker: redis.Redis, destination: Destination) -> None:
+        self.troubles = Troubles(broker)
+        self._broker = broker
+        self._destination = destination
+        self._seal = Seal(destination.run_id)
+        self._alerting: Alerting | None = None
+        if destination.alert_us is not None:
+            self._alerting = Alerting(
+                destination.run_id, broker, destination.alert_us, destination.hooks, self.troubles.tell
+            )
+        self._put_aside = 0
+        self._engine: Engine | None = None
+        self._records_to = b"0"
+        self._statistics_to = b"0"
+        self._reader = PatientReader(broker)
+        self._stored_at = -GATHER_S
+
+    def open(self) -> Engine:
+        """Open the store, where it is not open yet.
+
+        Raises
+        ------
+        StoreError
+            It cannot be used.
+        """
+        if self._engine is None:
+            self._engine = open_for_writing(self._destination.url)
+            self._writer = Writer(self._engine, self._destination.run_id)
+            if self._destination.info is not None:
+                self._writer.write_run(self._destination.info)
+        return self._engine
+
+    def put_aside(self, error: StoreDamaged) -> bool:
+        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own, or
+        that does not help."""
+        if self._engine is not None:
+            # Somebody may put a whole file in its place.
+            self._engine.dispose()
+            self._engine = None
+        if self._destination.info is None or self._put_aside == MOST_PUT_ASIDE:
+            return False
+        try:
+            aside = put_aside(self._destination.url)
+        except OSError:
+            return False
+        self._put_aside += 1
+        self.read_again()
+        self.troubles.tell(
+            f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"
+        )
+        return True
+
+    def close(self) -> None:
+        """Let go of the store; all is in it."""
+        close(self.open())
+        if self._alerting:
+            self._alerting.stop()
+
+    def serve_once(self, is_stopping: bool) -> bool:
+        """Store and acknowledge what has come; True if nothing had."""
+        self.open()
+        wanted = {RECORDS: self._records_to, STATISTICS: self._statistics_to}
+        wait_s = 0.0 if is_stopping else IDLE_S
+        (records, statistics), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
+        if records:
+            if not (is_stopping or is_awaited):
+                records += self._gather(records)
+            self._store_records(records)
+        if statistics:
+            self._store_statistics(statistics)
+        return not (records or statistics)
+
+    def read_again(self) -> None:
+        """Read from the beginning next time: a broker that was restarted may number anew."""
+        self._records_to = self._statistics_to = b"0"
+        self._reader.read_again()
+
+    def _gather(self, entries: Entries) -> Entries:
+        """What comes behind ``entries`` until the next transaction is due, or somebody waits for it."""
+        left_s = self._stored_at + GATHER_S - time.monotonic()
+        room = READ_COUNT - len(entries)
+        if left_s <= 0.0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
+            return []
+        self._reader.read({}, 1, left_s)
+        return read_stream(self._broker, RECORDS, entries[-1][0], room)
+
+    def _store_records(self, entries: Entries) -> None:
+        batches = list(self._seal.decoded(entries, _batches))
+        try:
+            self._write(batches)
+        except StoreRefused:
+            self._write_one_by_one(batches)
+        with self._broker.pipeline(transaction=False) as pipeline:
+            if batches:
+                pipeline.hset(RECORD_ACKS, mapping={batch.stream: batch.sequence for batch in batches})
+            pipeline.xdel(RECORDS, *(entry for entry, _ in entries))
+            pipeline.execute()
+        self._records_to = entries[-1][0]
+        self._stored_at = time.monotonic()
+
+    def _write(self, batches: Sequence[RecordBatch]) -> None:
+        severe = self._alerting.new(self.open(), batches) if self._alerting else []
+        self._writer.write(batches)
+        if self._alerting and severe:
+            self._alerting.send(severe)
+
+    def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
+        """One batch that can never be stored must not keep all others out for ever."""
+        for batch in batches:
+            try:
+                self._write([batch])
+            except StoreRefused as error:
+                log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
+
+    def _store_statistics(self, entries: Entries) -> None:
+        """Store what the server knows over all agents; it sends no more before this is removed."""
+        for statistics in self._seal.decoded(entries, _statistics):
+            try:
+                self._writer.write_statistics(statistics)
+            except StoreRefused as error:
+                log(f"statistics are left out: {error}")
+        self._broker.xdel(STATISTICS, *(entry for entry, _ in entries))
+        self._statistics_to = entries[-1][0]
+
+
+@cache
+def load() -> None:
+    """Load what forks of one process share."""
+    do_without_scipy()
+    warm_kernels()
+
+
+def main() -> None:
+    """Write until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="chimbuko.provenance", description=__doc__)
+    parser.add_argument("--run-id", required=True)
+    parser.add_argument(
+        "--store", default=os.environ.get(STORE_VARIABLE), help=f"URL; default ${STORE_VARIABLE}"
+    )
+    parser.add_argument(
+        "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
+    )
+    parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
+    options = parser.parse_args()
+    should_stop = StopSignal(wake_ourselves)
+    try:
+        if not options.store:
+            raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
+        info = None if options.own is None else RunDirectory(options.own).read_info()
+        hooks = {} if options.alert_us is None else hooks_of(os.environ)
+        destination = Destination(options.store, options.run_id, info, options.alert_us, hooks)
+        service = WriterService(
+            broker_from_environment(),
+            destination,
+        )
+        # What may mend itself is waited for below.
+        with suppress(StoreBusy, StoreDamaged):
+            service.open()
+        say_ready(service="provenance")
+        # Records wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        load()
+        run_writer(service, should_stop)
+    except ChimbukoError as error:
+        log(str(error))
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Sums over the recorded calls, kept current as calls are written: a million are ranked in milliseconds.
+
+What is added here is taken out again when a call changes, so writing a call twice counts it once. Highest and
+lowest values cannot be taken out: where one may have fallen, the sums of that group are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+)
+
+from chimbuko.provenance.store.tables import (
+    CALLS,
+    FUNCTION_TOTALS,
+    NEVER_US,
+    PATH_TOTALS,
+    RANK_TOTALS,
+    STEP_TOTALS,
+    TIME_TOTALS,
+)
+from chimbuko.provenance.store.upsert import Accumulate
+
+TIME_LEVELS_US = (1_000_000, 64_000_000)
+"""Length of a bucket of each level of ``time_totals``: a day has 86,400 of the first, 1,350 of the second."""
+
+
+class Counted(NamedTuple):
+    """What of a call is summed up, by the names of its columns."""
+
+    is_anomaly: bool
+    program: int
+    rank: int
+    function: int
+    path: int
+    step: int
+    entry_us: int
+    severity_us: float
+    score: float
+
+    def outdoes(self, other: Counted) -> bool:
+        """Whether no highest or lowest value falls when this one takes the place of ``other``."""
+        same_place = self[1:7] == other[1:7]
+        is_higher = self.severity_us >= other.severity_us and self.score >= other.score
+        return not other.is_anomaly or (self.is_anomaly and same_place and is_higher)
+
+
+@dataclass(frozen=True)
+class _Grouping:
+    """One table of totals: by what it sums up."""
+
+    table: Table
+    columns: tuple[ColumnElement[Any], ...]
+    """Of the table of calls: the key, after the run."""
+    key: Callable[[Counted], tuple[int, ...]]
+
+    def conditions(self, key: tuple[int, ...]) -> list[ColumnElement[bool]]:
+        """That a row of totals is this one."""
+        columns = list(self.table.primary_key.columns)[1:]
+        return [column == value for column, value in zip(columns, key, strict=True)]
+
+    def is_in(self, key: tuple[int, ...]) -> list[ColumnElement[bool]]:
+        """That a call is in this group."""
+        return [column == value for column, value in zip(self.columns, key, strict=True)]
+
+
+def _by_time(level: int, length_us: int) -> _Grouping:
+    return _Grouping(
+        TIME_TOTALS,
+        (literal(level, literal_execute=True), CALLS.c.entry_us // literal(length_us, literal_execute=True)),
+        lambda call: (level, call.entry_us // length_us),
+    )
+
+
+_GROUPINGS = (
+    _Grouping(FUNCTION_TOTALS, (CALLS.c.function,), lambda call: (call.function,)),
+    _Grouping(RANK_TOTALS, (CALLS.c.program, CALLS.c.rank), lambda call: (call.program, call.rank)),
+    _Grouping(PATH_TOTALS, (CALLS.c.path,), lambda call: (call.path,)),
+    _Grouping(STEP_TOTALS, (CALLS.c.step,), lambda call: (call.step,)),
+    *(_by_time(level, length_us) for level, length_us in enumerate(TIME_LEVELS_US)),
+)
+_ADD = {
+    grouping.table: Accumulate(
+        grouping.table, highest=("highest_severity_us", "highest_score", "last_us"), lowest=("first_us",)
+    )
+    for grouping in _GROUPINGS
+}
+
+
+def add(
+    connection: Connection, run: int, new: Sequence[Counted], replaced: Iterable[tuple[Counted, Counted]]
+) -> None:
+    """Count calls that were written just now.
+
+    Parameters
+    ----------
+    run
+        The run's number.
+    new
+        Calls that were not stored before.
+    replaced
+        What was stored of a call, and what is now.
+    """
+    changes = [(before, after) for before, after in replaced if before != after]
+    for grouping in _GROUPINGS:
+        sums: dict[tuple[int, ...], list[float]] = {}
+        for call in new:
+            _add(sums, grouping.key(call), call, 1)
+        for before, after in changes:
+            _add(sums, grouping.key(before), before, -1)
+            _add(sums, grouping.key(after), after, 1)
+        _ADD[grouping.table].write(connection, [(run, *key, *numbers) for key, numbers in sums.items()])
+    fallen = [before for before, after in changes if not after.outdoes(before)]
+    for grouping in _GROUPINGS:
+        for key in {grouping.key(call) for call in fallen}:
+            connection.execute(
+                delete(grouping.table).where(grouping.table.c.run == run, *grouping.conditions(key))
+            )
+            _make(connection, run, grouping, grouping.is_in(key))
+
+
+def rebuild(connection: Connection, run: int) -> None:
+    """Make all totals of a run anew, after its calls have changed otherwise than through the writer."""
+    for table in _ADD:
+        connection.execute(delete(table).where(table.c.run == run))
+    for grouping in _GROUPINGS:
+        _make(connection, run, grouping, [])
+
+
+def _add(sums: dict[tuple[int, ...], list[float]], key: tuple[int, ...], call: Counted, sign: int) -> None:
+    total = sums.get(key)
+    if total is None:
+        total = sums[key] = [0, 0, 0.0, 0.0, 0.0, NEVER_US, 0]
+    if not call.is_anomaly:
+        total[1] += sign
+        return
+    total[0] += sign
+    total[2] += sign * call.severity_us
+    if sign > 0:
+        total[3] = max(total[3], call.severity_us)
+        total[4] = max(total[4], call.score)
+        total[5] = min(total[5], call.entry_us)
+        total[6] = max(total[6], call.entry_us)
+
+
+def _make(
+    connection: Connection, run: int, grouping: _Grouping, conditions: list[ColumnElement[bool]]
+) -> None:
+    call = CALLS.c
+    columns = (call.run, *grouping.columns)
+
+    def of_anomalies(value: Any, otherwise: Any) -> ColumnElement[Any]:
+        return case((call.is_anomaly, value), else_=otherwise)
+
+    totals = (
+        func.sum(of_anomalies(1, 0)),
+        func.sum(of_anomalies(0, 1)),
+        func.sum(of_anomalies(call.severity_us, 0.0)),
+        func.max(of_anomalies(call.severity_us, 0.0)),
+        func.max(of_anomalies(call.score, 0.0)),
+        func.min(of_anomalies(call.entry_us, NEVER_US)),
+        func.max(of_anomalies(call.entry_us, 0)),
+    )
+    # A literal number here would be the position of a column.
+    groups = [column for column in columns if not isinstance(column, BindParameter)]
+    statement = select(*columns, *totals).where(and_(call.run == run, *conditions)).group_by(*groups)
+    connection.execute(insert(grouping.table).from_select(list(grouping.table.columns.keys()), statement))

@@ -1,0 +1,224 @@
+"""Writes what steps counted, and keeps their coarser levels and histograms current.
+
+A bucket of a rank's coarser level is written when a later one has begun: until then its steps are few
+enough to be read as they are. Sums over all ranks are added to as steps come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, func, insert, literal, select
+
+from chimbuko.calls.record import StepCount
+from chimbuko.provenance.store.lookup import rows_of
+from chimbuko.provenance.store.tables import (
+    ALL_RANKS,
+    NEVER_US,
+    STEP_HISTOGRAMS,
+    STEP_LEVELS,
+    STEPS,
+    STREAM_HEALTH,
+)
+from chimbuko.provenance.store.upsert import Accumulate, Upsert, placeholder
+
+LEVELS = range(1, 5)
+"""Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""
+MOST_SHOWN = 254
+"""A byte of ``peaks`` tells no larger numbers of anomalies apart."""
+
+_KEY = ("program", "rank", "step")
+_COLUMNS = StepCount.__struct_fields__
+_WRITE_STEPS = Upsert.of_all(STEPS)
+_ADD_LEVELS = Accumulate(
+    STEP_LEVELS, highest=("end_us", "highest_score", "most_anomalies"), lowest=("start_us",)
+)
+_ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
+
+RankKey = tuple[int, int]
+Bucket = tuple[int, int, int, int]
+"""Level, program, rank and number."""
+
+
+class StepWriter:
+    """Writes the steps of one run.
+
+    Parameters
+    ----------
+    run
+        The run's number.
+    """
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+        self._newest: dict[RankKey, int] | None = None
+        """Newest step of each rank."""
+
+    def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
+        """Write steps; one that is stored already, and differs, is replaced."""
+        told = {(step.program, step.rank, step.step): step for step in steps}
+        if self._newest is None:
+            self._newest = _newest_steps(connection, self._run)
+        stored = {
+            row[:3]: StepCount(*row) for row in rows_of(connection, STEPS, _COLUMNS, self._run, _KEY, told)
+        }
+        new = [step for key, step in told.items() if key not in stored]
+        _WRITE_STEPS.write(
+            connection, [(self._run, *msgspec.structs.astuple(step)) for step in told.values()]
+        )
+        _ADD_LEVELS.write(connection, _over_all_ranks(self._run, new))
+        _ADD_HISTOGRAMS.write(connection, _histograms(self._run, new))
+        completed = _completed(self._newest, new)
+        for level in LEVELS:
+            buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
+            _sum_up(connection, self._run, level, buckets)
+        if any(step != told[key] for key, step in stored.items()):
+            # Agents never do this: a step that was told is not analysed again.
+            rebuild(connection, self._run)
+
+
+def _completed(newest: dict[RankKey, int], steps: Iterable[StepCount]) -> set[Bucket]:
+    """Buckets that can be summed up now, or anew; ``newest`` takes in the steps."""
+    completed: set[Bucket] = set()
+    for step in steps:
+        of_rank = (step.program, step.rank)
+        last = newest.get(of_rank, step.step)
+        earlier, later = sorted((last, step.step))
+        completed.update(
+            (level, *of_rank, _bucket(level, earlier))
+            for level in LEVELS
+            if _bucket(level, earlier) < _bucket(level, later)
+        )
+        newest[of_rank] = later
+    return completed
+
+
+def _newest_steps(connection: Connection, run: int) -> dict[RankKey, int]:
+    stream, step = STREAM_HEALTH.c, STEPS.c
+    newest = (
+        select(func.max(step.step))
+        .where(step.run == run, step.program == stream.program, step.rank == stream.rank)
+        .scalar_subquery()
+    )
+    rows = connection.execute(select(stream.program, stream.rank, newest).where(stream.run == run))
+    return {(program, rank): last for program, rank, last in rows if last is not None}
+
+
+def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tuple[int, int, int]]) -> None:
+    """Sum up the level below in these buckets, (program, rank, number) each."""
+    sign = placeholder(connection)
+    number = "bucket" if level > 1 else "step"
+    changed = ", ".join(f'"{name}" = excluded."{name}"' for name in STEP_LEVELS.columns.keys()[5:])
+    statement = (
+        f"{_of_level_below(level)} AND run = {sign} AND program = {sign} AND rank = {sign} "
+        f"AND {number} >= {sign} AND {number} < {sign} GROUP BY run, program, rank, {number} / 8 "
+        f"ON CONFLICT (run, level, program, rank, bucket) DO UPDATE SET {changed}"
+    )
+    rows = [(run, program, rank, 8 * bucket, 8 * bucket + 8) for program, rank, bucket in sorted(buckets)]
+    if rows:
+        connection.exec_driver_sql(statement, rows)
+
+
+def _of_level_below(level: int) -> str:
+    """Statement that sums up steps, or the level below, of single ranks; a condition and groups follow."""
+    if level > 1:
+        table, number, steps, most = "step_levels", "bucket", "SUM(steps)", "most_anomalies"
+        below = f"level = {level - 1} AND rank <> {ALL_RANKS}"
+    else:
+        table, number, steps, most = "steps", "step", "COUNT(*)", "anomalies"
+        # With "rank >= 0" SQLite reads the steps of all ranks from there on.
+        below = f"rank <> {ALL_RANKS}"
+    shown = f"CASE WHEN {most} < {MOST_SHOWN} THEN {most} ELSE {MOST_SHOWN} END + 1"
+    sums = (
+        f"{steps}, COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US}), MAX(end_us), SUM(calls), SUM(anomalies), "
+        f"SUM(severity_us), MAX(highest_score), MAX({most}), "
+        # Each eighth is there once at most, so the sum only puts bytes side by side.
+        f"CAST(SUM(({shown}) << (8 * ({number} & 7))) AS BIGINT)"
+    )
+    return (
+        f"INSERT INTO step_levels ({', '.join(STEP_LEVELS.columns.keys())}) "
+        f"SELECT run, {level}, program, rank, {number} / 8, {sums} FROM {table} WHERE {below}"
+    )
+
+
+def rebuild(connection: Connection, run: int) -> None:
+    """Make coarser levels and histograms of a run anew from its steps."""
+    for table in (STEP_LEVELS, STEP_HISTOGRAMS):
+        connection.execute(delete(table).where(table.c.run == run))
+    step = STEPS.c
+    of_run = step.run == run
+    for level in (0, *LEVELS):
+        bucket = step.step // _literal(8**level)
+        over_all = (
+            select(step.run, _literal(level), step.program, _literal(ALL_RANKS), bucket, *_SUMS)
+            .where(of_run)
+            .group_by(step.run, step.program, bucket)
+        )
+        connection.execute(insert(STEP_LEVELS).from_select(STEP_LEVELS.columns.keys(), over_all))
+    last_steps = select(step.program, step.rank, func.max(step.step)).where(of_run)
+    newest = connection.execute(last_steps.group_by(step.program, step.rank)).all()
+    for level in LEVELS:
+        completed = [
+            (program, rank, number)
+            for program, rank, last in newest
+            for number in range(_bucket(level, last))
+        ]
+        _sum_up(connection, run, level, completed)
+    keys = (step.run, step.program, step.rank, step.anomalies)
+    histograms = select(*keys, func.count(), func.sum(step.severity_us), func.max(step.step)).where(of_run)
+    names = STEP_HISTOGRAMS.columns.keys()
+    connection.execute(insert(STEP_HISTOGRAMS).from_select(names, histograms.group_by(*keys)))
+
+
+_SUMS = (
+    func.count(),
+    # A step without events, before there were any, has no time: 0.
+    func.coalesce(func.min(func.nullif(STEPS.c.start_us, 0)), NEVER_US),
+    func.max(STEPS.c.end_us),
+    func.sum(STEPS.c.calls),
+    func.sum(STEPS.c.anomalies),
+    func.sum(STEPS.c.severity_us),
+    func.max(STEPS.c.highest_score),
+    func.max(STEPS.c.anomalies),
+    literal(0, literal_execute=True),
+)
+
+
+def _bucket(level: int, step: int) -> int:
+    return step >> (3 * level)
+
+
+def _literal(number: int) -> Any:
+    # Written into the statement: PostgreSQL does not see that two parameters are the same number.
+    return literal(number, literal_execute=True)
+
+
+def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:
+    sums: dict[tuple[int, int, int], list[float]] = {}
+    for step in steps:
+        for level in (0, *LEVELS):
+            key = (level, step.program, _bucket(level, step.step))
+            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0])
+            total[0] += 1
+            total[1] = min(total[1], step.start_us or NEVER_US)
+            total[2] = max(total[2], step.end_us)
+            total[3] += step.calls
+            total[4] += step.anomalies
+            total[5] += step.severity_us
+            total[6] = max(total[6], step.highest_score)
+            total[7] = max(total[7], step.anomalies)
+    return [
+        (run, level, program, ALL_RANKS, bucket, *total) for (level, program, bucket), total in sums.items()
+    ]
+
+
+def _histograms(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...]]:
+    cells: dict[tuple[int, int, int], list[float]] = {}
+    for step in steps:
+        cell = cells.setdefault((step.program, step.rank, step.anomalies), [0, 0.0, 0])
+        cell[0] += 1
+        cell[1] += step.severity_us
+        cell[2] = max(cell[2], step.step)
+    return [(run, *key, *cell) for key, cell in cells.items()]

@@ -1,0 +1,253 @@
+"""Writes provenance into the store, in large transactions; writing the same again changes nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, select
+
+from chimbuko.calls.record import StreamHealth
+from chimbuko.errors import StoreError
+from chimbuko.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathStatistics,
+    RecordBatch,
+    RunStatistics,
+)
+from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
+from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.numbering import Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.tables import (
+    COUNTER_STATISTICS,
+    DROPPED,
+    FUNCTION_STATISTICS,
+    FUNCTIONS,
+    METADATA,
+    MODELS,
+    NODE_STATES,
+    PATH_STATISTICS,
+    PROGRAMS,
+    RUNS,
+    STREAM_HEALTH,
+    TEXTS,
+)
+from chimbuko.provenance.store.upsert import Upsert
+from chimbuko.provenance.write.callwriter import write_calls
+from chimbuko.provenance.write.stepwriter import StepWriter
+from chimbuko.runs.directory import RunInfo
+
+_WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
+_WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
+_WRITE_METADATA = Upsert.of_all(METADATA)
+_WRITE_DROPPED = Upsert.of_all(DROPPED, "anomalies")
+_WRITE_HEALTH = Upsert.of_all(STREAM_HEALTH)
+_WRITE_STATISTICS = Upsert.of_all(FUNCTION_STATISTICS)
+_WRITE_PATH_STATISTICS = Upsert.of_all(PATH_STATISTICS)
+_WRITE_COUNTERS = Upsert.of_all(COUNTER_STATISTICS, "n")
+_WRITE_MODELS = Upsert.of_all(MODELS)
+_WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
+
+
+class Writer:
+    """Writes what belongs to one run. Each method is one transaction: all of it is stored, or nothing.
+
+    Methods raise ``StoreBusy`` where the same call may succeed later, ``StoreRefused`` where it holds
+    a value that the database cannot store, and another ``StoreError`` where the store is unusable.
+
+    Parameters
+    ----------
+    engine
+        A store, from ``open_for_writing``.
+    run_id
+        The run that everything written belongs to; ``write_run`` comes first.
+    """
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self._engine = engine
+        self._run_id = run_id
+        self._stored: _StoredRun | None = None
+
+    def write(self, batches: Sequence[RecordBatch]) -> None:
+        """Write records, steps, metadata, health, counters, and counts of what was dropped.
+
+        What has come before changes nothing, and is not counted again.
+        """
+        with self._transaction() as connection:
+            run = self._run(connection)
+            functions = run.functions.of(connection, _functions_in(batches))
+            texts = run.texts.of(connection, _texts_in(batches))
+            calls: list[tuple[Any, ...]] = []
+            states: dict[tuple[int, ...], bytes] = {}
+            for batch in (batch for batch in batches if batch.records.count):
+                names, counters = batch.records.functions, batch.records.counter_names
+                stored = store_records(
+                    batch.records,
+                    {number: functions[batch.health.program, name] for number, name in names.items()},
+                    {number: texts[name,] for number, name in counters.items()},
+                )
+                paths = [(batch.health.program, path) for path in stored.paths]
+                numbers = run.paths.of(connection, paths)
+                calls += call_rows(run.number, batch.health, stored, [numbers[path] for path in paths])
+                states |= node_state_rows(run.number, batch.health, stored)
+            write_calls(connection, run.number, calls)
+            run.steps.write(connection, (step for batch in batches for step in batch.steps))
+            _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
+            for upsert, rows in _other_rows(run.number, batches, texts):
+                upsert.write(connection, rows)
+
+    def write_statistics(self, statistics: RunStatistics) -> None:
+        """Write the latest of what is known over all agents, and what the detector knew of functions."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            rows = [(run.number, *program) for program in statistics.programs.items()]
+            _WRITE_PROGRAMS.write(connection, rows)
+            _WRITE_HEALTH.write(connection, _health_rows(run.number, statistics.health))
+            _write_functions(connection, run, statistics.functions)
+            _write_paths(connection, run, statistics.paths)
+            _write_models(connection, run, statistics.models)
+
+    def write_run(self, info: RunInfo) -> None:
+        """Write what the run is; again when it has ended."""
+        values = {
+            **msgspec.structs.asdict(info),
+            "store_url": public_url(info.store_url),
+            "command": _json(info.command),
+            "config": _json(info.config),
+            "environment": _json(info.environment),
+        }
+        with self._transaction() as connection:
+            _WRITE_RUNS.write(connection, [tuple(values[name] for name in _WRITE_RUNS.columns)])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            with store_errors(self._engine), self._engine.begin() as connection:
+                yield connection
+        except BaseException:
+            # What was numbered in a transaction that failed is not in the store.
+            self._stored = None
+            raise
+
+    def _run(self, connection: Connection) -> _StoredRun:
+        if self._stored is None:
+            number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == self._run_id)).scalar()
+            if number is None:
+                raise StoreError(f"{public_url(self._engine.url)}: holds no run {self._run_id!r} to add to")
+            self._stored = _StoredRun(
+                number,
+                Numbering(FUNCTIONS, number),
+                Numbering(TEXTS, number),
+                PathNumbering(number),
+                StepWriter(number),
+            )
+        return self._stored
+
+
+@dataclass(frozen=True)
+class _StoredRun:
+    """The run's number in the store, and what is known of what is stored of it."""
+
+    number: int
+    functions: Numbering
+    """Of (program, name)."""
+    texts: Numbering
+    paths: PathNumbering
+    steps: StepWriter
+
+
+def _write_functions(
+    connection: Connection, run: _StoredRun, statistics: Sequence[FunctionStatistics]
+) -> None:
+    numbers = run.functions.of(connection, ((row.program, row.name) for row in statistics))
+    rows = [
+        (run.number, numbers[row.program, row.name], *msgspec.structs.astuple(row)[2:]) for row in statistics
+    ]
+    _WRITE_STATISTICS.write(connection, rows)
+
+
+def _write_paths(connection: Connection, run: _StoredRun, statistics: Sequence[PathStatistics]) -> None:
+    wanted = {(row.program, name) for row in statistics for name in row.functions}
+    functions = run.functions.of(connection, wanted)
+    paths = [
+        (row.program, path_key([functions[row.program, name] for name in row.functions]))
+        for row in statistics
+    ]
+    numbers = run.paths.of(connection, paths)
+    rows = [
+        (run.number, numbers[path], *msgspec.structs.astuple(row)[2:])
+        for path, row in zip(paths, statistics, strict=True)
+    ]
+    _WRITE_PATH_STATISTICS.write(connection, rows)
+
+
+def _write_models(connection: Connection, run: _StoredRun, models: Sequence[FunctionModel]) -> None:
+    numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
+    rows = [
+        (run.number, numbers[model.program, model.name], model.version, zlib.compress(model.row, 9))
+        for model in models
+    ]
+    _WRITE_MODELS.write(connection, rows)
+
+
+def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:
+    for batch in batches:
+        for name in batch.records.functions.values():
+            yield batch.health.program, name
+
+
+def _texts_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[str]]:
+    for batch in batches:
+        for name in batch.records.counter_names.values():
+            yield (name,)
+        for attribute in batch.metadata:
+            yield (attribute.key,)
+            yield (attribute.value,)
+        for counter in batch.counter_statistics:
+            yield (counter.name,)
+
+
+def _other_rows(
+    run: int, batches: Sequence[RecordBatch], texts: Mapping[tuple[str], int]
+) -> Iterator[tuple[Upsert, list[tuple[Any, ...]]]]:
+    """What batches hold beside records, and how it is written."""
+    yield _WRITE_HEALTH, _health_rows(run, (batch.health for batch in batches if batch.is_from_stream))
+    yield (
+        _WRITE_METADATA,
+        [
+            (run, item.program, item.rank, item.thread, texts[item.key,], texts[item.value,])
+            for batch in batches
+            for item in batch.metadata
+        ],
+    )
+    yield (
+        _WRITE_DROPPED,
+        [(run, batch.stream, *dropped) for batch in batches for dropped in batch.dropped.items()],
+    )
+    yield (
+        _WRITE_COUNTERS,
+        [
+            (run, batch.health.program, batch.health.rank, texts[name,], *moments)
+            for batch in batches
+            for name, *moments in map(msgspec.structs.astuple, batch.counter_statistics)
+        ],
+    )
+
+
+def _health_rows(run: int, health: Iterable[StreamHealth]) -> list[tuple[Any, ...]]:
+    latest = {(stream.program, stream.rank): stream for stream in health}
+    rows = []
+    for stream in latest.values():
+        *totals, losses, silence, largest_step_bytes = msgspec.structs.astuple(stream)
+        texts = _json(losses), None if silence is None else _json(silence)
+        rows.append((run, *totals, *texts, largest_step_bytes))
+    return rows
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

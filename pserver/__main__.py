@@ -1,0 +1,74 @@
+"""The parameter server's process: reads deltas from the broker, publishes models and frames."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.errors import ChimbukoError
+from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
+from chimbuko.protocol.broker import broker_from_environment, wake_ourselves
+from chimbuko.protocol.messages import Seal
+from chimbuko.pserver.metricsport import MetricsPort
+from chimbuko.pserver.server import Server
+from chimbuko.pserver.state.checkpoint import read_state
+from chimbuko.pserver.state.runreport import write_report
+from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.pserver.warmup import warm_kernels
+from chimbuko.statistics.model import Model, load_model, save_model
+from chimbuko.statistics.schema import schema_of
+
+
+@cache
+def load() -> None:
+    """Load what forks of one process share."""
+    do_without_scipy()
+    warm_kernels()
+
+
+def main() -> None:
+    """Run the server until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
+    parser.add_argument("--run-id", required=True)
+    parser.add_argument("--lockstep-streams", type=int, default=0)
+    parser.add_argument("--detector", choices=DETECTORS, default=DETECTORS[0])
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
+    parser.add_argument("--load-model", type=Path)
+    parser.add_argument("--freeze", action="store_true")
+    parser.add_argument("--save-model", type=Path, action="append", default=[])
+    parser.add_argument("--state", type=Path, help="file from which a server that is started again goes on")
+    parser.add_argument("--metrics-port", type=int, help="answer Prometheus on 127.0.0.1; 0 for any port")
+    parser.add_argument("--report", type=Path, help="file for all that is known at the end")
+    options = parser.parse_args()
+    try:
+        config = AnalysisConfig(detector=options.detector, metric=options.metric)
+        base = load_model(options.load_model, config) if options.load_model else None
+        schema = schema_of(options.detector)
+        state = ServerState(options.lockstep_streams, schema, base, options.freeze, time.time_ns())
+        saved = read_state(options.state) if options.state else None
+        if saved is not None:
+            state.restore(saved)
+            log("goes on from what was saved")
+        metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
+        server = Server(broker_from_environment(), Seal(options.run_id), state, options.state, metrics)
+        should_stop = StopSignal(wake_ourselves)
+        say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
+        # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        load()
+        server.run(should_stop)
+        for path in options.save_model:
+            save_model(path, Model(options.detector, options.metric, *state.learned()))
+        if options.report:
+            model = next(map(str, options.save_model), "")
+            write_report(options.report, state.report(model))
+    except ChimbukoError as error:
+        log(str(error))
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""All functions of a run: their numbers, what was counted of them, and what agents know of that."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from chimbuko.calls.recordarrays import Rows
+from chimbuko.protocol.messages import FunctionName, FunctionStatistics, PackedTable
+from chimbuko.protocol.telemetry import FLAGGED_STEPS
+from chimbuko.pserver.state.decay import Eras, SavedEras
+from chimbuko.statistics import flaggedsteps
+from chimbuko.statistics.convergence import CONVERGED_CALLS
+from chimbuko.statistics.moments import Float64Array
+from chimbuko.statistics.schema import FLAGS, Int64Array, TableSchema, cells_of
+
+NEVER_S = -1e9
+
+
+class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
+    """All of them, for a server that takes over."""
+
+    names: list[FunctionName]
+    table: PackedTable
+    base: PackedTable
+    eras: SavedEras
+    told_calls: bytes
+    """f8[functions]"""
+    flagged_steps: bytes = b""
+    """``FLAGGED_STEPS`` rows by number."""
+
+
+class Functions:
+    """Rows of a detector's table by global numbers, the same for a function whichever rank calls it."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.names: list[FunctionName] = []
+        self._table = schema.empty(0)
+        self._base = schema.empty(0)
+        self._eras = Eras()
+        self._flagged_steps = flaggedsteps.empty(0)
+        self._is_changed = np.zeros(0, np.bool_)
+        """... since the row was published."""
+        self._has_moved = np.zeros(0, np.bool_)
+        self._published_calls = np.zeros(0)
+        self._published_at_s = np.full(0, NEVER_S)
+        self._told_calls = np.zeros(0)
+        """Calls when the function's model was last told to the store."""
+        self._calls_at = schema.slices["exclusive_us"].start
+        forgotten = [column.name for column in schema.columns if column.is_forgotten]
+        self._forgotten = schema.slices[forgotten[0]] if forgotten else None
+
+    @classmethod
+    def restored(cls, schema: TableSchema, saved: SavedFunctions) -> Functions:
+        """As they were when they were saved; nothing of them counts as published."""
+        functions = cls(schema)
+        functions.names = list(saved.names)
+        functions._numbers = {(name.program, name.name): name.number for name in saved.names}
+        count = len(saved.names)
+        functions._reserve(count)
+        functions._table[:count] = schema.unpack(saved.table)
+        functions._base[:count] = schema.unpack(saved.base)
+        functions._eras = Eras.restored(saved.eras)
+        functions._told_calls[:count] = np.frombuffer(saved.told_calls)
+        flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
+        functions.flag_steps(np.arange(len(flagged)), flagged)
+        functions._is_changed[:count] = True
+        return functions
+
+    def save(self) -> SavedFunctions:
+        """Everything."""
+        count = len(self.names)
+        return SavedFunctions(
+            list(self.names),
+            self._schema.pack(self._table[:count]),
+            self._schema.pack(self._base[:count]),
+            self._eras.save(),
+            self._told_calls[:count].tobytes(),
+            self._flagged_steps[:count].tobytes(),
+        )
+
+    def number(self, program: int, name: str) -> int:
+        """The function's number, from now on."""
+        number = self._numbers.get((program, name))
+        if number is None:
+            number = self._numbers[program, name] = len(self.names)
+            self.names.append(FunctionName(number, program, name))
+            self._reserve(len(self.names))
+        return number
+
+    def begin_with(self, program: int, name: str, row: Float64Array) -> None:
+        """Calls that are known from an earlier run, f8[width]: part of the model only."""
+        number = self.number(program, name)
+        self._base[number] = row
+        self._is_changed[number] = True
+        if self._forgotten is not None:
+            self._eras.begin_with(number, row[self._forgotten])
+
+    def merge(self, rows: Int64Array, packed: PackedTable) -> None:
+        """Add calls of the functions ``rows``, each named once.
+
+        Raises
+        ------
+        ValueError
+            The table is damaged; nothing was added.
+        """
+        self._schema.merge_packed(self._table, rows, packed)
+        if self._forgotten is not None:
+            self._eras.add(rows, *cells_of(packed))
+        self._is_changed[rows] = True
+
+    def flag(self, numbers: Int64Array, flagged: Rows) -> None:
+        """Count flagged calls, ``FLAGGED`` rows."""
+        anomalies, severity_us, highest_score = (self._schema.slices[name].start for name in FLAGS)
+        np.add.at(self._table[:, anomalies], numbers, flagged["anomalies"])
+        np.add.at(self._table[:, severity_us], numbers, flagged["severity_us"])
+        np.maximum.at(self._table[:, highest_score], numbers, flagged["highest_score"])
+
+    def flag_steps(self, numbers: Int64Array, steps: Rows) -> None:
+        """Count steps in which calls were flagged, ``FLAGGED_STEPS`` rows."""
+        flaggedsteps.add(self._flagged_steps, numbers, steps)
+
+    def end_epoch(self) -> None:
+        """Forget what is old; see ``Eras``."""
+        changed, moved = self._eras.end_epoch()
+        self._is_changed[changed] = True
+        self._has_moved[moved] = True
+
+    def judged_by(self, numbers: Int64Array) -> Float64Array:
+        """The model's rows: without what is forgotten, with what earlier runs knew."""
+        table = self._table[numbers]
+        self._schema.merge(table, np.arange(len(numbers)), self._base[numbers])
+        if self._forgotten is not None:
+            # As it is sent: agents and store shall know the same.
+            remembered = self._eras.remembered(numbers).astype(np.float32)
+            table[:, self._forgotten] = remembered
+        return table
+
+    def counted(self, numbers: Int64Array) -> Float64Array:
+        """This run's calls by bucket, f8[n, BUCKETS]; of detectors without buckets f8[n, 0]."""
+        counted: Float64Array = self._table[numbers][:, self._forgotten or slice(0)]
+        return counted
+
+    def base(self, numbers: Int64Array) -> Float64Array:
+        """What earlier runs knew, f8[n, width]."""
+        return self._base[numbers]
+
+    def called(self) -> Int64Array:
+        """Functions of which calls were counted in this run."""
+        return np.flatnonzero(self._table[: len(self.names), self._calls_at])
+
+    def rows(self, numbers: Int64Array) -> Float64Array:
+        """What was counted in this run, f8[n, width]."""
+        rows: Float64Array = self._table[numbers]
+        return rows
+
+    def changed(self) -> Int64Array:
+        """Functions that have changed since they were published."""
+        return np.flatnonzero(self._is_changed)
+
+    def due(self, now_s: float, held_s: float) -> Int64Array:
+        """Those among them that agents should know of now: not those that have converged, have not moved,
+        and were published less than ``held_s`` ago."""
+        numbers = self.changed()
+        age_s = now_s - self._published_at_s[numbers]
+        has_converged = self._published_calls[numbers] >= CONVERGED_CALLS
+        return numbers[~has_converged | self._has_moved[numbers] | (age_s >= held_s)]
+
+    def published(self, numbers: Int64Array, now_s: float) -> None:
+        """Their rows have been told to agents."""
+        self._is_changed[numbers] = self._has_moved[numbers] = False
+        self._published_calls[numbers] = self._calls(numbers)
+        self._published_at_s[numbers] = now_s
+
+    def grown(self, numbers: Int64Array, growth: float, has_all: bool) -> Int64Array:
+        """Those whose calls passed a power of ``growth`` since this was last said; at the end all that ran.
+
+        Powers are the same in each run, so that runs can be compared part by part.
+        """
+        numbers = self.called() if has_all else numbers
+        calls = self._calls(numbers)
+        passed, told_before = (
+            np.floor(np.log(np.maximum(known, 0.5)) / np.log(growth))
+            for known in (calls, self._told_calls[numbers])
+        )
+        is_grown = passed > told_before
+        told: Int64Array = numbers[is_grown | has_all]
+        self._told_calls[told] = self._calls(told)
+        return told
+
+    def statistics(self, numbers: Int64Array) -> list[FunctionStatistics]:
+        """Over all ranks."""
+        rows = self._table[numbers]
+        n, mean, m2, _, _, minimum, maximum = rows[:, self._schema.slices["exclusive_us"]].T
+        inclusive = rows[:, self._schema.slices["inclusive_us"]]
+        anomalies, severity_us = (rows[:, self._schema.slices[name].start] for name in FLAGS[:2])
+        stddev = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
+        steps = self._flagged_steps[numbers]
+        columns = (
+            n.astype(np.int64),
+            anomalies.astype(np.int64),
+            *(severity_us, mean, stddev, minimum, maximum, inclusive[:, 1], inclusive[:, 6]),
+            self._eras.drift(numbers) if self._forgotten is not None else np.ones(len(numbers)),
+            *(steps[name] for name in ("steps", "squares", "cubes", "fourths")),
+            np.where(steps["steps"] > 0, steps["fewest"], 0),
+            steps["most"],
+        )
+        names = [self.names[number] for number in numbers.tolist()]
+        return [
+            FunctionStatistics(name.program, name.name, *values)
+            for name, *values in zip(names, *(column.tolist() for column in columns), strict=True)
+        ]
+
+    def _calls(self, numbers: Int64Array) -> Float64Array:
+        calls: Float64Array = self._table[numbers, self._calls_at] + self._base[numbers, self._calls_at]
+        return calls
+
+    def _reserve(self, count: int) -> None:
+        held = len(self._table)
+        if count <= held:
+            return
+        self._table = self._schema.grown(self._table, max(count, 64))
+        self._base = self._schema.grown(self._base, len(self._table))
+        more = len(self._table) - held
+        self._flagged_steps = np.concatenate([self._flagged_steps, flaggedsteps.empty(more)])
+        self._published_at_s = np.concatenate([self._published_at_s, np.full(more, NEVER_S)])
+        for name in ("_published_calls", "_told_calls"):
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more)]))
+        for name in ("_is_changed", "_has_moved"):
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.bool_)]))
+        self._eras.reserve(len(self._table))

@@ -1,0 +1,263 @@
+"""What a run was, as one JSON file in gzip: everything the server knows at the end.
+
+Names are those of Chimbuko's own final records where it has them. All times are in µs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chimbuko.errors import ServiceError
+from chimbuko.protocol.messages import Frame, PathStatistics, RankStatistics
+from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
+from chimbuko.pserver.state.functions import Functions
+from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.schema import PROFILE
+
+REPORT_VERSION = 1
+
+
+class RunStats(msgspec.Struct, frozen=True):
+    """Statistics of a set of values."""
+
+    count: int
+    accumulate: float
+    minimum: float
+    maximum: float
+    mean: float
+    stddev: float
+    skewness: float
+    kurtosis: float
+
+    @classmethod
+    def of(cls, moments: Moments) -> RunStats:
+        """Of none all are 0."""
+        if not moments.n:
+            return cls(0, *[0.0] * 7)
+        return cls(
+            round(moments.n),
+            *(moments.total, moments.minimum, moments.maximum, moments.mean),
+            *(moments.stddev, moments.skewness, moments.kurtosis),
+        )
+
+
+class AnomalyMetrics(msgspec.Struct, frozen=True):
+    """Flagged calls of a function."""
+
+    anomaly_count: int
+    severity: float
+    """Time lost, in µs, against what was expected of the function."""
+    score: float
+    """The highest."""
+
+
+class RuntimeProfile(msgspec.Struct, frozen=True):
+    """Runtimes of a function, in µs."""
+
+    exclusive_runtime: RunStats
+    inclusive_runtime: RunStats
+
+
+class FunctionStats(msgspec.Struct, frozen=True):
+    """One function over all ranks."""
+
+    app: int
+    fid: int
+    fname: str
+    runtime_profile: RuntimeProfile
+    anomaly_metrics: AnomalyMetrics | None
+
+
+class RankFunctionAnomalies(msgspec.Struct, frozen=True):
+    """Flagged calls of one function on one rank."""
+
+    app: int
+    rank: int
+    fid: int
+    fname: str
+    anomaly_metrics: AnomalyMetrics
+
+
+class RankAnomalies(msgspec.Struct, frozen=True):
+    """Flagged calls per step of one rank, over all its steps."""
+
+    key: str
+    """``app:rank``"""
+    stats: RunStats
+    severity: float
+
+
+class CounterStats(msgspec.Struct, frozen=True):
+    """One counter over all ranks."""
+
+    app: int
+    counter: str
+    ranks: int
+    stats: RunStats
+
+
+class RankTraffic(msgspec.Struct, frozen=True):
+    """Messages that one rank sent to another."""
+
+    app: int
+    source: int
+    destination: int | None
+    """None for those together that are not told apart."""
+    count: int
+    bytes: int
+
+
+class PathStats(msgspec.Struct, frozen=True):
+    """Calls on one call path over all ranks; times in µs."""
+
+    app: int
+    path: list[str]
+    """Functions, outermost first."""
+    calls: int
+    exclusive_runtime: dict[str, float]
+    inclusive_runtime: dict[str, float]
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    """The analysis itself."""
+
+    streams: list[dict[str, Any]]
+    """As ``StreamHealth``."""
+    agents: dict[str, dict[str, Any]]
+    """As ``AgentFigures``."""
+    lost_deltas: int
+    """Messages of agents that died with them."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    version: int
+    programs: dict[int, str]
+    model: str
+    """File with the final model; empty where none was saved."""
+    func_stats: list[FunctionStats]
+    anomaly_stats: list[RankAnomalies]
+    anomaly_metrics: list[RankFunctionAnomalies]
+    path_stats: list[PathStats]
+    counter_stats: list[CounterStats]
+    messages: list[RankTraffic]
+    slow_ranks: list[SlowRank]
+    analysis: Analysis
+
+
+def make_report(
+    snapshot: Frame,
+    paths: Sequence[PathStatistics],
+    functions: Functions,
+    programs: Mapping[int, str],
+    model: str,
+    lost_deltas: int,
+) -> Report:
+    """From all that the server knows."""
+    views = snapshot.views
+    return Report(
+        version=REPORT_VERSION,
+        programs=dict(programs),
+        model=model,
+        func_stats=_functions(functions),
+        anomaly_stats=[_rank(rank) for rank in snapshot.ranks],
+        anomaly_metrics=_flagged(np.frombuffer(views.flagged, FLAGGED).tolist(), functions),
+        path_stats=[_path(path) for path in paths],
+        counter_stats=[_counter(counter) for counter in views.counters],
+        messages=[
+            RankTraffic(app, source, None if to == OTHERS else to, count, size_bytes)
+            for app, source, to, count, size_bytes in np.frombuffer(views.traffic, TRAFFIC).tolist()
+        ],
+        slow_ranks=views.slow_ranks or [],
+        analysis=Analysis(
+            [_named(health) for health in snapshot.health],
+            {agent: _named(figures) for agent, figures in views.agents.items()},
+            lost_deltas,
+        ),
+    )
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write atomically.
+
+    Raises
+    ------
+    ServiceError
+        It cannot be written.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        # Names of call paths repeat: of 2,500 paths 1.8 MB of indented text become 0.08 MB.
+        temporary.write_bytes(gzip.compress(msgspec.json.encode(report), mtime=0))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ServiceError(f"{path}: the report cannot be written ({error.strerror})") from error
+
+
+def _named(struct: msgspec.Struct) -> dict[str, Any]:
+    """For what is sent without its names."""
+    fields = msgspec.structs.asdict(struct)
+    return {
+        name: _named(value) if isinstance(value, msgspec.Struct) else value for name, value in fields.items()
+    }
+
+
+def _functions(functions: Functions) -> list[FunctionStats]:
+    called = functions.called()
+    found = []
+    for number, row in zip(called.tolist(), functions.rows(called), strict=True):
+        name = functions.names[number]
+        flags = AnomalyMetrics(*_flags(row))
+        profile = RuntimeProfile(*(_stats(row, column) for column in ("exclusive_us", "inclusive_us")))
+        found.append(
+            FunctionStats(name.program, number, name.name, profile, flags if flags.anomaly_count else None)
+        )
+    return found
+
+
+def _flags(row: Float64Array) -> tuple[int, float, float]:
+    anomalies, severity_us, score = (
+        row[PROFILE.slices[name].start] for name in ("anomalies", "severity_us", "highest_score")
+    )
+    return int(anomalies), float(severity_us), float(score)
+
+
+def _stats(row: Float64Array, column: str) -> RunStats:
+    return RunStats.of(Moments.from_row(row[PROFILE.slices[column]]))
+
+
+def _flagged(rows: Iterable[tuple[Any, ...]], functions: Functions) -> list[RankFunctionAnomalies]:
+    return [
+        RankFunctionAnomalies(app, rank, fid, functions.names[fid].name, AnomalyMetrics(*metrics))
+        for app, rank, fid, *metrics in rows
+    ]
+
+
+def _rank(rank: RankStatistics) -> RankAnomalies:
+    stats = RunStats(
+        rank.steps,
+        *(rank.total, rank.minimum, rank.maximum, rank.mean, rank.stddev, rank.skewness, rank.kurtosis),
+    )
+    return RankAnomalies(f"{rank.program}:{rank.rank}", stats, rank.severity_us)
+
+
+def _path(path: PathStatistics) -> PathStats:
+    program, functions, calls, *runtimes = msgspec.structs.astuple(path)
+    exclusive, inclusive = (
+        dict(zip(("mean", "stddev", "minimum", "maximum"), part, strict=True))
+        for part in (runtimes[:4], runtimes[4:])
+    )
+    return PathStats(program, functions, calls, exclusive, inclusive)
+
+
+def _counter(counter: ProgramCounter) -> CounterStats:
+    name, *moments = msgspec.structs.astuple(counter.statistics)
+    return CounterStats(counter.program, name, counter.ranks, RunStats.of(Moments(*moments)))

@@ -1,0 +1,168 @@
+"""Views for others: flagged calls by rank and function, messages, counters, slow ranks, agents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from chimbuko.protocol.telemetry import (
+    FLAGGED,
+    PACE,
+    TRAFFIC,
+    AgentFigures,
+    ProgramPaths,
+    Rows,
+    ViewChanges,
+    ViewDelta,
+)
+from chimbuko.pserver.state.callpaths import Paths
+from chimbuko.pserver.state.counters import Counters, SavedCounter
+from chimbuko.pserver.state.rowindex import RowIndex, grown
+from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
+from chimbuko.pserver.state.traffic import Traffic
+from chimbuko.statistics.schema import Int64Array
+
+
+class SavedViews(msgspec.Struct, frozen=True, array_like=True):
+    """All that is known."""
+
+    flagged: bytes = b""
+    traffic: bytes = b""
+    counters: list[SavedCounter] = []
+    agents: dict[str, AgentFigures] = {}
+    slow: list[SavedProgram] = []
+    paths: list[ProgramPaths] = []
+
+
+class Views:
+    """Takes in what agents tell, and tells what changed. Memory follows ranks and functions, not time.
+
+    Parameters
+    ----------
+    function_name
+        Name of a global function number.
+    node_of
+        Node of a program and rank.
+    """
+
+    def __init__(self, function_name: Callable[[int], str], node_of: Callable[[int, int], str]) -> None:
+        self._function_name = function_name
+        self._node_of = node_of
+        self._flagged = FlaggedCalls()
+        self._traffic = Traffic()
+        self._counters = Counters()
+        self._agents: dict[str, AgentFigures] = {}
+        self._changed_agents: set[str] = set()
+        self._slow = SlowRanks()
+        self.paths = Paths(function_name)
+        """Told beside the other views."""
+
+    def take(self, agent: str, delta: ViewDelta, numbers: Int64Array) -> None:
+        """Take in one delta of an agent, each once.
+
+        Parameters
+        ----------
+        numbers
+            i8[...]: global number of each of the agent's own function numbers.
+        """
+        if delta.flagged:
+            self._flagged.take(_renumbered(np.frombuffer(delta.flagged, FLAGGED), numbers))
+        if delta.traffic:
+            self._traffic.take(delta.traffic)
+        if delta.paces:
+            self._slow.take(_renumbered(np.frombuffer(delta.paces, PACE), numbers))
+        for paths in delta.paths:
+            self.paths.take(paths, numbers)
+        if delta.counters:
+            self._counters.take(delta.counters)
+        if delta.figures is not None:
+            self._agents[agent] = delta.figures
+            self._changed_agents.add(agent)
+
+    def changes(self, is_last: bool = False) -> ViewChanges:
+        """What changed since the last time; at the end everything."""
+        are_compared = self._slow.compare(is_last)
+        if is_last:
+            return self.everything()
+        changes = ViewChanges(
+            flagged=self._flagged.changes().tobytes(),
+            traffic=self._traffic.changes().tobytes(),
+            counters=self._counters.changes(),
+            agents={name: self._agents[name] for name in sorted(self._changed_agents)},
+            slow_ranks=self._slow.slow(self._function_name, self._node_of) if are_compared else None,
+        )
+        self._changed_agents.clear()
+        return changes
+
+    def everything(self) -> ViewChanges:
+        """All there is."""
+        return ViewChanges(
+            flagged=self._flagged.rows.tobytes(),
+            traffic=self._traffic.everything().tobytes(),
+            counters=self._counters.everything(),
+            agents=dict(self._agents),
+            slow_ranks=self._slow.slow(self._function_name, self._node_of),
+        )
+
+    def dump(self) -> SavedViews:
+        """For ``restore``."""
+        return SavedViews(
+            self._flagged.rows.tobytes(),
+            self._traffic.everything().tobytes(),
+            self._counters.dump(),
+            dict(self._agents),
+            self._slow.dump(),
+            self.paths.dump(),
+        )
+
+    def restore(self, saved: SavedViews) -> None:
+        """Go on from what was dumped; for a new one."""
+        self._flagged.take(np.frombuffer(saved.flagged, FLAGGED))
+        self._flagged.changes()
+        self._traffic.restore(np.frombuffer(saved.traffic, TRAFFIC))
+        self._counters.restore(saved.counters)
+        self._agents = dict(saved.agents)
+        self._slow.restore(saved.slow)
+        self.paths.restore(saved.paths)
+
+
+class FlaggedCalls:
+    """Flagged calls, their severity and their highest score, by rank and function."""
+
+    def __init__(self) -> None:
+        self._index = RowIndex()
+        self._rows = np.zeros(0, FLAGGED)
+        self._changed: list[Int64Array] = []
+
+    @property
+    def rows(self) -> Rows:
+        """``FLAGGED`` totals."""
+        return self._rows[: len(self._index)]
+
+    def take(self, flagged: Rows) -> None:
+        """Add ``FLAGGED`` rows."""
+        at = self._index.rows(flagged["program"], flagged["rank"], flagged["function"])
+        self._rows = grown(self._rows, len(self._index))
+        self._changed.append(at)
+        for name in ("program", "rank", "function"):
+            self._rows[name][at] = flagged[name]
+        for name in ("anomalies", "severity_us"):
+            np.add.at(self._rows[name], at, flagged[name])
+        np.maximum.at(self._rows["highest_score"], at, flagged["highest_score"])
+
+    def changes(self) -> Rows:
+        """Totals of those that were added to since the last time."""
+        if not self._changed:
+            return self._rows[:0]
+        changed = np.unique(np.concatenate(self._changed))
+        self._changed.clear()
+        return self._rows[changed]
+
+
+def _renumbered(rows: Rows, numbers: Int64Array) -> Rows:
+    """A copy with global function numbers."""
+    renumbered = rows.copy()
+    renumbered["function"] = numbers[rows["function"]]
+    return renumbered

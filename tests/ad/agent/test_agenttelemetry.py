@@ -1,0 +1,70 @@
+"""What an agent tells of counters and of itself: seldom, but in the end all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.telemetry import ViewDelta
+from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.schema import PROFILE
+from chimbuko.trace.discovery import StreamName, Transport
+
+
+class Node:
+    """An agent with one stream."""
+
+    def __init__(self, folder: Path) -> None:
+        self.statistics = AgentStatistics("agent-0", 1, PROFILE)
+        name = StreamName("heat", 3, folder / "stream.bp")
+        self.stream = AgentStream(
+            name, Transport.RECORDED, 0, "node1", folder / "0-3", AnalysisConfig(), PROFILE
+        )
+        self.view = AgentView("node1", os.getppid(), self.statistics, [self.stream])
+        self.told = ViewDelta()
+
+    def note(self, state: str, values: int) -> list[float]:
+        """The stream says that its counter has so many values; how many of them the agent tells of."""
+        self.stream.health = StreamHealth(0, 3, "node1", state, 1, 1, 1, 1, 0, 0, {})
+        counter = CounterStatistics("bytes", *Moments.of([8.0] * values).row().tolist())
+        self.view.note(self.stream, [StepCount(0, 3, 0, 1, 2, 5, 0, 0.0)], [counter])
+        return [one.n for stream in self.delta().counters for one in stream.counters]
+
+    def delta(self) -> ViewDelta:
+        outgoing = self.statistics.next_delta([], {})
+        return ViewDelta() if outgoing is None else outgoing.delta.views
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_counters_are_told_when_they_have_grown_by_a_tenth(node: Node) -> None:
+    told = [number for values in range(1, 201) for number in node.note("reading", values)]
+    assert 25 < len(told) < 45
+    assert told[-1] > 200 / 1.1
+
+
+def test_the_end_of_a_stream_tells_all(node: Node) -> None:
+    assert node.note("reading", 100) == [100]
+    assert node.note("reading", 101) == []
+    assert node.note("ended", 101) == [101]
+
+
+def test_what_the_agent_takes_is_told_now_and_then_and_at_the_end(node: Node) -> None:
+    for is_last, is_told in ((False, True), (False, False), (True, True), (True, False)):
+        node.view.tell(is_last)
+        figures = node.delta().figures
+        assert (figures is not None) == is_told
+        if figures is not None:
+            assert (figures.node, figures.streams) == ("node1", 1)
+            assert figures.pss_bytes > 10_000_000
+            assert figures.cpu_s > 0

@@ -1,0 +1,86 @@
+"""An agent's connection to a real broker while nobody stores what it sends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from chimbuko.ad.agent import spoolshipper
+from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, BrokerLink
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.spool.delivery import SpoolDelivery
+from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.calls.record import StreamHealth
+from chimbuko.calls.recordarrays import pack
+from chimbuko.protocol.broker import PrivateBroker, connect, read_stream
+from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, WAKE
+from chimbuko.protocol.messages import RecordBatch, Seal
+from chimbuko.statistics.schema import PROFILE
+from tests.sample_records import make_record
+
+HEALTH = StreamHealth(0, 1, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
+FRAME_RECORDS = 500
+FRAMES = 40
+
+batches = msgspec.msgpack.Decoder(RecordBatch)
+
+SEAL = Seal("run")
+
+
+def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spoolshipper, "ROUND_S", 0.0)
+    monkeypatch.setattr(spoolshipper, "ANSWER_S", 0.0)
+    spool = SpoolWriter(tmp_path / "spool", "agent", 1 << 30)
+    for frame in range(FRAMES):
+        records = [make_record(row=frame * FRAME_RECORDS + n) for n in range(FRAME_RECORDS)]
+        spool.append(SpoolFrame(pack(records), [], [], HEALTH))
+    waiting_bytes = sum(path.stat().st_size for path in (tmp_path / "spool").glob("*.spool"))
+    assert waiting_bytes > 2 * MOST_IN_FLIGHT_BYTES
+    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as broker:
+        statistics = AgentStatistics("agent", 1, PROFILE)
+        delivery = SpoolDelivery("agent", tmp_path / "spool")
+        sender = BrokerLink(
+            broker,
+            StatisticsLink(
+                broker, statistics, [], AgentBell(), SEAL, Journal(tmp_path / "journal"), 1.0, False
+            ),
+            [],
+            delivery,
+            AgentView("node1", os.getpid(), statistics, []),
+            RoomNews(broker, tmp_path, "node1"),
+            AgentBell(),
+            SEAL,
+            is_lockstep=False,
+        )
+        for _ in range(20):
+            sender.exchange_once()
+        assert delivery.in_flight_bytes < MOST_IN_FLIGHT_BYTES + 2 * waiting_bytes / FRAMES
+        assert cast(int, broker.memory_usage(RECORDS, samples=0)) < 1.5 * MOST_IN_FLIGHT_BYTES
+        # When it is stored again all of it comes.
+        for _ in range(FRAMES):
+            sequences = [
+                SEAL.decode(frame, batches).sequence
+                for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
+            ]
+            broker.hset(RECORD_ACKS, "agent", max(sequences, default=delivery.acknowledged))
+            broker.delete(RECORDS)
+            sender.exchange_once()
+        assert sender.is_delivered
+        assert delivery.acknowledged == FRAMES
+        assert not broker.exists(WAKE), "the store gathers what comes in the course of a run"
+        sender.flush()
+        sender.exchange_once()
+        assert broker.xlen(WAKE) == 1, "at its end somebody waits"
+        sender.exchange_once()
+        assert broker.xlen(WAKE) == 1

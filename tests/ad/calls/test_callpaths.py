@@ -1,0 +1,151 @@
+"""Call paths of a stream, against the slow twin, and their way to the agent."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.calls.callpaths import CallPaths, PathOutbox
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.calls.callpaths import PATH, PathTable, Rows
+from chimbuko.protocol.messages import Delta
+from chimbuko.statistics.schema import PROFILE
+from chimbuko.trace.schema import TraceStep
+from tests.reference.paths import SlowPaths, columns_of, paths_of
+from tests.reference.stacks import SlowStacks
+from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
+
+EXAMPLES = settings(max_examples=60, deadline=None)
+NOTHING = Learned(np.empty(0, np.int64), np.empty((0, PROFILE.width)))
+
+
+def nested(depth: int, function: int = 1, times: int = 3) -> TraceStep:
+    """Calls of one function in each other, each level of which is called once, all of it a few times."""
+    rows, time = [], 1_000_000
+    for _ in range(times):
+        for kind in (0, 1):
+            for _ in range(depth):
+                rows.append([0, RANK, 0, kind, function, time])
+                time += 1
+    return TraceStep(0, np.array(rows, np.uint64), np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64))
+
+
+@EXAMPLES
+@given(traces() | damaged_traces(), st.sampled_from((2, 4, 64)), st.sampled_from((2, 5, 64)))
+def test_paths_are_those_of_the_slow_twin(trace: MadeTrace, most_paths: int, most_depth: int) -> None:
+    stacks, slow_stacks = CallStacks(RANK), SlowStacks(RANK)
+    paths, slow = CallPaths(most_paths, most_depth), SlowPaths(most_paths, most_depth)
+    merged = PathTable(most_paths)
+    for step in trace.steps():
+        stacks.build(step, made_names())
+        slow_stacks.build(step, made_names())
+        paths.read(stacks)
+        slow.read(slow_stacks, made_names())
+        # Whatever is handed out when, it adds up.
+        merged.add(paths.hand_out())
+    expected = {
+        path: columns_of(runtimes, slow.inclusive_us[path]) for path, runtimes in slow.exclusive_us.items()
+    }
+    assert paths_of(merged.rows) == expected
+
+
+def test_a_recursion_takes_as_many_paths_as_it_may_be_deep() -> None:
+    stacks, paths = CallStacks(RANK), CallPaths(most_depth=64)
+    stacks.build(nested(depth=1000), made_names())
+    paths.read(stacks)
+    rows = paths.hand_out()
+    assert len(rows) == 1 + 64
+    # The first call ever teaches nothing.
+    assert rows["calls"].tolist() == [3 * (1000 - 64), 2, *[3] * 63]
+
+
+def new_outbox() -> tuple[PathOutbox, PathOutbox]:
+    """Both ends of it."""
+    memory = mmap.mmap(-1, 64 + PathOutbox.SIZE_BYTES)
+    return PathOutbox(memory, 64), PathOutbox(memory, 64)
+
+
+@EXAMPLES
+@given(traces(), st.lists(st.booleans(), min_size=20, max_size=20))
+def test_what_waits_in_the_outbox_adds_up_until_it_is_taken(trace: MadeTrace, is_taken: list[bool]) -> None:
+    stacks, paths, whole = CallStacks(RANK), CallPaths(), CallPaths()
+    stream, agent = new_outbox()
+    taken = PathTable()
+    for number, step in enumerate(trace.steps()):
+        stacks.build(step, made_names())
+        whole.read(stacks)
+        paths.read(stacks)
+        stream.put(stream, paths.hand_out())
+        if is_taken[number % len(is_taken)]:
+            taken.add(agent.look())
+            agent.clear()
+    taken.add(agent.look())
+    assert paths_of(taken.rows) == paths_of(whole.hand_out())
+
+
+def rows_of(calls: dict[tuple[int, ...], int]) -> Rows:
+    """``PATH`` rows of paths whose calls took 10 µs each; parents of paths have to be among them."""
+    rows = np.zeros(1 + len(calls), PATH)
+    rows["parent"][0] = rows["function"][0] = -1
+    numbers = {(): -1}
+    for number, (path, count) in enumerate(calls.items(), 1):
+        numbers[path] = number
+        rows["parent"][number], rows["function"][number] = numbers[path[:-1]], path[-1]
+        rows["calls"][number] = count
+        rows["exclusive_us"][number] = rows["inclusive_us"][number] = 10 * count
+        rows["exclusive_squares"][number] = rows["inclusive_squares"][number] = 100 * count
+        for least in ("exclusive_minimum_us", "inclusive_minimum_us"):
+            rows[least][number] = 10
+        for most in ("exclusive_maximum_us", "inclusive_maximum_us"):
+            rows[most][number] = 10
+    return rows
+
+
+def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int]) -> Part:
+    return Part(program, 0, timers, NOTHING, paths=rows_of(calls))
+
+
+def calls_in(delta: Delta) -> dict[int, dict[tuple[int, ...], float]]:
+    return {
+        one.program: {path: row[0] for path, row in paths_of(np.frombuffer(one.rows, PATH)).items()}
+        for one in delta.views.paths
+    }
+
+
+def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None:
+    statistics = AgentStatistics("agent", 1, PROFILE)
+    outgoing = statistics.next_delta(
+        [
+            part(0, {0: "main", 1: "solve"}, {(0,): 0, (0, 1): 5}),
+            part(0, {0: "solve", 7: "main"}, {(7,): 1, (7, 0): 2, (7, 0, 9): 4}),
+            part(1, {3: "solve"}, {(3,): 1}),
+        ],
+        {},
+    )
+    assert outgoing is not None and outgoing.has_paths
+    numbers = {(name.program, name.name): name.number for name in outgoing.delta.names}
+    main, solve, unnamed, other = (
+        numbers[key] for key in ((0, "main"), (0, "solve"), (0, "timer 9 (name not received)"), (1, "solve"))
+    )
+    assert calls_in(outgoing.delta) == {
+        0: {(main,): 1, (main, solve): 7, (main, solve, unnamed): 4},
+        1: {(other,): 1},
+    }
+
+
+def test_paths_are_told_seldom_and_all_at_the_end() -> None:
+    statistics = AgentStatistics("agent", 1, PROFILE)
+    told = 0
+    for _ in range(400):
+        parts = [part(0, {0: "main"}, {(0,): 1})]
+        outgoing = statistics.next_delta(parts, {}, has_all=False)
+        told += outgoing is not None and bool(outgoing.delta.views.paths)
+    # Of 400 periods the first, then each tenth more, then each twentieth.
+    assert 20 < told < 60
+    outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
+    assert outgoing is not None and calls_in(outgoing.delta) == {0: {(0,): 1}}

@@ -1,0 +1,272 @@
+"""Call stacks against their slow twin, on well-formed and on damaged streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from chimbuko.ad.calls.kernels import stack
+from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.reference.accounting import Accounting, lost_rows
+from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks
+from tests.reference.traces import (
+    RANK,
+    START_US,
+    UNNAMED_TIMER,
+    MadeTrace,
+    Rows,
+    damaged_traces,
+    made_names,
+    traces,
+)
+
+EXAMPLES = settings(max_examples=120, deadline=None)
+
+
+def step_of(events: list[list[int]], number: int = 0, comms: object = (), counters: object = ()) -> TraceStep:
+    return TraceStep(
+        number,
+        np.array(events, np.uint64).reshape(-1, 6),
+        np.array(comms, np.uint64).reshape(-1, 8),
+        np.array(counters, np.uint64).reshape(-1, 6),
+    )
+
+
+def assert_equal(stacks: CallStacks, slow: SlowStacks) -> None:
+    """All calls of the step, what is attached to them, and all losses are the same."""
+    assert (stacks.count, stacks.carried) == (len(slow.calls), slow.carried)
+    index = {id(call): row for row, call in enumerate(slow.calls)}
+
+    def row_of(call: SlowCall | None) -> int:
+        return -1 if call is None else index[id(call)]
+
+    for row, call in enumerate(slow.calls):
+        its = stacks.calls[row]
+        assert (
+            its.step, its.row, stacks.threads["id"][its.thread], its.function, its.entry, its.exit,
+            its.child_us, its.parent, its.depth, its.children, its.messages, its.doubts,
+        ) == (
+            call.step, call.row, call.thread, call.function, call.entry, call.exit, call.child_us,
+            row_of(call.parent), call.depth, call.children, call.messages, call.flags,
+        )  # fmt: skip
+
+    def rows_of(points: list[SlowPoint]) -> list[int]:
+        return [row_of(point.call) for point in points]
+
+    assert stacks.message_calls.tolist() == rows_of(slow.messages)
+    assert stacks.counter_calls.tolist() == rows_of(slow.counters)
+    assert stacks.losses.tolist() == [slow.losses[kind] for kind in range(stack.LOSS_KINDS)]
+    assert stacks.gap_steps == slow.gap_steps
+    assert stacks.interval_us == slow.interval_us
+
+
+def compare(trace: MadeTrace) -> CallStacks:
+    """Build a stream step by step in both ways; every row is used or counted as lost."""
+    names = made_names()
+    stacks, slow = CallStacks(RANK), SlowStacks(RANK)
+    accounting = Accounting(stacks)
+    for position, step in enumerate(trace.steps()):
+        if position == 2:
+            names.timers[UNNAMED_TIMER] = "MPI_Late()"
+        stacks.build(step, names)
+        slow.build(step, names)
+        assert_equal(stacks, slow)
+        assert accounting.unaccounted(step) == 0
+    return stacks
+
+
+@EXAMPLES
+@given(traces())
+def test_well_formed_streams_are_rebuilt_without_loss(trace: MadeTrace) -> None:
+    stacks = compare(trace)
+    assert lost_rows(stacks) == 0
+    assert stacks.losses[stack.LOST_EXIT] == stacks.losses[stack.TIME_REVERSED] == 0
+
+
+@settings(EXAMPLES, max_examples=250)
+@given(damaged_traces())
+def test_damaged_streams_are_survived_and_every_row_is_accounted_for(trace: MadeTrace) -> None:
+    compare(trace)
+
+
+@EXAMPLES
+@given(traces())
+def test_points_lie_in_the_closed_interval_of_their_call(trace: MadeTrace) -> None:
+    names = made_names()
+    stacks = CallStacks(RANK)
+    for step in trace.steps():
+        stacks.build(step, names)
+        for rows, attached, column in (
+            (step.comms, stacks.message_calls, 7),
+            (step.counters, stacks.counter_calls, 5),
+        ):
+            for row, call in zip(rows.tolist(), attached.tolist(), strict=True):
+                if call < 0:
+                    continue
+                end = int(stacks.calls["exit"][call])
+                assert stacks.threads["id"][stacks.calls["thread"][call]] == row[2]
+                assert stacks.calls["entry"][call] <= row[column] and (end == 0 or row[column] <= end)
+
+
+@EXAMPLES
+@given(traces())
+def test_exclusive_times_sum_up_to_the_outermost_inclusive_time(trace: MadeTrace) -> None:
+    """Over any step cuts: nothing of a thread's time is lost or counted twice."""
+    names = made_names()
+    stacks = CallStacks(RANK)
+    exclusive_us, outermost_us = 0, 0
+    for step in trace.steps():
+        stacks.build(step, names)
+        table = stacks.calls
+        for row in range(stacks.count):
+            if table["exit"][row]:
+                inclusive_us = int(table["exit"][row]) - int(table["entry"][row])
+                exclusive_us += inclusive_us - int(table["child_us"][row])
+                outermost_us += inclusive_us if table["parent"][row] < 0 else 0
+    table = stacks.calls
+    for top in stacks.threads["top"][: stacks.thread_count]:
+        while top >= 0:
+            # An open call has so far passed this much on to nobody.
+            outermost_us += int(table["child_us"][top])
+            top = table["parent"][top]
+    assert exclusive_us == outermost_us
+
+
+CLEAN_TAIL = [
+    [0, RANK, 0, 0, 1, 9_000_000],
+    [0, RANK, 0, 1, 1, 9_000_001],
+    [0, RANK, 0, 0, 1, 9_000_010],
+    [0, RANK, 0, 0, 4, 9_000_012],
+    [0, RANK, 0, 1, 4, 9_000_015],
+    [0, RANK, 0, 1, 1, 9_000_020],
+]
+
+
+@EXAMPLES
+@given(damaged_traces())
+def test_stacks_recover_from_any_damage(trace: MadeTrace) -> None:
+    """Once the outermost call has ended, a clean tail is analysed fully."""
+    names = made_names()
+    stacks = CallStacks(RANK)
+    main = [0, RANK, 0, 0, 0, START_US]
+    trace.events[0].insert(0, main)
+    for position, step in enumerate(trace.steps()):
+        events = step.events.copy()
+        # The frame around the damage is itself undamaged.
+        inside = events[1:] if position == 0 else events
+        inside[inside[:, 4] == 0, 4] = 1
+        stacks.build(TraceStep(step.step, events, step.comms, step.counters), names)
+    number = trace.numbers[-1] + 1
+    stacks.build(step_of([[0, RANK, 0, 1, 0, 8_999_999]], number), names)
+    # Damaged times may lie in the future: the first call settles the thread's time.
+    stacks.build(step_of(CLEAN_TAIL, number + 1), names)
+    table = stacks.calls
+    tail = range(stacks.carried + 1, stacks.count)
+    assert [int(table["depth"][row]) for row in tail] == [0, 1]
+    assert [int(table["exit"][row] - table["entry"][row] - table["child_us"][row]) for row in tail] == [7, 3]
+    assert all(int(table["doubts"][row]) in (0, stack.FIRST) for row in tail)
+
+
+def test_threads_timers_and_calls_grow_as_they_appear() -> None:
+    events = [[0, RANK, number, 0, number, START_US + number] for number in range(300)]
+    counters = [[0, RANK, 400 + number, 0, 1, START_US] for number in range(40)]
+    stacks = CallStacks(RANK)
+    stacks.build(step_of(events, counters=counters), StreamNames())
+    assert (stacks.count, stacks.thread_count) == (300, 340)
+    assert stacks.timers >= 300
+    stacks.build(step_of([[0, RANK, n, 1, n, START_US + 1000] for n in range(300)], number=1), StreamNames())
+    assert int((stacks.calls["exit"][:300] > 0).sum()) == 300
+    assert lost_rows(stacks) == 0
+    assert stacks.losses[stack.COUNTER_OUTSIDE_CALLS] == 40
+
+
+def test_threads_known_from_counters_only_have_room_for_messages() -> None:
+    """Counters bring more threads than the tables had when the messages were chained."""
+    counters = [[0, RANK, number, 0, 1, START_US + 1] for number in range(9)]
+    events = [[0, RANK, number, 0, 1, START_US] for number in range(9)]
+    stacks = CallStacks(RANK)
+    stacks.build(step_of(events, comms=[[0, RANK, 0, 2, 0, 1, 8, START_US]], counters=counters), made_names())
+    assert stacks.message_calls.tolist() == [0]
+    assert stacks.counter_calls.tolist() == list(range(9))
+
+
+def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
+    """Each step enters ``solve`` again and again, and never leaves it."""
+    lost = 3 * stack.MAX_DEPTH
+    rows = [[0, RANK, 0, 0, 0, START_US], *([0, RANK, 0, 0, 1, START_US + i] for i in range(lost))]
+    rows.append([0, RANK, 0, 1, 0, START_US + lost])
+    steps = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
+    nothing: list[Rows] = [[] for _ in steps]
+    stacks = compare(MadeTrace(steps, nothing, nothing, list(range(len(steps)))))
+    assert stacks.losses[stack.LOST_EXIT] == lost
+    assert stacks.losses[stack.EXIT_WITHOUT_ENTRY] == 0
+    assert stacks.calls["exit"][0] == START_US + lost
+    # What is open does not grow with what was lost.
+    assert stacks.carried <= stack.MAX_DEPTH + 1
+
+
+def test_stack_that_is_too_deep_loses_its_inner_half() -> None:
+    chance = np.random.default_rng(4)
+    rows = []
+    for i in range(3 * stack.MAX_DEPTH):
+        is_deepening = i < 1.5 * stack.MAX_DEPTH
+        kind, thread = (0, 0) if is_deepening else (int(chance.integers(2)), int(chance.integers(2)))
+        rows.append([0, RANK, thread, kind, int(chance.choice(4)), START_US + i])
+    middle = len(rows) // 2
+    stacks = compare(MadeTrace([rows[:middle], rows[middle:]], [[], []], [[], []], [0, 1]))
+    assert stacks.losses[stack.LOST_EXIT] > stack.MAX_DEPTH // 2
+
+
+def test_no_more_threads_than_the_limit() -> None:
+    events = [[0, RANK, number, 0, 1, START_US] for number in range(stack.MAX_THREADS + 10)]
+    stacks = CallStacks(RANK)
+    stacks.build(step_of(events), made_names())
+    assert (stacks.count, stacks.thread_count) == (stack.MAX_THREADS, stack.MAX_THREADS)
+    assert stacks.lost() == {"rows with an absurd thread": 10}
+
+
+def test_a_tie_of_one_step_says_nothing_about_the_next() -> None:
+    """A message at the instant at which the last step was cut belongs to a call that is still open."""
+    names = made_names()
+    stacks = CallStacks(RANK)
+    send = [0, RANK, 0, 2, 0, 1, 8, START_US + 5]
+    first = [
+        [0, RANK, 0, 0, 1, START_US],
+        [0, RANK, 0, 0, 4, START_US + 1],
+        [0, RANK, 0, 1, 4, START_US + 2],
+        [0, RANK, 0, 0, 2, START_US + 5],
+        [0, RANK, 0, 1, 2, START_US + 5],
+    ]
+    stacks.build(step_of(first, comms=[send]), names)
+    assert stacks.message_calls.tolist() == [2]
+    stacks.build(step_of([], 1, comms=[send]), names)
+    assert stacks.message_calls.tolist() == [0]
+
+
+@pytest.mark.parametrize("timer", [stack.MAX_UNNAMED_TIMERS, (1 << 20) - 1, 1 << 40])
+def test_an_absurd_timer_costs_a_row_and_no_memory(timer: int) -> None:
+    stacks = CallStacks(RANK)
+    main, bad = [0, RANK, 0, 0, 0, START_US], [0, RANK, 0, 0, timer, START_US + 1]
+    stacks.build(step_of([main, bad]), made_names())
+    assert stacks.lost() == {"rows with an absurd timer": 1}
+    assert stacks.timers < 1000
+    assert stacks.calls["doubts"][0] & stack.UNCERTAIN
+
+
+def test_a_gap_makes_open_calls_unknown_and_no_others() -> None:
+    stacks = CallStacks(RANK)
+    names = made_names()
+    stacks.build(step_of([[0, RANK, 0, 0, 0, START_US]]), names)
+    stacks.build(step_of([[0, RANK, 0, 0, 1, START_US + 1], [0, RANK, 0, 1, 1, START_US + 2]], 4), names)
+    assert stacks.gap_steps == 3
+    assert stacks.calls["doubts"][0] & stack.UNKNOWN
+    assert not stacks.calls["doubts"][1] & stack.UNKNOWN
+
+
+def test_a_stream_joined_late_begins_with_a_gap() -> None:
+    stacks = CallStacks(RANK)
+    stacks.build(step_of([[0, RANK, 0, 1, 1, START_US]], 7), made_names())
+    assert stacks.gap_steps == 7
+    assert stacks.lost() == {"EXIT without ENTRY": 1}

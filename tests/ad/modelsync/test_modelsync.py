@@ -1,0 +1,264 @@
+"""An agent's exchange with a real broker and server, through its deaths and theirs."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import msgspec
+import numpy as np
+import pytest
+import redis
+
+from chimbuko.ad.analysis.identity import StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
+from chimbuko.ad.handoff.namesfile import NamesFile
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.config import AnalysisConfig
+from chimbuko.process.service import Service
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.protocol.keys import STATISTICS
+from chimbuko.protocol.messages import PAYLOAD, RunStatistics, Seal
+from chimbuko.statistics.schema import PROFILE
+from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.trace.schema import StreamNames, TraceStep
+
+CONFIG = AnalysisConfig(detector="sstd", min_anomaly_us=0)
+NAMES = StreamNames(timers={0: "main", 1: "solve"})
+CALLS = 10
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
+    with PrivateBroker(tmp_path / "broker.log") as one:
+        yield one
+
+
+@pytest.fixture
+def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
+    arguments = ["--run-id", "run", "--detector", "sstd", "--state", str(tmp_path / "state")]
+    service = Service("pserver", "chimbuko.pserver", arguments, {BROKER_VARIABLE: broker.url}, tmp_path)
+    service.wait_ready()
+    yield service
+    assert service.stop(20.0)
+
+
+class Stream:
+    """A stream's process, as far as the exchange goes; or the one that goes on for it."""
+
+    def __init__(self, agent_stream: AgentStream, before: Stream | None = None) -> None:
+        spec = agent_stream.next_attempt()
+        NamesFile(Path(spec.names)).save(NAMES)
+        agent_stream.box[Cell.NAMES_VERSION] += 1
+        self.box = ExchangeBox(Path(spec.box), PROFILE, spec.program, spec.rank)
+        self.analysis = StreamAnalysis(StreamIdentity(spec.program, spec.rank, ""), CONFIG)
+        self.steps = 0
+        if before is not None:
+            self.analysis, self.steps = pickle.loads(pickle.dumps(before.analysis)), before.steps
+            self.box.take_model(self.analysis)
+
+    def step(self) -> None:
+        """``CALLS`` more calls of ``solve``; the first call ever teaches nothing."""
+        start = 1_000_000 * (self.steps + 1)
+        calls = CALLS + (self.steps == 0)
+        rows = [[0, 0, 0, kind, 1, start + 20 * call + 10 * kind] for call in range(calls) for kind in (0, 1)]
+        nothing = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
+        step = TraceStep(self.steps, np.array(rows, np.uint64), *nothing)
+        count = self.analysis.analyse(step, NAMES).count
+        self.steps += 1
+        assert self.box.exchange(self.analysis, [count])
+
+
+SEAL = Seal("run")
+
+
+class Node:
+    """An agent with one stream; another one takes over after its death."""
+
+    clients: ClassVar[list[redis.Redis]] = []
+
+    def __init__(self, folder: Path, broker: PrivateBroker) -> None:
+        name = StreamName("app", 0, folder / "app.bp")
+        self.stream = AgentStream(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
+        self.client = connect(broker.url)
+        self.clients.append(self.client)
+        self.journal = Journal(folder / "last-delta")
+        self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
+        self.link = StatisticsLink(
+            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.journal, 0.01, False
+        )
+        self.link.let_inherit(self.stream)
+        self._told = 0
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not is_so():
+            assert time.monotonic() < deadline
+            try:
+                self.link.exchange(is_flushing=False)
+            except redis.RedisError:
+                self.link.send_again()
+            time.sleep(0.01)
+
+    def calls(self) -> float:
+        """Of ``solve``, that the model has."""
+        return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
+
+    def calls_by_path(self) -> int:
+        """Of the path of ``solve``, that the server has told last."""
+        told = msgspec.msgpack.Decoder(RunStatistics)
+        for _, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+            for path in SEAL.decode(fields[PAYLOAD], told).paths:
+                assert path.functions == ["solve"]
+                self._told = path.calls
+        # As the store does; the server tells no more before.
+        self.client.delete(STATISTICS)
+        return self._told
+
+
+@pytest.fixture(autouse=True)
+def no_open_connections() -> Iterator[None]:
+    yield
+    while Node.clients:
+        Node.clients.pop().close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agent-0").mkdir()
+    return tmp_path / "agent-0"
+
+
+def test_what_is_learned_comes_back_as_the_model(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for _ in range(3):
+        stream.step()
+        node.until(lambda: node.calls() == stream.steps * CALLS)
+    # Its own copy is dropped once the model has it.
+    node.until(lambda: node.stream.merged_generation >= 2)
+    stream.step()
+    assert stream.analysis._detection.statistics.seen(np.array([1]))[0] == 4 * CALLS
+
+
+def test_a_successor_takes_over_what_nobody_had_taken(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+    successor = Node(folder, broker)
+    Stream(successor.stream, stream).step()
+    successor.until(lambda: successor.calls() == 3 * CALLS)
+
+
+@pytest.mark.parametrize("died", ["before it was sent", "before it was removed", "after it was merged"])
+def test_the_last_delta_of_a_dead_agent_counts_once(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+    if died != "after it was merged":
+
+        class Death(Exception):
+            pass
+
+        def die(*_: object) -> None:
+            raise Death
+
+        if died == "before it was sent":
+            monkeypatch.setattr(node.link, "_send", die)
+        else:
+            monkeypatch.setattr(ExchangeBox, "remove", die)
+        with pytest.raises(Death):
+            node.until(lambda: False)
+        monkeypatch.undo()
+        node.stream.box.close()
+    else:
+        node.until(lambda: node.calls() == 2 * CALLS)
+    successor = Node(folder, broker)
+    Stream(successor.stream, stream).step()
+    successor.until(lambda: successor.calls() >= 3 * CALLS)
+    assert successor.calls() == 3 * CALLS
+    successor.until(lambda: successor.calls_by_path() >= 3 * CALLS)
+    assert successor.calls_by_path() == 3 * CALLS
+
+
+def test_what_a_stream_learns_between_two_agents_is_not_removed_with_what_the_first_had_taken(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first dies after its journal is written; the stream, which only hears of it, commits once more."""
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    stream.step()
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ExchangeBox, "remove", die)
+    with pytest.raises(KeyboardInterrupt):
+        node.until(lambda: False)
+    monkeypatch.undo()
+    node.stream.box.close()
+    with pytest.raises(AssertionError):
+        # Nobody knows what of the outbox the agent had taken: it stays as it is until somebody does.
+        stream.step()
+    successor = Node(folder, broker)
+    Stream(successor.stream, stream).step()
+    for _ in range(100):
+        successor.link.exchange(is_flushing=True)
+        time.sleep(0.01)
+    assert successor.calls() == 4 * CALLS
+
+
+def test_a_broker_that_was_restarted_empty_costs_nothing(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for number in range(1, 5):
+        stream.step()
+        if number % 2:
+            broker.stop()
+            with pytest.raises(redis.RedisError):
+                node.link._received_at = 0.0
+                node.link.exchange(is_flushing=False)
+            node.link.send_again()
+            stream.step()
+            broker.start()
+        node.until(lambda: node.calls() == stream.steps * CALLS)
+
+
+def test_server_and_broker_may_die_together(folder: Path, broker: PrivateBroker, server: Service) -> None:
+    """What was merged and not saved is sent again."""
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    for _ in range(3):
+        for _ in range(3):
+            stream.step()
+            node.until(lambda: node.calls() == stream.steps * CALLS)
+        server.process.kill()
+        server.process.wait()
+        broker.stop()
+        broker.start()
+        server.start_again()
+        server.wait_ready()
+        stream.step()
+        node.until(lambda: node.calls() == stream.steps * CALLS)

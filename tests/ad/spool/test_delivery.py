@@ -1,0 +1,57 @@
+"""Delivery of a spool: nothing is lost, whatever is lost on the way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimbuko.ad.spool.delivery import SpoolDelivery
+from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.calls.record import StreamHealth
+from chimbuko.calls.recordarrays import pack
+from tests.sample_records import make_record
+
+HEALTH = StreamHealth(0, 1, "node1", "reading", 1, 10, 480, 5, 1, 0, {})
+
+actions = st.lists(st.sampled_from(("write", "send", "arrive", "lose")), max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(actions, st.integers(1, 20_000))
+def test_every_frame_arrives_in_order_whatever_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], room: int
+) -> None:
+    folder = tmp_path_factory.mktemp("delivery") / "spool"
+    writer, delivery = SpoolWriter(folder, "0:1", 1 << 24), SpoolDelivery("0:1", folder)
+    written = arrived = 0
+    on_the_way: list[int] = []
+
+    def send() -> None:
+        on_the_way.extend(sequence for sequence, _ in delivery.take(room))
+
+    def arrive() -> None:
+        nonlocal arrived
+        if on_the_way:
+            first = on_the_way.pop(0)
+            assert first <= arrived + 1, "a frame was skipped"
+            arrived = max(arrived, first)
+            delivery.arrived(arrived)
+
+    for step in steps:
+        if step == "write":
+            writer.append(SpoolFrame(pack([make_record(written)]), [], [], HEALTH))
+            written += 1
+        elif step == "send":
+            send()
+        elif step == "arrive":
+            arrive()
+        else:
+            on_the_way.clear()
+            delivery.send_again()
+        assert delivery.is_waiting == (delivery.in_flight_bytes > 0)
+    while not delivery.is_delivered:
+        send()
+        arrive()
+    assert (arrived, delivery.acknowledged) == (written, written)
+    assert delivery.in_flight_bytes == 0

@@ -1,0 +1,100 @@
+"""Readers that die or hang, with the real fork server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.handoff.exchange import Phase
+from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streams import supervisor
+from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.supervisor import Supervisor
+from chimbuko.calls.record import StreamHealth
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.trace.discovery import Transport, parse_stream_path
+from tests.ad.forking import warm_fork_server
+from tests.trace.whole_streams import random_stream, write_stream
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    server = warm_fork_server()
+    yield server
+    server.close()
+
+
+def recorded(path: Path, folder: Path, lockstep: bool = False) -> AgentStream:
+    config = AnalysisConfig(lockstep=lockstep)
+    name = parse_stream_path(path)
+    assert name is not None
+    return AgentStream(name, Transport.RECORDED, 0, "node1", folder, config, make_detector(config).schema)
+
+
+def supervise(forks: ForkServer, stream: AgentStream, look: Callable[[], object] = lambda: None) -> None:
+    """Until the stream is over."""
+    found = [stream]
+    watched: list[AgentStream] = []
+    watcher = Supervisor(forks, watched, lambda: [found.pop()] if found else [])
+    deadline = time.monotonic() + 60
+    while not stream.is_over:
+        assert time.monotonic() < deadline
+        watcher.tick()
+        look()
+        time.sleep(0.01)
+
+
+def last_health(stream: AgentStream) -> StreamHealth:
+    (*_, (_, frame)) = stream.delivery.take(1 << 20)
+    return msgspec.msgpack.decode(frame, type=RecordBatch).health
+
+
+def test_stream_read_to_its_end(forks: ForkServer, tmp_path: Path) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    write_stream(path, random_stream(1, [(4, 2, 2), (3, 1, 1)]), "BP5")
+    stream = recorded(path, tmp_path / "stream")
+    supervise(forks, stream)
+    health = last_health(stream)
+    assert (health.state, health.steps, health.rows) == ("ended", 2, 13)
+
+
+def test_stream_whose_reader_hangs_is_lost(
+    forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "HUNG_TICKS", 20)
+    path = tmp_path / "tau-metrics-app-3.bp"
+    path.mkdir()
+    # Whoever opens it waits for a writer.
+    os.mkfifo(path / "md.idx")
+    stream = recorded(path, tmp_path / "stream")
+    supervise(forks, stream)
+    health = last_health(stream)
+    assert (health.rank, health.state, health.steps, health.rows) == (3, "lost", 0, 0)
+
+
+def test_stream_whose_reader_dies_is_lost_with_what_was_read(forks: ForkServer, tmp_path: Path) -> None:
+    path = tmp_path / "tau-metrics-app-0.bp"
+    steps = random_stream(1, [(4, 2, 2)] * 3)
+    # In lockstep the reader waits here for an epoch that nobody closes; the step before has no time.
+    steps[1].events[:, -1] = 1_000_000_000
+    write_stream(path, steps, "BP5")
+    stream = recorded(path, tmp_path / "stream", lockstep=True)
+
+    def kill_waiting() -> None:
+        if stream.pid and stream.phase is Phase.WAITING:
+            # Its end may not have been heard of since the last look.
+            with suppress(ProcessLookupError):
+                os.kill(stream.pid, signal.SIGKILL)
+
+    supervise(forks, stream, kill_waiting)
+    health = last_health(stream)
+    assert (health.state, health.steps, health.rows) == ("lost", 1, 8)

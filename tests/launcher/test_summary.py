@@ -1,0 +1,207 @@
+"""What the summary tells the user to mend."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from chimbuko.ad.calls.stacks import LOSS_NAMES
+from chimbuko.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
+from chimbuko.config import AnalysisConfig
+from chimbuko.launcher.losses import ADVICE, Loss, loss_lines
+from chimbuko.launcher.summary import Summary, slow_lines, summarize, summary_lines
+from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
+from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
+from tests.sample_records import make_batch
+
+Summarize = Callable[..., Summary]
+
+
+@pytest.fixture
+def summary_of(tmp_path: Path) -> Summarize:
+    """The summary of a run with one stream, of 10 steps of a second each, and these functions."""
+
+    def summary(
+        functions: list[FunctionStatistics], metadata: Sequence[Metadata] = (), **health: Any
+    ) -> Summary:
+        run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+        engine = open_for_writing(run.store_url)
+        writer = Writer(engine, run.read_info().id)
+        writer.write_run(run.read_info())
+        writer.write_statistics(RunStatistics({0: "app"}))
+        steps = [StepCount(0, 3, n, n * 1_000_000, (n + 1) * 1_000_000, 1, 0, 0.0) for n in range(10)]
+        usual = {"state": "ended", "steps": 10, "rows": 50_000, "size_bytes": 2_400_000}
+        stream = StreamHealth(
+            **{"program": 0, "rank": 3, "node": "n", "calls": 1, "anomalies": 0, "gap_steps": 0, "losses": {}}
+            | usual
+            | health
+        )
+        writer.write([make_batch(stream="0:3", steps=steps, health=stream, metadata=[*metadata])])
+        writer.write_statistics(RunStatistics(functions=functions))
+        close(engine)
+        return summarize(run, [])
+
+    return summary
+
+
+def function(name: str, calls: int, mean_us: float) -> FunctionStatistics:
+    return FunctionStatistics(0, name, calls, 0, 0.0, mean_us, 0.0, mean_us, mean_us, mean_us, mean_us)
+
+
+def test_sound_run_has_nothing_to_mend(summary_of: Summarize) -> None:
+    summary = summary_of([function("main", 1, 1e6)], largest_step_bytes=5_000_000)
+    assert (summary.large_step, summary.unresolved, summary.broken_streams) == (None, {}, [])
+    text = "\n".join(summary_lines(summary))
+    assert not any(word in text for word in ("Largest", "Unresolved", "Not traced"))
+
+
+def test_large_step_comes_with_what_would_mend_it(summary_of: Summarize) -> None:
+    functions = [function("norm", 20_000, 2.0), function("main", 1, 1e6)]
+    summary = summary_of(functions, largest_step_bytes=10_000_000)
+    (line,) = (line for line in summary_lines(summary) if line.startswith("Largest step"))
+    assert "10.0 MB, of rank 0:3" in line
+    assert "(--period 0.5) or by leaving out norm (chimbuko filter" in line
+
+
+def test_addresses_without_names_are_told_once(summary_of: Summarize) -> None:
+    names = [f"addr=<55{n}> [{{app}} {{0,0}}] (rank {rank})" for n in range(3) for rank in (0, 1)]
+    summary = summary_of([function(name, 10, 100.0) for name in names])
+    assert summary.unresolved == {"app": 6}
+    (line,) = (line for line in summary_lines(summary) if "-no-pie" in line)
+    assert "6 functions of app" in line
+
+
+def test_functions_without_a_name_come_with_the_reason(summary_of: Summarize) -> None:
+    names = [
+        "bare+0x12a6 [{/a/bare} {0,0}]",
+        "[PTHREAD] addr=<55d1> [{/a/bare} {0, 0}] (rank 1)",
+        "f [{f.c} {1,0}]",
+    ]
+    told = [Metadata(0, rank, 0, f"{UNNAMED_FUNCTIONS}/a/bare", "it has no symbols") for rank in (0, 1)]
+    summary = summary_of([function(name, 10, 100.0) for name in names], told)
+    assert (summary.unresolved, summary.unnamed) == ({"app": 2}, {"app": ["/a/bare: it has no symbols"]})
+    (line,) = (line for line in summary_lines(summary) if line.startswith("Unresolved"))
+    assert line.endswith("known by their address only; /a/bare: it has no symbols")
+
+
+def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: Summarize) -> None:
+    told = [
+        Metadata(0, 0, 0, UNTRACED_CHILDREN, "2 (2 ls)"),
+        Metadata(0, 1, 0, UNTRACED_CHILDREN, "12 (12 forked without work for long enough)"),
+    ]
+    summary = summary_of([], told)
+    assert [line for line in summary_lines(summary) if line.startswith("Not traced")] == [
+        "Not traced: 14 child processes, of rank 0:1: 12 (12 forked without work for long enough); "
+        "0:0: 2 (2 ls)"
+    ]
+
+
+@pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])
+def test_stream_without_an_end_is_told(state: str, summary_of: Summarize) -> None:
+    summary = summary_of([], state=state)
+    assert summary.broken_streams == ["0:3"]
+    assert any("the end of 1 streams (0:3)" in line for line in summary_lines(summary))
+
+
+def test_functions_that_have_slowly_changed_are_named(summary_of: Summarize) -> None:
+    drifts = {"main": 1.0, "solve": 1.9, "norm": 1.15, "pack": 0.45, "send": 0.9}
+    functions = [msgspec.structs.replace(function(name, 9000, 10.0), drift=f) for name, f in drifts.items()]
+    summary = summary_of(functions)
+    assert [(f.name, f.drift) for f in summary.drifted] == [("pack", 0.45), ("solve", 1.9)]
+    assert [line for line in summary_lines(summary) if line.startswith("Drifted")] == [
+        "Drifted: pack now takes 0.45 times as long as at first",
+        "Drifted: solve now takes 1.9 times as long as at first",
+    ]
+
+
+def slow(rank: int, node: str, function: str, ratio: float, lost_s: float) -> SlowRank:
+    return SlowRank(0, rank, node, function, ratio, 9.0, 1e6 * lost_s, 10, 100)
+
+
+def test_slow_ranks_of_a_node_are_told_together_and_each_once() -> None:
+    of_node = [slow(rank, "node7", "", 1.1, 2.0) for rank in range(40, 50)]
+    twice = [slow(40, "node7", "solve", 1.2, 90.0), slow(3, "node1", "write", 1.5, 6.0)]
+    first, second = (" ".join(line.split()) for line in slow_lines(twice + of_node))
+    ranks = "0:40, 0:41, 0:42, 0:43, 0:44 and 5 more on node7"
+    assert first == f"20.0 s {ranks}: 1.10 times as long in all they compute"
+    assert second == "6.00 s 0:3 on node1: 1.50 times as long in write"
+
+
+def lost_lines(summary: Summary) -> list[str]:
+    lines = summary_lines(summary)
+    first = next(number for number, line in enumerate(lines) if line.startswith("Lost: "))
+    return [line for number, line in enumerate(lines) if number == first or line.startswith("  ")]
+
+
+def test_nothing_lost_is_one_line(summary_of: Summarize) -> None:
+    assert lost_lines(summary_of([])) == ["Lost: nothing"]
+
+
+def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
+    losses = {"EXIT without ENTRY": 4, "calls whose EXIT was lost": 5, "things of a new kind": 6}
+    first, exits, steps = lost_lines(summary_of([], losses=losses, gap_steps=2))
+    assert first == (
+        "Lost: 4 EXIT without ENTRY; 5 calls whose EXIT was lost; 6 things of a new kind; 2 steps never seen"
+    )
+    assert exits.startswith("  4 EXIT without ENTRY and 5 calls whose EXIT was lost: ")
+    assert steps.startswith("  2 steps never seen: ") and "leave a core free" in steps
+
+
+@pytest.mark.parametrize(("steps", "lost"), [(0, "every step"), (3, "every call")])
+def test_no_call_seen_is_never_nothing_lost(steps: int, lost: str, summary_of: Summarize) -> None:
+    first, advice = lost_lines(summary_of([], calls=0, steps=steps))
+    assert first == f"Lost: {lost}"
+    assert "long enough" in advice
+
+
+def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+    engine = open_for_writing(run.store_url)
+    Writer(engine, run.read_info().id).write_run(run.read_info())
+    close(engine)
+    lines = summary_lines(summarize(run, []))
+    assert not any(line.startswith("Lost: ") for line in lines)
+    (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
+    for words in ("linked with MPI?", "tau_exec -T serial,pthread", "'chimbuko trace'"):
+        assert words in line
+
+
+@pytest.mark.parametrize("kind", LOSS_NAMES.values())
+def test_every_kind_of_loss_has_an_advice(kind: str) -> None:
+    assert ADVICE[kind]
+
+
+def test_losses_without_advice_are_named_only() -> None:
+    assert loss_lines([Loss("7 of these", "")]) == ["Lost: 7 of these"]
+
+
+def test_what_there_was_no_room_for_is_told_with_its_remedy_and_counted_once(summary_of: Summarize) -> None:
+    losses = {NO_ROOM_RECORDS: 7, UNREAD_STREAMS: 1}
+    summary = msgspec.structs.replace(summary_of([function("main", 1, 1e6)], losses=losses), dropped=9)
+    lines = summary_lines(summary)
+    (lost,) = (line for line in lines if line.startswith("Lost: "))
+    assert f"7 {NO_ROOM_RECORDS}" in lost and f"1 {UNREAD_STREAMS}" in lost
+    assert "records of 2 anomalies, too many of their functions" in lost
+    assert any("set TMPDIR" in line for line in lines)
+
+
+def test_all_that_is_left_in_the_folder_counts(summary_of: Summarize) -> None:
+    summary = summary_of([function("main", 1, 1e6)])
+    run = RunDirectory(Path(summary.run))
+    (run.logs / "agent-0.log").write_bytes(bytes(1000))
+    run.report_path.write_bytes(gzip.compress(b'{"slow_ranks": []}'))
+    (run.path / "the user's").write_bytes(bytes(5000))
+    with_all = summarize(run, [])
+    kept = (run.info_path, run.store_path, run.report_path, run.logs / "agent-0.log")
+    assert with_all.stored_bytes == sum(path.stat().st_size for path in kept) > summary.stored_bytes
+    (line,) = (line for line in summary_lines(with_all) if line.startswith("Data: "))
+    assert line.endswith(f"left in the run's folder ({with_all.reduction:.0f}× less)")

@@ -1,0 +1,94 @@
+"""Services that end early: started again where they can go on, and given up where not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chimbuko.process import restarts
+from chimbuko.process.service import Service
+from chimbuko.process.supervisor import ServiceGroup
+
+WAITS = "import signal; print('{}', flush=True); signal.pause()"
+
+Start = Callable[[str], Service]
+
+
+@pytest.fixture
+def problems() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def group(problems: list[str]) -> Iterator[ServiceGroup]:
+    one = ServiceGroup(problems)
+    yield one
+    one.stop(0.0)
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts a service whose module has this text."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def make(text: str) -> Service:
+        (tmp_path / "made_service.py").write_text(text)
+        return Service("made", "made_service", [], {}, tmp_path)
+
+    return make
+
+
+def kill(service: Service) -> None:
+    service.process.send_signal(signal.SIGKILL)
+    service.process.wait()
+
+
+def test_what_can_go_on_is_started_again_but_not_for_ever(
+    group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 2)
+    service = group.add(start(WAITS), can_go_on=True)
+    group.wait_ready()
+    assert group.look_after() == []
+    kill(service)
+    (line,) = group.look_after()
+    assert "started again" in line
+    service.wait_ready()
+    kill(service)
+    # So soon after its start it waits a moment: memory may be short.
+    assert group.look_after() == []
+    while not (lines := group.look_after()):
+        time.sleep(0.01)
+    assert lines == [line]
+    service.wait_ready()
+    kill(service)
+    assert not group.is_given_up
+    assert group.look_after() == problems and "ended early" in problems[0]
+    assert group.is_given_up
+    assert group.look_after() == [] and not group.is_running
+    assert not group.stop(1.0) and len(problems) == 1
+
+
+def test_what_cannot_go_on_is_told_once(group: ServiceGroup, problems: list[str], start: Start) -> None:
+    service = group.add(start(WAITS))
+    kill(service)
+    assert len(group.look_after()) == 1 and group.look_after() == []
+    assert group.has_failed and len(problems) == 1
+
+
+def test_what_has_done_its_work_may_end(group: ServiceGroup, problems: list[str], start: Start) -> None:
+    service = group.add(start("pass"), may_end=True)
+    service.process.wait()
+    assert group.look_after() == [] and not group.has_failed
+    assert group.stop(1.0) and group.is_empty and problems == []
+
+
+def test_what_does_not_end_is_killed_and_told(group: ServiceGroup, problems: list[str], start: Start) -> None:
+    service = group.add(start(f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"))
+    group.wait_ready()
+    assert not group.stop(0.1)
+    assert not service.is_running and "did not end within" in problems[0]

@@ -1,0 +1,102 @@
+"""Alerts of a writer at work: one for each call, whatever comes again, and nothing waits for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import redis
+
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.keys import DASHBOARD, RECORDS
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch, Seal
+from chimbuko.provenance.alerts import gate, sinks
+from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.sinks import Deliver
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.write.__main__ import Destination, WriterService, run_writer
+from chimbuko.provenance.write.writer import Writer
+from tests.sample_records import RUN_ID, make_batch, make_record, make_run
+
+LEAST_US = 1000.0
+
+
+@pytest.fixture(scope="module")
+def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
+    with PrivateBroker(tmp_path_factory.mktemp("broker") / "broker.log") as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(private_broker: PrivateBroker) -> Iterator[redis.Redis]:
+    with connect(private_broker.url) as client:
+        client.flushall()
+        yield client
+
+
+def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> RecordBatch:
+    record = make_record(row=row, revision=revision, severity_us=severity_us, function=f"f{row}")
+    return make_batch(n, records=[record])
+
+
+def write(broker: redis.Redis, url: str, hook: Deliver, *batches: RecordBatch) -> None:
+    """The life of a writer, from the first batch to the last."""
+    for batch in batches:
+        broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
+    destination = Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": hook})
+    run_writer(WriterService(broker, destination), lambda: True)
+
+
+def make_store(url: str) -> None:
+    engine = open_for_writing(url)
+    Writer(engine, RUN_ID).write_run(make_run())
+    close(engine)
+
+
+def test_each_severe_call_is_told_once_whatever_comes_again(
+    broker: redis.Redis, any_store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "PERIOD_S", 0.0)
+    make_store(any_store_url)
+    got: list[bytes] = []
+    broker.set(DASHBOARD, "http://127.0.0.1:1234/")
+    first = [
+        severe(1, 1),
+        severe(2, 2, severity_us=999.0),
+        severe(3, 3),
+        severe(4, 4),
+        severe(5, 1, revision=2),
+    ]
+    write(broker, any_store_url, got.append, *first)
+    calls = [msgspec.json.decode(body, type=Alert).call for body in got]
+    assert sorted(calls) == ["0:1:3:1", "0:1:3:3", "0:1:3:4"]
+    # What was not acknowledged comes again, with later revisions; one has become more severe.
+    again = [*first, severe(6, 3, revision=2), severe(7, 2, revision=2), severe(8, 9)]
+    write(broker, any_store_url, got.append, *again)
+    calls = [msgspec.json.decode(body, type=Alert).call for body in got[3:]]
+    assert sorted(calls) == ["0:1:3:2", "0:1:3:9"]
+    alert = msgspec.json.decode(got[0], type=Alert)
+    assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/call/0/{alert.call.removeprefix('0:')}"
+    assert (alert.run, alert.function, alert.rank, alert.severity_us) == (RUN_ID, "f1", 1, 5000.0)
+
+
+def test_storing_does_not_wait_for_a_hook(
+    broker: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinks, "STOP_S", 0.0)
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    release = threading.Event()
+    began_s = time.monotonic()
+    write(broker, url, lambda body: release.wait(60) and None, *(severe(n, n) for n in range(1, 300)))
+    assert time.monotonic() - began_s < 50
+    release.set()
+    engine = open_for_reading(url)
+    assert Provenance(engine, RUN_ID).count(CallFilter()) == 299
+    engine.dispose()

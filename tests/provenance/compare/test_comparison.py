@@ -1,0 +1,173 @@
+"""Two runs of the same name nothing; one with a slower function names it first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.compare.comparison import Comparison, compare, sentences
+from chimbuko.provenance.compare.levels import level_of_mean
+from chimbuko.provenance.compare.runprofile import PathProfile, RankProfile, RunProfile, read_profile
+from chimbuko.provenance.query.run import open_run
+from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
+
+FUNCTIONS = (
+    SimulatedFunction("relax [{heat.c} {47,0}]", log_normal(800.0, 0.1)),
+    SimulatedFunction("apply [{heat.c} {61,0}]", log_normal(18.0, 0.3)),
+    SimulatedFunction("send", log_normal(25.0, 0.6), 200),
+    SimulatedFunction("step", log_normal(2.2, 0.2)),
+    SimulatedFunction("MPI_Waitall()", log_normal(300.0, 1.2), 200),
+    SimulatedFunction("residual", log_normal(11_000.0, 0.2), 10),
+    SimulatedFunction("pack", two_modes(47.0, 0.2)),
+)
+QUIET = Noise(run=0.05, walk=0.02, function=0.004, function_walk=0.004, preempted=0.01)
+
+Profile = Callable[..., RunProfile]
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """Lets a run happen, stores it and reads what it is compared by."""
+    folder: Path = tmp_path_factory.mktemp("runs")
+
+    def made(
+        seed: int, functions: tuple[SimulatedFunction, ...] = FUNCTIONS, **differences: object
+    ) -> RunProfile:
+        run = SimulatedRun(seed, QUIET, **differences)  # type: ignore[arg-type]
+        directory = make_run(folder / f"run-{len(list(folder.iterdir()))}", functions, run)
+        with open_run(directory) as provenance:
+            return read_profile(provenance)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def before(profile: Profile) -> RunProfile:
+    """The run that all others are compared with."""
+    return profile(1)
+
+
+def named(found: Comparison) -> list[tuple[str, str]]:
+    return [(shift.name, shift.verdict) for shift in found.functions if shift.verdict in ("slower", "faster")]
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_two_runs_of_the_same_name_none(before: RunProfile, profile: Profile, seed: int) -> None:
+    found = compare(before, profile(seed))
+    assert named(found) == []
+    assert found.new == found.vanished == []
+    assert sentences(found)[0].startswith("No function is slower or faster by 5 % or more")
+
+
+@pytest.mark.parametrize("slower", ["relax [{heat.c} {47,0}]", "apply [{heat.c} {61,0}]", "step"])
+def test_a_function_that_is_slower_by_a_tenth_is_named_first(
+    before: RunProfile, profile: Profile, slower: str
+) -> None:
+    found = compare(before, profile(5, slower={slower: 1.1}))
+    assert named(found) == [(slower, "slower")]
+    worst = found.functions[0]
+    assert worst.effect == pytest.approx(0.1, abs=0.035)
+    assert worst.low is not None and worst.high is not None
+    assert worst.low < 0.1 < worst.high
+    assert worst.lost_us == pytest.approx(0.1 * (worst.ordinary_us[0] or 0) * worst.calls[1], rel=0.4)
+
+
+def test_a_run_is_the_same_as_itself(before: RunProfile) -> None:
+    found = compare(before, before)
+    assert found.common == 0
+    assert {shift.effect for shift in found.functions} == {0.0}
+
+
+def test_what_waits_is_told_after_what_it_waits_for(before: RunProfile, profile: Profile) -> None:
+    found = compare(before, profile(6, slower={"relax [{heat.c} {47,0}]": 1.1, "MPI_Waitall()": 1.5}))
+    assert [name for name, _ in named(found)] == ["relax [{heat.c} {47,0}]", "MPI_Waitall()"]
+    assert [shift.is_waiting for shift in found.functions[:2]] == [False, True]
+
+
+def test_a_slower_machine_is_told_apart_unless_all_shall_count(before: RunProfile, profile: Profile) -> None:
+    after = profile(7, slower={function.name: 1.3 for function in FUNCTIONS})
+    apart = compare(before, after)
+    assert named(apart) == []
+    assert apart.common == pytest.approx(0.3, abs=0.12)
+    assert "relax [{heat.c} {47,0}]" in dict(named(compare(before, after, is_net=False)))
+
+
+def test_lines_that_moved_make_no_new_function(before: RunProfile, profile: Profile) -> None:
+    moved = (SimulatedFunction("relax [{heat.c} {52,0}]", FUNCTIONS[0].draw), *FUNCTIONS[1:-1])
+    extra = SimulatedFunction("unpack", log_normal(9.0, 0.2))
+    found = compare(before, profile(8, (*moved, extra)))
+    assert [one.name for one in found.new] == ["unpack"]
+    assert [one.name for one in found.vanished] == ["pack"]
+    assert "relax [{heat.c} {52,0}]" in {shift.name for shift in found.functions}
+
+
+def test_anomalies_that_are_more_frequent_are_told(before: RunProfile, profile: Profile) -> None:
+    found = compare(before, profile(9, anomalies={"send": 80}))
+    assert [shift.name for shift in found.functions if shift.has_more_anomalies] == ["send"]
+    rate = next(shift.rates for shift in found.functions if shift.name == "send")
+    assert rate is not None and rate[0].low == 0 < rate[0].high
+    assert rate[1].per_million == pytest.approx(10_000)
+
+
+def test_runs_that_judge_by_other_runtimes_are_refused(before: RunProfile, profile: Profile) -> None:
+    with pytest.raises(ConfigError, match=r"exclusive runtimes and .* by inclusive"):
+        compare(before, profile(10, metric="inclusive"))
+
+
+def path(mean_us: float, *functions: str) -> PathProfile:
+    return PathProfile("heat", functions, 10_000, mean_us, level_of_mean(10_000, mean_us, 0.1 * mean_us))
+
+
+def run_of(paths: list[PathProfile], ranks: list[RankProfile]) -> RunProfile:
+    return RunProfile("id", "name", "exclusive", 1_000_000, [], paths, ranks)
+
+
+def test_paths_are_compared_by_all_their_functions() -> None:
+    old = [
+        path(10, "main", "solve"),
+        path(20, "main", "init", "solve"),
+        path(5, "main"),
+        path(7, "main", "io"),
+    ]
+    new = [
+        path(10, "main", "solve"),
+        path(26, "main", "init", "solve"),
+        path(5, "main"),
+        path(7, "main", "io"),
+    ]
+    found = compare(run_of(old, []), run_of(new, []))
+    worst = found.paths[0]
+    assert (worst.callers, worst.name, worst.verdict) == (["main", "init"], "solve", "slower")
+    assert [shift.verdict for shift in found.paths].count("slower") == 1
+
+
+def test_ranks_that_lose_more_stand_first() -> None:
+    old = [RankProfile("heat", rank, 100_000, 10, 5e4) for rank in range(4)]
+    new = [*old[:2], RankProfile("heat", 2, 100_000, 90, 9e5), old[3]]
+    found = compare(run_of([], old), run_of([], new))
+    assert found.ranks[0].rank == 2 and found.ranks[0].has_more_anomalies
+    assert sum(change.has_more_anomalies for change in found.ranks) == 1
+
+
+@given(st.lists(st.floats(0.5, 1e6), min_size=1, max_size=12), st.floats(0.3, 3.0))
+def test_a_common_factor_changes_no_effect(means_us: list[float], factor: float) -> None:
+    def run(scale: float) -> RunProfile:
+        return run_of([path(scale * mean, "main", f"f{number}") for number, mean in enumerate(means_us)], [])
+
+    effects = [shift.effect for shift in compare(run(1.0), run(factor)).paths]
+    expected = 0.0 if len(means_us) >= 3 else factor - 1.0
+    assert effects == pytest.approx([expected] * len(means_us), abs=1e-6)
+
+
+def test_it_is_json(before: RunProfile) -> None:
+    found = compare(before, before)
+    again = msgspec.json.decode(msgspec.json.encode(found), type=Comparison)
+    assert again == found
+    assert not any(np.isnan(shift.p_value) for shift in again.functions)

@@ -1,0 +1,101 @@
+"""The most anomalies of a step by stretches of steps, against the steps themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+import pytest
+
+from chimbuko.calls.record import StepCount
+from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from tests.sample_records import RUN_ID, make_batch, make_run
+
+RANKS = [(0, 0), (0, 3), (0, 4), (1, 0)]
+LAST_STEPS = (700, 63, 300, 5)
+LOST = range(120, 260)
+"""Of the first rank: whole buckets are missing."""
+QUIET = (*range(64, 192), *range(300, 520))
+"""Steps without an anomaly, in whole buckets of a rank that lost some, and of one that lost none."""
+
+
+def make_steps(random: Random) -> list[StepCount]:
+    """Of ranks that came differently far, with gaps."""
+    return [
+        StepCount(program, rank, step, 1_000 * step, 1_000 * step + 999, 5, anomalies, 0.0)
+        for (program, rank), last in zip(RANKS, LAST_STEPS, strict=True)
+        for step in range(last + 1)
+        for anomalies in [0 if step in QUIET else random.choice((0, 0, 1, 9, 300))]
+        if step == last or (random.random() < 0.8 and not (rank == 0 and step in LOST))
+    ]
+
+
+@pytest.fixture
+def stored(any_store_url: str) -> tuple[Provenance, list[StepCount]]:
+    steps = make_steps(Random(3))
+    engine = open_for_writing(any_store_url)
+    writer = Writer(engine, RUN_ID)
+    writer.write_run(make_run())
+    for program, rank in RANKS:
+        mine = [step for step in steps if (step.program, step.rank) == (program, rank)]
+        batch = make_batch(1, f"{program}:{rank}", steps=mine)
+        writer.write(
+            [
+                msgspec.structs.replace(
+                    batch, health=msgspec.structs.replace(batch.health, program=program, rank=rank)
+                )
+            ]
+        )
+    engine.dispose()
+    return Provenance(open_for_reading(any_store_url)), steps
+
+
+def covered(found: Iterable[Peaks], steps: list[StepCount]) -> dict[tuple[int, int], set[int]]:
+    """Which analysed steps of each rank stretches tell of, once each says what its steps do."""
+    by_rank: dict[tuple[int, int], dict[int, int]] = {}
+    for step in steps:
+        by_rank.setdefault((step.program, step.rank), {})[step.step] = step.anomalies
+    told: dict[tuple[int, int], set[int]] = {}
+    for peaks in found:
+        for program, rank, first, row in zip(
+            peaks.programs, peaks.ranks, peaks.steps, peaks.most, strict=True
+        ):
+            of_rank = by_rank[int(program), int(rank)]
+            for number, most in enumerate(row.tolist()):
+                begin = int(first) + number * peaks.length
+                within = {step for step in range(begin, begin + peaks.length) if step in of_rank}
+                if most:
+                    assert most == max(min(of_rank[step], 254) + 1 for step in within)
+                    told.setdefault((int(program), int(rank)), set()).update(within)
+    return told
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+def test_stretches_cover_all_steps(stored: tuple[Provenance, list[StepCount]], level: int) -> None:
+    provenance, steps = stored
+    with provenance:
+        found = list(provenance.step_peaks(level))
+    assert max(peaks.length for peaks in found) <= 8 ** (level - 1)
+    told = covered(found, steps)
+    assert told == {key: {s.step for s in steps if (s.program, s.rank) == key} for key in RANKS}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("among", [(0, 0), (60, 70), (64, 127), (500, 9_000)])
+def test_a_piece_has_the_ranks_and_steps_wanted(
+    stored: tuple[Provenance, list[StepCount]], level: int, among: tuple[int, int]
+) -> None:
+    provenance, steps = stored
+    ranks = (0, 3), (1, 0)
+    with provenance:
+        told = covered(provenance.step_peaks(level, ranks, among), steps)
+    for key in RANKS:
+        wanted = {s.step for s in steps if (s.program, s.rank) == key and among[0] <= s.step <= among[1]}
+        if ranks[0] <= key <= ranks[1]:
+            assert wanted <= told.get(key, set())
+        else:
+            assert key not in told

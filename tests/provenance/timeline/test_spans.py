@@ -1,0 +1,137 @@
+"""Reduction of spans, against one that walks through a list."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimbuko.provenance.timeline import spans
+from chimbuko.provenance.timeline.spans import ANOMALY, BUSY, RECORDED, SPAN, reduced, within
+
+
+class Plain(NamedTuple):
+    """A span as numbers."""
+
+    begin: int
+    end: int
+    exclusive: int
+    longest: int
+    function: int
+    row: int
+    calls: int
+    flags: int
+
+
+def made(calls: list[tuple[int, int, int, int]]) -> spans.Spans:
+    """A row of calls: gap before it, runtime, function and flags of each."""
+    row = np.zeros(len(calls), SPAN)
+    at = 1_000_000
+    for number, (gap, runtime, function, flags) in enumerate(calls):
+        at += gap
+        row[number] = (at, at + runtime, runtime // 2, runtime, function, 3, number, 1, flags)
+        at += runtime
+    return row
+
+
+def plain(row: spans.Spans) -> list[Plain]:
+    """As tuples that can be compared."""
+    return [
+        Plain(begin, end, exclusive, longest, function, number, count, flags)
+        for begin, end, exclusive, longest, function, _, number, count, flags in row.tolist()
+    ]
+
+
+def naive(calls: list[Plain], level: int) -> list[Plain]:
+    """The same by the definition: one call after the other."""
+    column = 2**level
+    groups: list[list[Plain]] = []
+    for call in calls:
+        is_short = call.longest < column and not call.flags
+        before = groups[-1][-1] if groups else None
+        if (
+            before is not None
+            and is_short
+            and before.longest < column
+            and not before.flags
+            and call.begin - before.end < column
+            and call.begin // (16 * column) == before.begin // (16 * column)
+        ):
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+    return [_merged(group) for group in groups]
+
+
+def _merged(group: list[Plain]) -> Plain:
+    if len(group) == 1:
+        return group[0]
+    longest = max(group, key=lambda call: call.longest)
+    return longest._replace(
+        begin=group[0].begin,
+        end=group[-1].end,
+        exclusive=sum(call.exclusive for call in group),
+        calls=len(group),
+        flags=BUSY,
+    )
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.integers(0, 70),
+        st.integers(0, 3),
+        st.sampled_from([0] * 6 + [ANOMALY | RECORDED, RECORDED]),
+    ),
+    max_size=120,
+)
+
+
+@settings(deadline=None)
+@given(calls=CALLS, level=st.integers(0, 9))
+def test_spans_are_what_the_definition_says(calls: list[tuple[int, int, int, int]], level: int) -> None:
+    row = made(calls)
+    assert plain(reduced(row, level)) == naive(plain(row), level)
+
+
+@settings(deadline=None)
+@given(calls=CALLS, lower=st.integers(0, 5), more=st.integers(0, 5))
+def test_what_is_reduced_already_gives_the_same(
+    calls: list[tuple[int, int, int, int]], lower: int, more: int
+) -> None:
+    row = made(calls)
+    step_by_step = reduced(reduced(row, lower), lower + more)
+    assert plain(step_by_step) == plain(reduced(row, lower + more))
+
+
+@settings(deadline=None)
+@given(
+    calls=CALLS,
+    level=st.integers(0, 6),
+    lower=st.integers(0, 6),
+    first=st.integers(-10, 4000),
+    length=st.integers(0, 4000),
+)
+def test_a_range_has_the_spans_of_the_whole_row_that_overlap_it(
+    calls: list[tuple[int, int, int, int]], level: int, lower: int, first: int, length: int
+) -> None:
+    row = made(calls)
+    begin, end = 1_000_000 + first, 1_000_000 + first + length
+    whole = [span for span in plain(reduced(row, level)) if span.end >= begin and span.begin <= end]
+    assert plain(within(reduced(row, min(lower, level)), begin, end, level)) == whole
+
+
+def test_abnormal_calls_are_never_merged() -> None:
+    row = made([(1, 1, 0, ANOMALY if number % 7 == 0 else 0) for number in range(700)])
+    assert int((reduced(row, 20)["flags"] & ANOMALY).astype(bool).sum()) == 100
+
+
+@pytest.mark.parametrize("level", [0, 4, 12])
+def test_no_call_gets_lost(level: int) -> None:
+    row = made([(number % 5, number % 30, number % 4, 0) for number in range(5000)])
+    found = reduced(row, level)
+    assert int(found["count"].sum()) == 5000
+    assert (found["begin_us"][1:] >= found["end_us"][:-1]).all()

@@ -1,0 +1,144 @@
+"""What Prometheus is told: the sums of the run, in few series, and by a real server."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from chimbuko.calls.record import StreamHealth
+from chimbuko.errors import ServiceError
+from chimbuko.process.service import Service
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.protocol.keys import DELTAS, FRAMES, PROGRAMS
+from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics, Seal
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges, ViewDelta
+from chimbuko.pserver.metricsport import MetricsPort
+from chimbuko.pserver.prometheus import FiguresCollector
+from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
+from chimbuko.statistics.schema import PROFILE
+
+NAMES = {0: "heat", 1: "viewer"}
+FIGURES = AgentFigures("node", 4, 80_000_000, 1.5, 4096, 0.25)
+Samples = dict[tuple[str, ...], float]
+
+
+def health(program: int, rank: int, steps: int, state: str = "reading") -> StreamHealth:
+    return StreamHealth(program, rank, "node", state, steps, 100, 6400, 50, 3, 1, {"a": 2, "b": 5})
+
+
+def rank_statistics(program: int, rank: int, severity_us: float) -> RankStatistics:
+    return RankStatistics(program, rank, 1, 3, 3.0, 0.0, 3, 3, 0.0, 0.0, severity_us, 0)
+
+
+def frame(healths: list[StreamHealth], **others: object) -> Frame:
+    fields = {"ranks": [], "functions": []} | others
+    return Frame(tick=1, steps=[], health=healths, is_last=False, **fields)
+
+
+def samples_of(families: Iterable[Metric]) -> Samples:
+    """Name and labels to value."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def collected(figures: RunFigures) -> Samples:
+    collector = FiguresCollector()
+    collector.figures = figures.figures(NAMES, lost_deltas=7)
+    return samples_of(collector.collect())
+
+
+def test_totals_replace_those_before() -> None:
+    run = RunFigures()
+    for steps in (1, 5):
+        ranks = [rank_statistics(0, 1, 2e6 * steps)]
+        run.take(frame([health(0, 0, steps), health(0, 1, steps)], ranks=ranks))
+    run.take(frame([health(1, 0, 9, "ended")], functions=[FunctionStatistics(1, "f", *[0] * 9)]))
+    samples = collected(run)
+    assert samples["chimbuko_steps_total", "heat", "0"] == 5
+    assert samples["chimbuko_steps_total", "viewer", "0"] == 9
+    assert samples["chimbuko_lost_seconds_total", "heat", "1"] == 10.0
+    assert samples["chimbuko_losses_total", "heat", "1"] == 7
+    assert samples["chimbuko_streams", "heat", "reading"] == 2
+    assert samples["chimbuko_streams", "viewer", "ended"] == 1
+    assert samples["chimbuko_functions", "viewer"] == 1
+    assert samples["chimbuko_lost_deltas_total",] == 7
+
+
+@pytest.mark.parametrize("ranks", [1, 16, 17, 10_000])
+def test_groups_are_few_and_miss_no_rank(ranks: int) -> None:
+    run = RunFigures()
+    for rank in range(ranks):
+        run.take(frame([health(0, rank, 3)]))
+    steps = [value for name, value in collected(run).items() if name[0] == "chimbuko_steps_total"]
+    assert len(steps) <= MOST_GROUPS
+    assert sum(steps) == 3 * ranks
+
+
+def test_a_rank_that_is_slow_in_several_functions_is_one() -> None:
+    run = RunFigures()
+    slow = [
+        SlowRank(0, rank, "node", function, 1.1, 9.0, 1e6, 10, 8)
+        for rank, function in ((1, "f"), (1, ""), (2, "f"))
+    ]
+    views = ViewChanges(slow_ranks=slow, agents={"a": FIGURES})
+    run.take(frame([health(0, 1, 1), health(1, 1, 1)], views=views))
+    samples = collected(run)
+    assert (samples["chimbuko_slow_ranks", "heat"], samples["chimbuko_slow_ranks", "viewer"]) == (2, 0)
+    run.take(frame([], views=ViewChanges(slow_ranks=[])))
+    samples = collected(run)
+    assert samples["chimbuko_slow_ranks", "heat"] == 0
+    assert samples["chimbuko_agent_memory_bytes",] == FIGURES.pss_bytes
+    assert samples["chimbuko_lag_seconds",] == FIGURES.lag_s
+
+
+def test_a_port_in_use_is_said_in_one_line() -> None:
+    first = MetricsPort(0)
+    port = int(first.url.split(":")[2].split("/")[0])
+    with pytest.raises(ServiceError, match=f"port {port}.*--metrics"):
+        MetricsPort(port)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
+    with PrivateBroker(tmp_path / "broker.log") as one:
+        yield one
+
+
+def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
+    connect(broker.url).hset(PROGRAMS, "heat", 0)
+    environment = {BROKER_VARIABLE: broker.url}
+    server = Service(
+        "pserver",
+        "chimbuko.pserver",
+        ["--run-id", "run", "--metrics-port", "0"],
+        environment,
+        tmp_path,
+    )
+    try:
+        url = server.wait_ready()["metrics"]
+        assert url.startswith("http://127.0.0.1:")
+        delta = Delta(
+            *("agent-0", 1, 1, 1, {}, [], b"", PROFILE.pack(PROFILE.empty(0)), []),
+            health=[health(0, 3, 12)],
+            views=ViewDelta(figures=FIGURES),
+        )
+        client = connect(broker.url, timeout_s=30.0)
+        client.xadd(DELTAS, {PAYLOAD: Seal("run").encode(delta)})
+        assert client.xread({FRAMES: b"0"}, block=20_000)
+        samples: Samples = {}
+        # What is in a frame is told a moment after it.
+        while ("chimbuko_agents",) not in samples or not samples["chimbuko_agents",]:
+            with urllib.request.urlopen(url) as answer:
+                samples = samples_of(text_string_to_metric_families(answer.read().decode()))
+        assert samples["chimbuko_steps_total", "heat", "3"] == 12
+        assert samples["process_resident_memory_bytes",] > 1e7
+    finally:
+        server.stop(10.0)

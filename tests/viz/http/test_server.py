@@ -1,0 +1,127 @@
+"""The dashboard as a process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chimbuko.cli import main
+from chimbuko.cli.inspect.view import starting_at
+from chimbuko.viz.http.app import STATIC
+from chimbuko.viz.http.server import serving
+from tests.viz.conftest import TOKEN, dashboard
+from tests.viz.made_run import MadeRun
+
+
+def ask(port: int, path: str, **headers: str) -> tuple[int, str]:
+    """Status and body of a GET."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+def test_it_answers_when_it_says_so_and_ends_when_told(finished: MadeRun) -> None:
+    with dashboard(finished) as process:
+        assert process.url.startswith(f"http://127.0.0.1:{process.port}/?token=")
+        assert ask(process.port, "/api/v1/run")[0] == 401
+        status, body = ask(process.port, "/api/v1/run", Authorization=f"Bearer {TOKEN}")
+        assert status == 200 and '"name":"heat"' in body
+        assert ask(process.port, process.url.partition(str(process.port))[2])[0] == 303
+        code, errors = process.stop()
+        assert code == 0
+        assert TOKEN not in errors and errors == ""
+
+
+def test_it_listens_on_the_loopback_only(finished: MadeRun) -> None:
+    with dashboard(finished) as process:
+        lines = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+        listening = [line.split() for line in lines.splitlines() if f":{process.port:04X} " in line]
+        assert {line[1] for line in listening if line[3] == "0A"} == {f"0100007F:{process.port:04X}"}
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_4(finished: MadeRun) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with dashboard(finished, port=port) as process:
+            assert process.url == ""
+            _, errors = process.process.communicate(timeout=20)
+            assert process.process.returncode == 4
+            assert errors.count("\n") == 1
+            assert str(port) in errors and "--port" in errors
+        result = CliRunner().invoke(main, ["view", str(finished.directory.path), "--port", str(port)])
+        assert result.exit_code == 4
+
+
+@pytest.mark.parametrize("port", ["70000", "-1"])
+def test_a_port_that_is_none_is_refused(finished: MadeRun, port: str) -> None:
+    result = CliRunner().invoke(main, ["view", str(finished.directory.path), "--port", port])
+    assert result.exit_code == 2
+    assert "port" in result.output.lower()
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["view", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "not the folder of a run" in result.output
+
+
+def test_view_prints_an_address_and_ends_with_ctrl_c(finished: MadeRun) -> None:
+    command = [sys.executable, "-m", "chimbuko", "view", str(finished.directory.path)]
+    process = subprocess.Popen(
+        [*command, "--open", "/r/heat?sel=0:1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        root, _, rest = url.partition("/r/heat?sel=0:1&token=")
+        assert root.startswith("http://127.0.0.1:") and rest
+        port = int(root.rpartition(":")[2])
+        assert ask(port, "/api/v1/health", Authorization=f"Bearer {rest}")[0] == 200
+        process.send_signal(2)
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert errors == ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_where_an_address_begins() -> None:
+    url = "http://127.0.0.1:80/?token=t"
+    assert starting_at(url, "/") == "http://127.0.0.1:80/?token=t"
+    assert starting_at(url, "r/heat") == "http://127.0.0.1:80/r/heat?token=t"
+    assert starting_at(url, "/r/heat?n=3") == "http://127.0.0.1:80/r/heat?n=3&token=t"
+
+
+def test_the_page_is_where_the_wheel_takes_it_from() -> None:
+    assert STATIC.name == "static" and STATIC.parent.name == "viz"
+
+
+@pytest.mark.parametrize("request_line", [b"nonsense", b"GET / HTTP/nine", b"GET / x / HTTP/1.1"])
+def test_what_is_no_request_is_refused_as_all_else_is(finished: MadeRun, request_line: bytes) -> None:
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        address = url.removeprefix("http://").partition("/")[0].split(":")
+        with (
+            socket.create_connection((address[0], int(address[1]))) as connection,
+            connection.makefile("rb") as answer,
+        ):
+            connection.sendall(request_line + b"\r\n\r\n")
+            text = answer.read().decode()
+    # To what names no version of HTTP there is an answer without a head.
+    body = json.loads(text.rpartition("\r\n\r\n")[2])
+    assert body["ok"] is False and body["status"] == 400

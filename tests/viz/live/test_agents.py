@@ -1,0 +1,64 @@
+"""Agents as they last spoke."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.live.agents import SILENT_AFTER_S, Agents
+
+READING = AgentFigures("c042", 4, 80_000_000, 12.5, 4_096, 0.4)
+OVER = AgentFigures("c043", 0, 60_000_000, 9.0, 0, 0.1)
+SLOW = SlowRank(0, 3, "c042", "relax()", 1.4, 6.0, 2_000_000.0, 12, 8)
+
+
+def test_the_newest_of_each_agent_counts() -> None:
+    agents = Agents()
+    agents.take(ViewChanges(agents={"b": READING, "a": OVER}), now_s=100.0)
+    newer = AgentFigures("c042", 4, 90_000_000, 13.0, 0, 0.0)
+    agents.take(ViewChanges(agents={"b": newer}), now_s=110.0)
+    first, second = agents.states(now_s=112.0)
+    assert (first.name, first.node, first.age_s) == ("a", "c043", 12.0)
+    assert (second.name, second.pss_bytes, second.age_s) == ("b", 90_000_000, 2.0)
+    assert [agent.age_s for agent in agents.states(None)] == [None, None]
+
+
+def test_an_agent_with_streams_that_does_not_speak_is_silent() -> None:
+    agents = Agents()
+    agents.take(ViewChanges(agents={"a": OVER, "b": READING}), now_s=0.0)
+    assert agents.silent(SILENT_AFTER_S) == []
+    assert agents.silent(SILENT_AFTER_S + 1) == ["c042"], "what has read all its streams need not speak"
+    agents.take(ViewChanges(), now_s=SILENT_AFTER_S)
+    assert agents.silent(SILENT_AFTER_S + 1) == ["c042"], "news of others are none of its own"
+    agents.take(ViewChanges(agents={"b": READING}), now_s=SILENT_AFTER_S)
+    assert agents.silent(SILENT_AFTER_S + 1) == []
+
+
+def test_slow_ranks_stay_until_there_are_others() -> None:
+    agents = Agents()
+    agents.take(ViewChanges(slow_ranks=[SLOW]), now_s=0.0)
+    agents.take(ViewChanges(), now_s=1.0)
+    assert agents.slow_ranks == [SLOW]
+    agents.take(ViewChanges(slow_ranks=[]), now_s=2.0)
+    assert agents.slow_ranks == []
+
+
+def test_after_the_end_the_report_tells(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    agents = Agents()
+    agents.read_report(run)
+    assert agents.states(None) == []
+    named = {name: getattr(READING, name) for name in READING.__struct_fields__}
+    report = {"slow_ranks": [SLOW], "analysis": {"agents": {"b": named}, "streams": []}, "version": 1}
+    run.report_path.write_bytes(gzip.compress(msgspec.json.encode(report)))
+    agents.read_report(run)
+    (only,) = agents.states(None)
+    assert (only.name, only.node, only.cpu_s, only.age_s) == ("b", "c042", 12.5, None)
+    assert agents.slow_ranks == [SLOW]
+    run.report_path.write_bytes(gzip.compress(b"{}"))
+    agents.read_report(run)
+    assert agents.states(None) == []

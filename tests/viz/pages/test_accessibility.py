@@ -1,0 +1,253 @@
+"""Every page can be used without seeing it, without a mouse, larger, in other colours, and without motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.runs.directory import RunDirectory
+from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
+from tests.simulated_runs import make_run as simulate
+from tests.thorough import first
+from tests.viz.conftest import DashboardProcess, Watched, dashboard
+from tests.viz.live_run import LiveRun
+from tests.viz.made_run import FUNCTIONS, MadeRun, make_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHECK = Path(__file__).with_name("accessibility.js").read_text()
+MOST_NODES = 2_500
+PAGES = ("overview", "selection", "calls", "timeline", "call", "function", "health", "runs")
+
+
+@pytest.fixture(scope="module")
+def addresses(finished: MadeRun) -> dict[str, tuple[str, str]]:
+    """Address of each page, and what is there when it has all it needs."""
+    record = next(call for call in finished.anomalies if call.rank == 1)
+    program, _, rest = record.id.partition(":")
+    place = f"rank=0:1&step={record.step}"
+    return {
+        "overview": ("", ".panel"),
+        "selection": ("?sel=0:1,0:2&zoom=10..40", ".panel"),
+        "calls": (f"/calls?{place}", ".panel"),
+        "timeline": (f"/timeline?call={record.id}", ".panel"),
+        "call": (f"/call/{program}/{rest}", ".panel"),
+        "function": (f"/fn?function={FUNCTIONS[2]}", ".panel"),
+        "health": ("/health", ".streams td"),
+        "runs": ("/compare", ".runs td"),
+    }
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def watched(
+    request: pytest.FixtureRequest, browser: Browser, stored_dashboard: DashboardProcess
+) -> Iterator[Watched]:
+    """A browser in one of the themes."""
+    watched = Watched(browser, stored_dashboard, color_scheme=request.param)
+    yield watched
+    watched.close()
+
+
+def open_page(watched: Watched, address: tuple[str, str]) -> Page:
+    """A page that has read what it needs, and does not move any more."""
+    rest, mark = address
+    page = watched.page
+    # A busy machine takes long, and no test is about how long.
+    page.set_default_timeout(90_000)
+    page.goto(f"{watched.base}r/heat{rest}")
+    page.wait_for_selector(mark)
+    page.wait_for_function("() => document.querySelector('.reading') === null")
+    page.wait_for_function("() => (document.querySelector('h1')?.innerText ?? '').trim() !== ''")
+    return page
+
+
+def wrong_with(page: Page) -> list[str]:
+    """What the page does wrong."""
+    return page.evaluate(CHECK)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", first(3, PAGES))
+def test_nothing_is_wrong_with_a_page(
+    watched: Watched, addresses: dict[str, tuple[str, str]], name: str
+) -> None:
+    page = open_page(watched, addresses[name])
+    assert wrong_with(page) == []
+    assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
+
+
+@pytest.mark.parametrize("name", first(3, PAGES))
+def test_nothing_is_wrong_with_its_tables(
+    watched: Watched, addresses: dict[str, tuple[str, str]], name: str
+) -> None:
+    page = open_page(watched, addresses[name])
+    twins = page.locator("[data-twin]").count()
+    page.locator("h1").click()
+    page.keyboard.press("t")
+    page.wait_for_function(
+        "twins => document.querySelectorAll('[data-twin] table').length >= twins", arg=twins
+    )
+    assert page.locator("[data-twin] .panel-body [role=application]").count() == 0
+    assert wrong_with(page) == []
+
+
+@pytest.mark.parametrize("name", first(3, PAGES))
+def test_tab_goes_through_all_of_it_and_out_again(
+    watched: Watched, addresses: dict[str, tuple[str, str]], name: str
+) -> None:
+    page = open_page(watched, addresses[name])
+    page.evaluate("document.activeElement?.blur()")
+    wanted: int = page.evaluate(
+        "[...document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]')]"
+        ".filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility({ visibilityProperty: true }))"
+        ".length"
+    )
+    reached = set()
+    for _ in range(2 * wanted + 10):
+        page.keyboard.press("Tab")
+        at = page.evaluate(
+            """() => {
+              const now = document.activeElement;
+              if (now === document.body || now === null) return null;
+              window.places ??= new Map();
+              if (!window.places.has(now)) window.places.set(now, window.places.size);
+              const { outlineStyle, outlineWidth } = getComputedStyle(now);
+              const ring = outlineStyle === 'none' ? 0 : parseFloat(outlineWidth);
+              return [window.places.get(now), ring, now.outerHTML.slice(0, 120)];
+            }"""
+        )
+        if at is None:
+            break
+        assert at[1] >= 1, f"the focus is not seen on {at[2]}"
+        reached.add(at[0])
+    assert len(reached) >= wanted, "something is not reached by Tab"
+
+
+@pytest.mark.parametrize("name", first(3, PAGES))
+def test_twice_as_large_nothing_is_cut_off(
+    browser: Browser,
+    stored_dashboard: DashboardProcess,
+    addresses: dict[str, tuple[str, str]],
+    name: str,
+) -> None:
+    # What 200 % makes of a window of 1280 × 940.
+    watched = Watched(browser, stored_dashboard, viewport={"width": 640, "height": 470})
+    page = open_page(watched, addresses[name])
+    beyond = page.evaluate(
+        "() => [...document.querySelectorAll('header *, nav *, h1, main > *, main > * > .panel')]"
+        ".filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)"
+        ".map(e => e.outerHTML.slice(0, 120))"
+    )
+    assert beyond == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 640
+    watched.close()
+
+
+@pytest.mark.parametrize("name", ["overview", "health", "runs"])
+def test_system_colours_and_no_motion(
+    browser: Browser,
+    stored_dashboard: DashboardProcess,
+    addresses: dict[str, tuple[str, str]],
+    name: str,
+) -> None:
+    watched = Watched(browser, stored_dashboard, forced_colors="active", reduced_motion="reduce")
+    page = open_page(watched, addresses[name])
+    page.wait_for_function("() => document.getAnimations().length === 0")
+    borders = page.evaluate(
+        "[...document.querySelectorAll('.panel')].map(p => getComputedStyle(p).borderTopStyle)"
+    )
+    assert set(borders) <= {"solid"}
+    # What is open is told by more than a ground, which is the system's here.
+    if page.locator('.pages [aria-current="page"]').count():
+        outline = page.locator('.pages [aria-current="page"]').evaluate(
+            "e => getComputedStyle(e).outlineStyle"
+        )
+        assert outline == "solid"
+    assert watched.errors == []
+    watched.close()
+
+
+def test_a_comparison_is_as_good(
+    browser: Browser, page_files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("compared")
+    functions = (
+        SimulatedFunction("relax_block [{heat2d.c} {47,0}]", log_normal(1800.0, 0.1)),
+        SimulatedFunction("MPI_Waitall()", log_normal(400.0, 0.8)),
+    )
+    simulate(folder / "before", functions, SimulatedRun(1, Noise()))
+    slower = SimulatedRun(2, Noise(), slower={functions[0].name: 1.2})
+    simulate(folder / "after", functions, slower)
+    with dashboard(MadeRun(RunDirectory(folder / "after"))) as process:
+        for scheme in ("light", "dark"):
+            watched = Watched(browser, process, color_scheme=scheme)
+            watched.page.goto(f"{process.base}r/after/compare/before")
+            watched.page.wait_for_selector("[data-shift]")
+            assert wrong_with(watched.page) == []
+            watched.close()
+
+
+def test_the_end_is_read_out(
+    browser: Browser, stored_dashboard: DashboardProcess, addresses: dict[str, tuple[str, str]]
+) -> None:
+    watched = Watched(browser, stored_dashboard)
+    page = open_page(watched, addresses["health"])
+    page.wait_for_selector("[data-announcer]:has-text('Ended.')", state="attached")
+    watched.close()
+
+
+@pytest.mark.thorough
+def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
+    browser: Browser, page_files: Path, tmp_path: Path, broker: PrivateBroker
+) -> None:
+    live = LiveRun(make_run(tmp_path / "heat", "running", 20), broker.url, 20)
+    before = live.anomalies()
+    with dashboard(live.made, broker.url) as process:
+        watched = Watched(browser, process)
+        page = open_page(watched, ("/health", ".streams td"))
+        page.wait_for_selector(f'[data-fact="anomalies"] >> text="▲ {before}"')
+        page.evaluate(
+            """() => {
+              window.told = [];
+              const region = document.querySelector('[data-announcer]');
+              const note = () => window.told.push([region.innerText, performance.now()]);
+              const what = { subtree: true, childList: true, characterData: true };
+              new MutationObserver(note).observe(region, what);
+            }"""
+        )
+        for _ in range(2):
+            live.advance(5)
+            page.wait_for_function(
+                "all => window.told.some(([text]) => text.endsWith(`${all} in all.`))", arg=live.anomalies()
+            )
+        told = [(text, at) for text, at in page.evaluate("window.told") if "new anomal" in text]
+        watched.close()
+    live.close()
+    new = sum(int(text.split(" ")[0]) for text, _ in told)
+    assert new == live.anomalies() - before, "none is told twice, or not at all"
+    assert all(later - earlier > 9_900 for (_, earlier), (_, later) in pairwise(told))
+
+
+def test_the_check_finds_what_is_wrong(watched: Watched, addresses: dict[str, tuple[str, str]]) -> None:
+    page = open_page(watched, addresses["health"])
+    page.evaluate(
+        """() => {
+          const main = document.querySelector('main');
+          const add = (tag, change) => main.append(Object.assign(document.createElement(tag), change));
+          add('button', {});
+          add('h4', { textContent: 'too deep' });
+          add('div', { tabIndex: 3, textContent: 'first' });
+          const pale = document.createElement('p');
+          pale.textContent = 'pale words';
+          pale.style.color = 'rgb(128 128 128 / 40%)';
+          main.append(pale, document.createElement('canvas'));
+        }"""
+    )
+    found = "\n".join(wrong_with(page))
+    for sentence in ("has no name", "heading of level 4", "before its turn", "“pale words”", "neither named"):
+        assert sentence in found

@@ -1,0 +1,299 @@
+"""What stands around every page: state, search, trail, pages, keys, appearance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance, open_run
+from tests.viz.conftest import DashboardProcess, Watched
+from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SEARCH = '.search [role="combobox"]'
+
+
+@pytest.fixture
+def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
+    """A browser on the dashboard; afterwards: no error."""
+    watched = Watched(browser, stored_dashboard)
+    watched.page.set_default_timeout(90_000)
+    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield watched
+    errors = watched.errors
+    watched.close()
+    assert errors == []
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    """The run's health: nothing on it takes the focus or changes by itself."""
+    watched.page.goto(watched.base + "r/heat/health")
+    watched.page.wait_for_selector(".pipeline")
+    return watched.page
+
+
+@pytest.fixture(scope="module")
+def provenance(finished: MadeRun) -> Iterator[Provenance]:
+    """What the store says."""
+    with open_run(finished.directory) as provenance:
+        yield provenance
+
+
+def trail(page: Page) -> list[str]:
+    """Where the page says that it is."""
+    return page.locator(".trail li > :first-child").all_inner_texts()
+
+
+def test_the_bar_says_how_the_run_is(page: Page, finished: MadeRun) -> None:
+    facts = {
+        fact.get_attribute("data-fact"): fact.inner_text().split(None, 1)[-1]
+        for fact in page.locator("[data-fact]").all()
+    }
+    assert facts == {
+        "run clock": "clock 1:00",
+        "step": "59",
+        "loss": "1.33 %",
+        "ranks": "5/5",
+        "anomalies": f"▲ {len(finished.anomalies)}",
+    }
+    assert page.locator("[data-state]").get_attribute("data-state") == "ended"
+    assert "Finished, exit 0." in page.locator("[data-state]").inner_text()
+    assert page.locator(".banner").count() == 0, "an end is no alarm"
+
+
+def test_a_search_finds_a_function_by_keys_alone(page: Page) -> None:
+    page.keyboard.press("/")
+    page.wait_for_selector(f"{SEARCH}:focus")
+    page.keyboard.type("waitall")
+    page.wait_for_selector('[role="option"] >> text=MPI_Waitall')
+    chosen = page.locator(SEARCH).get_attribute("aria-activedescendant")
+    assert page.locator(f'[id="{chosen}"]').get_attribute("aria-selected") == "true"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/r/heat/fn?function=MPI_Waitall*")
+
+
+def test_a_search_knows_ranks_steps_calls_and_pages(page: Page, finished: MadeRun) -> None:
+    call = finished.anomalies[0].id
+    program, _, rest = call.partition(":")
+    for text, address in (
+        ("0:3", "**/r/heat/calls?rank=0:3"),
+        ("step 20", "**/r/heat/calls?step=20"),
+        (call, f"**/r/heat/call/{program}/{rest}*"),
+        ("health", "**/r/heat/health*"),
+    ):
+        page.keyboard.press("/")
+        page.keyboard.type(text)
+        page.wait_for_function(
+            "text => document.querySelector('[role=option][aria-selected=true]')"
+            "?.innerText.toLowerCase().includes(text)",
+            arg=text,
+        )
+        page.keyboard.press("Enter")
+        page.wait_for_url(address)
+
+
+def test_arrows_choose_what_was_found_and_escape_leaves(page: Page) -> None:
+    page.keyboard.press("/")
+    page.wait_for_selector('[role="option"]')
+    names = page.locator(".found-text").all_inner_texts()
+    assert names == ["Overview", "Calls", "Timeline", "Health", "Compare"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert page.locator('[aria-selected="true"] .found-text').inner_text() == "Calls"
+    page.keyboard.press("Escape")
+    assert page.locator('[role="option"]').count() == 0
+    page.keyboard.press("Escape")
+    assert page.locator(f"{SEARCH}:focus").count() == 0
+    page.keyboard.press("/")
+    page.keyboard.type("no such thing")
+    page.wait_for_selector(".found-none")
+    assert page.locator(".found").bounding_box() is not None
+
+
+def test_the_trail_leads_up_from_a_call(watched: Watched, finished: MadeRun) -> None:
+    page = watched.page
+    record = next(call for call in finished.anomalies if call.function == FUNCTIONS[2])
+    program, rank, step, row = record.id.split(":")
+    page.goto(f"{watched.base}r/heat/call/{program}/{rank}:{step}:{row}")
+    page.wait_for_selector(f".trail >> text=MPI_Waitall #{row}")
+    assert trail(page) == ["heat", "heat2d", f"rank {rank}", f"step {step}", f"MPI_Waitall #{row}"]
+    page.locator("h1").click()
+    for address in (f"**/calls?step={step}&rank=0:{rank}", f"**/calls?rank=0:{rank}", "**/r/heat?rank=*"):
+        page.keyboard.press("u")
+        page.wait_for_url(address)
+
+
+def test_the_trail_lists_what_stands_beside(
+    watched: Watched, finished: MadeRun, provenance: Provenance
+) -> None:
+    page = watched.page
+    record = finished.anomalies[0]
+    program, rank, step, row = record.id.split(":")
+    page.goto(f"{watched.base}r/heat/call/{program}/{rank}:{step}:{row}")
+
+    def beside(name: str) -> list[str]:
+        page.get_by_role("button", name=f"Beside {name}", exact=True).click()
+        page.wait_for_selector('[role="menuitem"]:focus')
+        texts = page.locator('.menu:popover-open [role="menuitem"]').all_inner_texts()
+        page.keyboard.press("Escape")
+        return texts
+
+    here = CallFilter(program=0, rank=record.rank, step_min=record.step, step_max=record.step)
+    calls = provenance.calls(here, "severity_us").calls
+    page.wait_for_selector(f".trail >> text=#{row}")
+    name = page.locator(".trail [aria-current]").inner_text()
+    found = beside(name)
+    assert [text.split("#")[1].split(" ")[0] for text in found] == [call.id.split(":")[3] for call in calls]
+    ranks = sorted(provenance.rank_statistics(), key=lambda row: (-row.total, row.rank))
+    assert beside(f"rank {rank}") == [f"rank {row.rank} · ▲ {row.total}" for row in ranks]
+    near = [count for count in finished.steps_of(record.rank) if count.anomalies]
+    assert all(
+        text in {f"step {count.step} · ▲ {count.anomalies}" for count in near}
+        for text in beside(f"step {step}")
+    )
+    assert beside("heat2d") == ["heat2d (program 0)"]
+    assert [text.split(":")[0] for text in beside("heat")][-2:] == ["Health", "Compare"]
+
+
+def test_filters_are_chips_that_can_be_dropped(watched: Watched) -> None:
+    page = watched.page
+    page.goto(f"{watched.base}r/heat/calls?rank=0:1&step=10..19&severity_us=2000")
+    page.wait_for_selector(".chip")
+    assert [chip.split(" ×")[0] for chip in page.locator(".chip").all_inner_texts()] == [
+        "rank 1",
+        "step 10..19",
+        "severity ≥ 2 ms",
+    ]
+    page.get_by_role("button", name="Drop filter step 10..19").click()
+    page.wait_for_url("**/calls?rank=0:1&severity_us=2000")
+
+
+def test_pages_are_links_and_the_open_one_is_marked(page: Page) -> None:
+    for name, address in (("Timeline", "timeline"), ("Calls", "calls"), ("Compare", "compare")):
+        page.locator(".pages").get_by_role("link", name=name).click()
+        page.wait_for_url(f"**/r/heat/{address}")
+        assert page.locator('.pages [aria-current="page"]').inner_text() == name
+    page.go_back()
+    page.wait_for_url("**/r/heat/calls")
+    page.keyboard.press("h")
+    page.wait_for_url("**/r/heat/health")
+    page.keyboard.press("v")
+    page.wait_for_url("**/r/heat/compare")
+
+
+def test_links_commands_and_views_are_copied(page: Page, finished: MadeRun) -> None:
+    directory = finished.directory.path
+
+    def copied() -> str:
+        page.wait_for_selector(".notice >> text=Copied")
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    page.keyboard.press("c")
+    assert copied() == page.url
+    page.goto(page.url.replace("health", "calls?rank=0:1&sort=score"))
+    page.wait_for_selector('[data-fact="step"]')
+    page.keyboard.press("Shift+C")
+    page.wait_for_selector(".notice >> text=chimbuko query")
+    assert copied().startswith(f"chimbuko query {directory} --program 0 --rank 1")
+    page.get_by_role("button", name="Copy link, command or view").click()
+    page.get_by_role("menuitem", name="Command that opens this view").click()
+    page.wait_for_selector(".notice >> text=--open")
+    assert copied() == f"chimbuko view {directory} --open '/r/heat/calls?rank=0:1&sort=score'"
+
+
+def test_letters_can_be_switched_off_and_stay_so(page: Page) -> None:
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    page.get_by_label("letters and signs act as keys").uncheck()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog[open]", state="detached")
+    page.reload()
+    page.wait_for_selector(".pipeline")
+    for key in ("v", "/", "?", "t"):
+        page.keyboard.press(key)
+    assert page.url.endswith("/r/heat/health")
+    assert page.locator(f"{SEARCH}:focus, dialog[open]").count() == 0
+    page.get_by_role("button", name="Help").click()
+    page.get_by_label("letters and signs act as keys").check()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog[open]", state="detached")
+    page.keyboard.press("v")
+    page.wait_for_url("**/compare")
+
+
+def test_times_are_read_as_on_the_wall_with_a_key(watched: Watched) -> None:
+    page = watched.page
+    page.goto(watched.base + "r/heat?table=heatmap")
+    page.wait_for_selector(".heatmap tbody tr")
+    cell = page.locator(".heatmap tbody tr").first.locator("td")
+    since_start = [text for text in cell.all_inner_texts() if text.startswith("+00:")]
+    assert len(since_start) == 1
+    page.keyboard.press("z")
+    start_s = ZERO_US / 1e6 + seconds_of(since_start[0])
+    expected = datetime.fromtimestamp(start_s, UTC).strftime("%H:%M:%S.%f")[:-3] + " Z"
+    page.wait_for_selector(f".heatmap tbody tr >> nth=0 >> text={expected}")
+    page.reload()
+    page.wait_for_selector(f".heatmap tbody tr >> nth=0 >> text={expected}")
+    page.keyboard.press("Z")
+    page.wait_for_selector(f'.heatmap tbody tr >> nth=0 >> text="{since_start[0]}"')
+
+
+def seconds_of(text: str) -> float:
+    """Of a time like ``+01:02:03.456``."""
+    hours, minutes, seconds = text.lstrip("+").split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+
+
+def test_letters_are_text_in_fields(page: Page) -> None:
+    page.get_by_label("Find", exact=True).fill("")
+    page.get_by_label("Find", exact=True).press_sequentially("vch?")
+    assert page.get_by_label("Find", exact=True).input_value() == "vch?"
+    assert page.url.endswith("/r/heat/health")
+
+
+@pytest.mark.parametrize(("choice", "scheme"), [("dark", "dark"), ("light", "light"), ("projector", "light")])
+def test_the_appearance_is_chosen_and_remembered(page: Page, choice: str, scheme: str) -> None:
+    page.get_by_label("Appearance").select_option(choice)
+    page.reload()
+    page.wait_for_selector(".pipeline")
+    assert page.evaluate("document.documentElement.style.colorScheme") == scheme
+    assert page.get_by_label("Appearance").input_value() == choice
+    height = page.locator(".bar").evaluate("bar => bar.getBoundingClientRect().height")
+    assert height == pytest.approx(60 if choice == "projector" else 48, abs=2)
+
+
+def test_a_projector_shows_tips_beside_what_they_are_about(page: Page) -> None:
+    page.get_by_label("Appearance").select_option("projector")
+    lost = page.locator("[data-lost]").bounding_box()
+    assert lost is not None
+    page.mouse.move(lost["x"] + lost["width"] / 2, lost["y"] + lost["height"] / 2)
+    page.wait_for_selector(".tip >> text=4 steps lost")
+    tip = page.locator(".tip").bounding_box()
+    assert tip is not None
+    assert 0 < tip["x"] - (lost["x"] + lost["width"]) < 24
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("rest", ["", "/calls", "/timeline?rank=0:1", "/health", "/compare"])
+def test_a_projector_shows_whole_pages(watched: Watched, rest: str) -> None:
+    page = watched.page
+    page.goto(f"{watched.base}r/heat{rest}")
+    page.get_by_label("Appearance").select_option("projector")
+    page.wait_for_function("() => document.querySelector('.reading') === null")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert page.evaluate("getComputedStyle(document.documentElement).zoom") == "1.25"
+
+
+def test_script_and_style_are_small(page: Page) -> None:
+    sizes = page.evaluate("performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize])")
+    code = [size for name, size in sizes if name.endswith((".js", ".css"))]
+    assert len(code) >= 2
+    assert 0 < sum(code) <= 160_000

@@ -1,0 +1,170 @@
+"""The page about the analysis itself shows what the store and the server say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chimbuko.provenance.query.run import Provenance, open_run
+from tests.viz.conftest import DashboardProcess, Watched
+from tests.viz.made_run import LOST_STEPS, MadeRun
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture
+def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
+    """A browser on the page; afterwards: no error, and no request to anybody else."""
+    watched = Watched(browser, stored_dashboard)
+    watched.page.set_default_timeout(90_000)
+    watched.page.goto(watched.base + "r/heat/health")
+    watched.page.wait_for_selector(".streams tbody tr")
+    watched.page.wait_for_selector("[data-station]")
+    watched.page.wait_for_function("() => !document.querySelector('.reading')")
+    yield watched
+    errors, requests = watched.errors, watched.requests
+    watched.close()
+    assert errors == []
+    assert {url.split("/")[2] for url in requests} == {stored_dashboard.base.split("/")[2]}
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    """The page."""
+    return watched.page
+
+
+@pytest.fixture(scope="module")
+def provenance(finished: MadeRun) -> Iterator[Provenance]:
+    """What the store says."""
+    with open_run(finished.directory) as provenance:
+        yield provenance
+
+
+def rows(page: Page, panel: str) -> list[list[str]]:
+    """The cells of a panel's table."""
+    return page.evaluate(  # type: ignore[no-any-return]
+        "panel => [...document.querySelectorAll(`[data-panel=${panel}] tbody tr`)]"
+        ".map(row => [...row.cells].map(cell => cell.innerText))",
+        panel,
+    )
+
+
+def station(page: Page, name: str) -> tuple[str, str]:
+    """Figure and detail of a station of the pipeline."""
+    found = page.locator(f'[data-station="{name}"]')
+    return found.locator(".station-figure").inner_text(), found.locator(".station-detail").inner_text()
+
+
+def test_it_opens_with_whether_the_findings_can_be_trusted(page: Page) -> None:
+    assert page.locator("[data-answer]").inner_text() == (
+        "With care: 4 steps of 1 rank were not analysed, so their counts are lower bounds; "
+        "3 rows could not be used."
+    )
+
+
+def test_the_way_of_the_events_has_the_figures_of_the_store(
+    page: Page, provenance: Provenance, finished: MadeRun
+) -> None:
+    streams = provenance.health()
+    events, size = sum(one.rows for one in streams), sum(one.size_bytes for one in streams)
+    times = provenance.time_range()
+    assert times is not None
+    seconds = (times[1] - times[0]) / 1e6
+    assert station(page, "application") == (
+        f"{round(events / seconds):,} events/s",
+        f"{events:,} events, {size / 1e6:.2f} MB",
+    )
+    assert station(page, "lost") == ("4 steps", "4 steps, 3 rows")
+    stored = finished.directory.store_path.stat().st_size
+    kept = float(station(page, "store")[1].split(" ")[0])
+    assert kept == pytest.approx(stored / 1e3, rel=0.5)
+    assert station(page, "agents")[0] == "not told", "unknown is not zero"
+    assert [one.get_attribute("data-station") for one in page.locator(".station.warns").all()] == ["lost"]
+
+
+def test_lost_steps_stand_where_they_were_lost(page: Page) -> None:
+    lost = {f"0:{rank} {steps[0]}..{steps[-1]}" for rank, steps in LOST_STEPS.items()}
+    shown = page.locator("[data-lost]")
+    assert {one.get_attribute("data-lost") for one in shown.all()} == lost
+    chart = page.locator(".loss-chart")
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    tip = page.locator(".tip").inner_text().splitlines()
+    assert tip[:3] == ["rank 2: 4 steps lost", "step 20..23", "of 4 that this rank lost"]
+    spoken = page.locator("[aria-live=polite]").all_inner_texts()
+    assert "rank 2: 4 steps lost, step 20..23" in spoken
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".tip", state="detached")
+    shown.first.hover()
+    page.wait_for_selector(".tip >> text=rank 2: 4 steps lost")
+    page.get_by_role("button", name="Lost steps, rank × step: table").click()
+    assert rows(page, "loss") == [["0:2", "20..23", "4"]]
+
+
+def test_a_lost_step_leads_to_its_rank_on_the_overview(page: Page) -> None:
+    page.locator(".loss-chart").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/r/heat?sel=0:2&zoom=15..28")
+
+
+def test_streams_are_those_of_the_store_in_the_order_asked_for(page: Page, provenance: Provenance) -> None:
+    streams = provenance.health()
+    found = rows(page, "streams")
+    assert [row[0] for row in found] == ["0:2", "0:0", "0:1", "0:3", "0:4"], "what lost most comes first"
+    by_rank = {f"{one.program}:{one.rank}": one for one in streams}
+    for rank, node, state, lost, steps, events, trace, _ in found:
+        stream = by_rank[rank]
+        assert (node, state) == (stream.node, stream.state)
+        assert lost == ("4 steps, 3 rows" if stream.gap_steps else "nothing")
+        assert (steps, events) == (str(stream.steps), f"{stream.rows:,}")
+        assert float(trace) == pytest.approx(stream.size_bytes / 1e6, abs=0.006)
+    page.get_by_label("Order of streams").select_option("rank")
+    page.wait_for_function("() => document.querySelector('.streams tbody td').innerText === '0:0'")
+    assert "streams=rank" in page.url
+    page.get_by_label("State of streams").select_option("broken")
+    page.wait_for_selector(".streams .empty >> text=No stream is in this state")
+    page.reload()
+    page.wait_for_selector(".streams .empty >> text=No stream is in this state")
+    assert page.get_by_label("State of streams").input_value() == "broken"
+
+
+def test_what_was_found_and_not_kept_is_told(page: Page, provenance: Provenance) -> None:
+    (dropped,) = provenance.dropped()
+    assert rows(page, "notkept") == [[dropped.function.removesuffix("()"), str(dropped.anomalies)]]
+
+
+def test_the_pace_is_that_of_the_steps(page: Page, finished: MadeRun) -> None:
+    page.wait_for_selector(".overtime-chart svg")
+    page.get_by_role("button", name="Over time: table").click()
+    page.wait_for_selector(".overtime tbody tr")
+    shown = [int(row[1].replace(",", "")) for row in rows(page, "overtime")][::-1]
+    lossy = [160 * sum(step.step == number for step in finished.steps) for number in range(60)]
+    assert shown == lossy, "each step of this run takes a second"
+
+
+def test_the_run_is_described(page: Page, finished: MadeRun, provenance: Provenance) -> None:
+    described = dict(row[:2] for row in rows(page, "description"))
+    assert described["command"] == "mpirun -n 5 ./heat2d"
+    assert described["folder"] == str(finished.directory.path)
+    assert described["ended"].endswith("exit 0")
+    settings = dict(row[:2] for row in rows(page, "detector"))
+    config = finished.directory.read_info().config
+    assert settings["detector"] == config.detector
+    assert settings["neighbours kept"] == f"{config.window_calls} before, {config.window_calls} after"
+    assert settings["least difference flagged"] == "1 ms"
+    stored = [[item.key, item.value] for item in provenance.metadata(0, 0)]
+    assert rows(page, "metadata") == stored
+    page.get_by_label("Find", exact=True).fill("nothing like it")
+    page.wait_for_selector(".metadata .empty")
+
+
+def test_metadata_are_those_of_the_chosen_rank(watched: Watched, provenance: Provenance) -> None:
+    page = watched.page
+    page.goto(watched.base + "r/heat/health?rank=0:4")
+    page.wait_for_selector(".metadata >> text=node2")
+    assert rows(page, "metadata") == [[item.key, item.value] for item in provenance.metadata(0, 4)]

@@ -1,0 +1,51 @@
+"""All endpoints of the API."""
+
+from __future__ import annotations
+
+from chimbuko.viz.api.endpoints import (
+    attributes,
+    callpaths,
+    calls,
+    comparison,
+    functions,
+    grid,
+    health,
+    points,
+    ranks,
+    run,
+    steps,
+    timeline,
+    totals,
+    vitals,
+)
+
+ENDPOINTS = (
+    run.run,
+    health.health,
+    vitals.vitals,
+    vitals.streams,
+    vitals.gaps,
+    ranks.ranks,
+    ranks.function_ranking,
+    grid.grid,
+    functions.functions,
+    functions.function,
+    functions.models,
+    callpaths.paths,
+    steps.steps,
+    steps.step_columns,
+    steps.all_steps,
+    steps.step_sums,
+    steps.all_step_sums,
+    calls.calls,
+    calls.all_calls,
+    calls.call,
+    calls.records,
+    points.points,
+    totals.totals,
+    timeline.timeline,
+    attributes.metadata,
+    attributes.counters,
+    comparison.runs,
+    comparison.comparison,
+)

@@ -1,0 +1,207 @@
+"""Recorded calls: lists of them, all of a list at once, and one with everything kept about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.calls.record import CallRecord
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.filters import CallFilter, CallSummary, Sort
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
+from chimbuko.viz.api.parameters import (
+    MAX_LIMIT,
+    AnyRankText,
+    Cursor,
+    Limit,
+    Number,
+    ProgramWanted,
+    Step,
+    Text,
+    Whole,
+    parse_rank,
+)
+
+EventId = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9]{1,9}:[0-9]{1,9}:[0-9]{1,9}:[0-9]{1,9}$",
+        description="The id of a call, as PROGRAM:RANK:STEP:ROW.",
+    ),
+]
+
+
+FILTERS = frozenset(CallFilter.__dataclass_fields__)
+MOST_COUNTED = 100_000
+"""Calls that are counted one by one for a list: in 0.1 s."""
+
+
+class AnomalyParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which abnormal calls are wanted: those to which all applies that is given."""
+
+    function: Annotated[
+        Text | None, Meta(description="Name of a function, or a pattern with `*` and `?`.")
+    ] = None
+    through: Annotated[
+        Text | None,
+        Meta(description="Name of a function on the call path, or a pattern: the call itself or a caller."),
+    ] = None
+    path: Annotated[Number | None, Meta(description="Number of the call path.")] = None
+    text: Annotated[
+        Text | None,
+        Meta(description="Part of the name of a function on the call path or of the node; case is ignored."),
+    ] = None
+    program: ProgramWanted = None
+    rank: Annotated[
+        AnyRankText | None,
+        Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any."),
+    ] = None
+    thread: Annotated[Number | None, Meta(description="Number of a thread of the rank.")] = None
+    node: Annotated[Text | None, Meta(description="Name of a node, or a pattern with `*` and `?`.")] = None
+    step_min: Annotated[Step | None, Meta(description="First step in which calls ended.")] = None
+    step_max: Annotated[Step | None, Meta(description="Last step in which calls ended.")] = None
+    time_min_us: Annotated[
+        Whole | None, Meta(description="Calls under way at this time or later, µs since the epoch.")
+    ] = None
+    time_max_us: Annotated[
+        Whole | None, Meta(description="Calls under way at this time or earlier, µs since the epoch.")
+    ] = None
+    min_severity_us: Annotated[float | None, Meta(description="Least time lost.")] = None
+    max_severity_us: Annotated[float | None, Meta(description="Most time lost.")] = None
+    min_score: Annotated[float | None, Meta(description="Least score.")] = None
+    max_score: Annotated[float | None, Meta(description="Highest score.")] = None
+    is_open: Annotated[bool | None, Meta(description="Whether the call has not ended yet.")] = None
+    is_gpu: Annotated[bool | None, Meta(description="Whether the call ran on a GPU.")] = None
+    detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
+
+    def call_filter(self) -> CallFilter:
+        """As provenance understands it."""
+        given = {name: value for name, value in msgspec.structs.asdict(self).items() if name in FILTERS}
+        if self.rank is not None:
+            program, given["rank"] = parse_rank(self.rank)
+            given["program"] = self.program if program is None else program
+        if given.get("label") == "any":
+            given["label"] = None
+        return CallFilter(**given)
+
+
+class FilterParameters(AnomalyParameters, frozen=True, kw_only=True):
+    """Which calls are wanted: those to which all applies that is given."""
+
+    label: Annotated[Literal["anomaly", "normal", "any"], Meta(description="What the detector said.")] = (
+        "anomaly"
+    )
+
+
+class OrderedFilterParameters(FilterParameters, frozen=True, kw_only=True):
+    """Which calls are wanted, and in what order."""
+
+    sort: Annotated[Sort, Meta(description="What calls are sorted by.")] = "severity_us"
+    descending: Annotated[bool, Meta(description="Whether the largest comes first.")] = True
+
+
+class CallsParameters(OrderedFilterParameters, frozen=True, kw_only=True):
+    """Which calls are wanted, in what order, and which piece of their list."""
+
+    limit: Limit = 50
+    cursor: Cursor = None
+
+
+class CallsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of a list of calls."""
+
+    calls: list[CallSummary]
+    next: str | None
+    """Cursor of the piece that follows; null at the end."""
+    total: int
+    """Calls in the whole list; where that is not exact, there are more."""
+    is_total_exact: bool
+
+
+class CallParameters(msgspec.Struct, frozen=True):
+    """Which call."""
+
+    event_id: EventId
+
+
+class CallAnswer(Answer, frozen=True, kw_only=True):
+    """One call, and what to compare it with."""
+
+    record: CallRecord
+    normal: CallRecord | None
+    """The recorded normal call of the same function that is nearest to it."""
+    distribution: Distribution | None
+    """Of the function's runtimes, by the model that judged the call; null where none was kept up to then."""
+
+
+@get("/calls")
+def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
+    """Calls that a filter matches, in pages."""
+    chosen = wanted.call_filter()
+    page = run.provenance.calls(
+        chosen, sort=wanted.sort, descending=wanted.descending, limit=wanted.limit, cursor=wanted.cursor
+    )
+    total = run.provenance.count(chosen, most=MOST_COUNTED + 1)
+    return CallsAnswer(
+        calls=page.calls,
+        next=page.next,
+        total=min(total, MOST_COUNTED),
+        is_total_exact=total <= MOST_COUNTED,
+    )
+
+
+@get("/calls.ndjson")
+def all_calls(run: ServedRun, wanted: OrderedFilterParameters) -> Iterator[CallSummary]:
+    """All calls that a filter matches, one a line, as lists show them."""
+    chosen, cursor = wanted.call_filter(), None
+    while True:
+        # By pages: a statement left open for a slow reader would keep the store from tidying up.
+        page = run.provenance.calls(
+            chosen, sort=wanted.sort, descending=wanted.descending, limit=MAX_LIMIT, cursor=cursor
+        )
+        yield from page.calls
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+@get("/records.ndjson")
+def records(run: ServedRun, wanted: FilterParameters) -> Iterator[CallRecord]:
+    """All calls that a filter matches, one a line, with everything kept about each.
+
+    They come in order of program, rank and step.
+    """
+    return run.provenance.records(wanted.call_filter())
+
+
+@get("/calls/{event_id}")
+def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
+    """One call with its stack, neighbours, messages and counters, beside a normal one."""
+    try:
+        record = run.provenance.call(wanted.event_id)
+    except ConfigError as error:
+        raise Missing(f"{error}{_removed(run)}") from error
+    model = run.provenance.model_of(record.program, record.function, record.model_version)
+    return CallAnswer(
+        record=record,
+        normal=run.provenance.normal_like(record),
+        distribution=distribution(model, run.feed.info().config) if model else None,
+    )
+
+
+def _removed(run: ServedRun) -> str:
+    """What may have become of a call that is not there."""
+    rules = Counter[tuple[int, str]]()
+    for pruning in run.provenance.prunings():
+        rules[pruning.pruned_us, pruning.rule] += pruning.anomalies + pruning.normal_calls
+    told = (
+        f"; {calls:,} calls were removed at {datetime.fromtimestamp(pruned_us / 1e6, UTC):%F %T} Z ({rule})"
+        for (pruned_us, rule), calls in rules.items()
+    )
+    return "".join(told)

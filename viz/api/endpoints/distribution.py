@@ -1,0 +1,110 @@
+"""How the runtimes of a function are distributed, out of what its detector keeps of them."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from chimbuko.ad.detectors.normalrange import ordinary_spans, threshold_of
+from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.protocol.messages import FunctionModel
+from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.schema import schema_of, stored_schema_of
+
+
+class Runtimes(msgspec.Struct, frozen=True):
+    """Runtimes of the calls of a function."""
+
+    calls: int
+    mean_us: float
+    stddev_us: float
+    minimum_us: float
+    maximum_us: float
+    skewness: float
+    kurtosis: float
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """Calls that took at least ``lower_us`` and less than ``upper_us``.
+
+    Not a whole number where older calls have begun to count less than newer ones.
+    """
+
+    lower_us: float
+    upper_us: float
+    calls: float
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such limit."""
+
+    lower_us: float | None
+    upper_us: float | None
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """What the detector knew of a function in one version of the global model."""
+
+    program: int
+    function: str
+    version: int
+    exclusive: Runtimes
+    inclusive: Runtimes
+    buckets: list[Bucket] | None
+    """Of the runtime that is judged, from the first that is not empty to the last; null where the
+    detector has none."""
+    counted: list[Bucket] | None
+    """... over the whole run, in which no call counts less than another; null in older stores."""
+    ordinary: list[Span]
+    """Runtimes that this model does not flag; one span without limits where it flags none, because
+    too little is known or the function is ignored."""
+    threshold: float
+    """Of the function, in the detector's own measure."""
+
+
+def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
+    """Of the model of a function that a run with these settings made."""
+    schema, stored = schema_of(config.detector), stored_schema_of(config.detector)
+    row = np.frombuffer(model.row)
+    is_counted = "counted" in stored.slices and len(row) == stored.width
+    spans_us = ordinary_spans(model.name, row[: schema.width], config)
+    return Distribution(
+        program=model.program,
+        function=model.name,
+        version=model.version,
+        exclusive=_runtimes(Moments.from_row(row[schema.slices["exclusive_us"]])),
+        inclusive=_runtimes(Moments.from_row(row[schema.slices["inclusive_us"]])),
+        buckets=_buckets(row[schema.slices["buckets"]]) if "buckets" in schema.slices else None,
+        counted=_buckets(row[stored.slices["counted"]]) if is_counted else None,
+        ordinary=[Span(_finite(lower_us), _finite(upper_us)) for lower_us, upper_us in spans_us],
+        threshold=threshold_of(model.name, config),
+    )
+
+
+def _buckets(counts: Float64Array) -> list[Bucket]:
+    used = np.flatnonzero(counts)
+    if not len(used):
+        return []
+    return [
+        Bucket(float(EDGES_US[n]), float(EDGES_US[n + 1]), float(counts[n]))
+        for n in range(used[0], used[-1] + 1)
+    ]
+
+
+def _finite(us: float) -> float | None:
+    return us if math.isfinite(us) else None
+
+
+def _runtimes(moments: Moments) -> Runtimes:
+    return Runtimes(
+        calls=int(moments.n),
+        mean_us=moments.mean,
+        stddev_us=moments.stddev,
+        minimum_us=moments.minimum if moments.n else 0.0,
+        maximum_us=moments.maximum if moments.n else 0.0,
+        skewness=moments.skewness,
+        kurtosis=moments.kurtosis,
+    )

@@ -1,0 +1,94 @@
+"""All ranks over all steps: how many anomalies the worst step of each had."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.api.parameters import rank_text
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS
+from chimbuko.viz.live.gridlayout import ProgramRows
+from chimbuko.viz.live.gridreading import Piece
+
+_Range = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.\.[0-9]{1,9}$")]
+
+
+class GridParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which piece, and into how many cells it shall fit."""
+
+    ranks: Annotated[
+        _Range | None,
+        Meta(description="First and last place in the order of program and rank, as FIRST..LAST; else all."),
+    ] = None
+    steps: Annotated[_Range | None, Meta(description="First and last step, as FIRST..LAST; else all.")] = None
+    rows: Annotated[int, Meta(ge=1, le=MOST_ROWS, description="Most rows, each of some ranks.")] = MOST_ROWS
+    columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Most columns, each of some steps.")] = (
+        MOST_COLUMNS
+    )
+
+
+class SilentRank(msgspec.Struct, frozen=True):
+    """A rank that gives no step."""
+
+    rank: str
+    place: int
+    """In the order of program and rank."""
+    function: str
+    """Innermost open call of its main thread; empty where none is known."""
+    entry_us: int
+    """When that was entered."""
+    since_us: int
+    """Time of its newest event."""
+
+
+class GridAnswer(Answer, frozen=True, kw_only=True):
+    """Rows of ranks and columns of steps."""
+
+    version: int
+    layout: int
+    """A number that differs where rows of the whole grid stand for other ranks, or others are silent."""
+    programs: list[ProgramRows]
+    """Which ranks are in which rows."""
+    ranks_per_row: int
+    rows: int
+    first_step: int
+    steps_per_column: int
+    """A power of two."""
+    columns: int
+    start_us: list[int]
+    """Start of the first analysed step of each column; 0 where none is known."""
+    cells: str
+    """A byte for each cell, row by row, in base64: the most anomalies that one of the ranks had in one of the
+    steps, up to 254; 255 where no step was analysed."""
+    silent: list[SilentRank]
+
+
+@get("/grid")
+def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
+    """All ranks over all steps, or a piece of it in more detail.
+
+    A cell is the largest number of anomalies that one rank had in one step.
+    """
+    piece = Piece(_range(wanted.ranks), _range(wanted.steps), wanted.rows, wanted.columns)
+    shown = run.feed.grid(piece)
+    picture = msgspec.structs.asdict(shown.picture)
+    return GridAnswer(
+        **picture | {"cells": base64.b64encode(shown.picture.cells).decode()},
+        version=shown.version,
+        layout=shown.layout,
+        silent=[
+            SilentRank(rank_text(rank), place, silence.function, silence.entry_us, silence.since_us)
+            for place, rank, silence in shown.silent
+        ],
+    )
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, last = sorted(map(int, text.split("..")))
+    return first, last

@@ -1,0 +1,91 @@
+"""The run itself: what it was started as, how it is, and the numbers that say most about it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.config import LEAST_CALLS, AnalysisConfig
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.api.parameters import rank_text
+from chimbuko.viz.live.status import Status
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """The numbers of the sentence that the page opens with."""
+
+    anomalies: int
+    ranks_with_anomalies: int
+    functions: int
+    functions_judged: int
+    """Those called often enough for one of their calls to be flagged."""
+    worst_function: str | None
+    """The one that lost most time."""
+    worst_severity_us: float
+    worst_call: str | None
+    worst_rank: str | None
+
+
+class RunAnswer(Answer, frozen=True, kw_only=True):
+    """One run."""
+
+    id: str
+    name: str
+    command: list[str]
+    directory: str
+    state: str
+    exit_code: int | None
+    started_us: int
+    ended_us: int
+    host: str
+    version: str
+    environment: dict[str, str]
+    """Variables that say in what the application ran."""
+    programs: dict[str, str]
+    """Number of each program, as text, to its name."""
+    config: AnalysisConfig
+    live: bool
+    """Whether news of the run come in by themselves."""
+    status: Status
+    answer: Headline
+
+
+@get("/run")
+def run(run: ServedRun) -> RunAnswer:
+    """What the run is, how it is, and what was found so far."""
+    info = run.feed.info()
+    return RunAnswer(
+        id=info.id,
+        name=info.name,
+        command=info.command,
+        directory=str(run.feed.run.path),
+        state=info.state,
+        exit_code=info.exit_code,
+        started_us=info.started_us,
+        ended_us=info.ended_us,
+        host=info.host,
+        version=info.version,
+        environment=info.environment,
+        programs={str(number): name for number, name in run.provenance.programs().items()},
+        config=info.config,
+        live=run.feed.is_live,
+        status=run.feed.status(),
+        answer=_headline(run),
+    )
+
+
+def _headline(run: ServedRun) -> Headline:
+    functions = run.feed.worst_functions()
+    worst = functions[0] if functions and functions[0].anomalies else None
+    wanted = CallFilter(function=worst.name, program=worst.program) if worst else CallFilter()
+    calls = run.provenance.calls(wanted, sort="severity_us", limit=1).calls
+    return Headline(
+        anomalies=run.feed.status().anomalies,
+        ranks_with_anomalies=run.feed.ranks_with_anomalies(),
+        functions=len(functions),
+        functions_judged=sum(function.calls >= LEAST_CALLS for function in functions),
+        worst_function=worst.name if worst else None,
+        worst_severity_us=worst.severity_us if worst else 0.0,
+        worst_call=calls[0].id if calls else None,
+        worst_rank=rank_text((calls[0].program, calls[0].rank)) if calls else None,
+    )

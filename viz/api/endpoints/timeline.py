@@ -1,0 +1,267 @@
+"""The calls of one rank as they happened: of its recorded trace where there is one, else what is stored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.spans import JudgedCall
+from chimbuko.provenance.timeline.edges import Links, bundled
+from chimbuko.provenance.timeline.rankwindow import SpanRow, SpanWindow
+from chimbuko.provenance.timeline.storedspans import stored_window
+from chimbuko.viz.api.columns import differences
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.parameters import RankText, Whole, parse_rank
+from chimbuko.viz.live.livetotals import RankKey
+
+Interval = tuple[int, int]
+
+MOST_PARTNERS = 12
+MOST_LINKS = 500
+"""More arrows than that are a black area; they come as bundles."""
+MOST_JUDGED = 5000
+"""Recorded calls of which the figures are told, the most severe: 0.1 s."""
+
+
+class TimelineParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rank, when, and how large the picture is."""
+
+    rank: Annotated[RankText, Meta(description="A rank as PROGRAM:RANK.")]
+    partners: Annotated[
+        list[RankText],
+        Meta(
+            max_length=MOST_PARTNERS,
+            description="Ranks whose ends of messages are wanted, too. May be given again.",
+        ),
+    ] = msgspec.field(default_factory=list, name="with")
+    from_us: Annotated[
+        Whole | None, Meta(description="First time, µs since the epoch; by default all that is known.")
+    ] = None
+    to_us: Annotated[Whole | None, Meta(description="Last time, µs since the epoch.")] = None
+    columns: Annotated[
+        int, Meta(ge=1, le=20_000, description="Columns of the picture: calls shorter than one are merged.")
+    ] = 1000
+
+
+class TimelineRow(msgspec.Struct, frozen=True):
+    """The calls of one depth of one thread, in columns with a number for each span."""
+
+    thread: int
+    depth: int
+    begins_us: list[int]
+    """Of the first span its entry in µs since the epoch, of each other one how much later it begins."""
+    runtimes_us: list[int]
+    exclusives_us: list[int]
+    """-1 where it is not known."""
+    functions: list[int]
+    """Numbers in `functions` of the answer; of merged calls the longest one's."""
+    steps: list[int]
+    """With `rows` the id of the call, PROGRAM:RANK:STEP:ROW."""
+    rows: list[int]
+    """Of the first span its row, of each other one how much larger it is."""
+    counts: list[int]
+    """How many calls the span is."""
+    flags: list[int]
+    """Sum of 1 abnormal, 2 has a record, 4 has not ended, 8 rows of the trace were lost in it, 16 merged."""
+
+
+class TimelineLinks(msgspec.Struct, frozen=True):
+    """Messages and launches, in columns with a number for each."""
+
+    kinds: list[int]
+    """0 sent, 1 received, 2 launched on a GPU."""
+    times_us: list[int]
+    """On this rank, µs since the epoch."""
+    threads: list[int]
+    depths: list[int]
+    """Of the call that it is in; -1 where that is not known."""
+    other_us: list[int]
+    """At the other end; -1 where it is not known."""
+    other_ranks: list[int]
+    """-1 for launches."""
+    other_threads: list[int]
+    other_depths: list[int]
+    tags: list[int]
+    sizes_bytes: list[int]
+    counts: list[int]
+    """How many messages or launches it stands for."""
+
+
+class JudgedSpan(msgspec.Struct, frozen=True):
+    """A call with a record of its own, and how it was judged."""
+
+    step: int
+    row: int
+    is_anomaly: bool
+    thread: int
+    depth: int
+    function: str
+    entry_us: int
+    inclusive_us: int
+    exclusive_us: int
+    is_open: bool
+    severity_us: float
+    score: float
+    expected_us: float
+    children: int
+    messages: int
+
+
+class ThreadTimes(msgspec.Struct, frozen=True):
+    """One thread, or one stream of a GPU."""
+
+    thread: int
+    is_gpu: bool
+    known_us: list[Interval]
+    """When all its calls are known, at the depths that have rows; at other times they were not kept."""
+
+
+class TimelineAnswer(Answer, frozen=True, kw_only=True):
+    """One rank in a range of time."""
+
+    source: Literal["trace", "store"]
+    """Whether this is of the recorded trace, with all calls, or of what the store kept around some."""
+    is_recorded: bool
+    """Whether a recorded trace of the rank lies where the run found it."""
+    from_us: int
+    to_us: int
+    extent_us: Interval
+    """First and last time of the rank."""
+    column_us: int
+    """Calls shorter than this are merged, abnormal ones never."""
+    functions: list[str]
+    threads: list[ThreadTimes]
+    rows: list[TimelineRow]
+    links: TimelineLinks
+    judged: list[JudgedSpan]
+    """Recorded calls in the range, the most severe first; of very many not all."""
+    lost_us: list[Interval]
+    """When nothing of the rank was analysed."""
+    left_out: int
+    """Recorded calls without the calls around them: only the most severe of very many have those."""
+
+
+@get("/timeline")
+def timeline(run: ServedRun, wanted: TimelineParameters) -> TimelineAnswer:
+    """The calls of a rank in a range of time, one inside the other, with messages and launches."""
+    rank = _rank(wanted.rank)
+    extent = _extent(run, rank)
+    first, last = _range(wanted, extent)
+    # Columns that are a power of two µs wide: pictures of the same width share what is merged.
+    level = max(0, ((last - first) // wanted.columns).bit_length() - 1)
+    partners = [key for key in map(_rank, wanted.partners) if key != rank and key[0] == rank[0]]
+    index = run.timelines.index(rank)
+    if index is not None:
+        others = [found for key in partners if (found := run.timelines.index(key)) is not None]
+        window, level = index.window(first, last, level, others)
+        extent = min(extent[0], index.header.interval_us[0]), max(extent[1], index.header.interval_us[1])
+    else:
+        window, level = stored_window(run.provenance, rank, first, last, level, partners)
+    judged = run.provenance.judged_calls(rank, first, last, MOST_JUDGED)
+    return TimelineAnswer(
+        source="store" if index is None else "trace",
+        is_recorded=run.timelines.is_recorded(rank),
+        from_us=first,
+        to_us=last,
+        extent_us=extent,
+        column_us=1 << level,
+        functions=_used(window),
+        threads=_threads(window),
+        rows=_rows(window),
+        links=_links(bundled(window.links, MOST_LINKS)),
+        judged=[_judged(call) for call in judged],
+        lost_us=[gap for gap in window.lost_us if gap[1] >= first and gap[0] <= last],
+        left_out=window.left_out,
+    )
+
+
+def _rank(text: str) -> RankKey:
+    program, rank = parse_rank(text)
+    assert program is not None
+    return program, rank
+
+
+def _extent(run: ServedRun, rank: RankKey) -> Interval:
+    """Times of the rank's analysed steps; where there is none yet, those of the run."""
+    extent = run.provenance.rank_time_range(rank)
+    if extent is None:
+        raise Missing(f"rank {rank[0]}:{rank[1]}: no step of it was analysed yet, or there is no such rank")
+    return extent
+
+
+def _range(wanted: TimelineParameters, extent: Interval) -> Interval:
+    first = extent[0] if wanted.from_us is None else wanted.from_us
+    last = extent[1] if wanted.to_us is None else wanted.to_us
+    if last < first:
+        raise ConfigError(f"to_us={last}: before from_us={first}; exchange the two")
+    return first, last
+
+
+def _used_numbers(window: SpanWindow) -> npt.NDArray[np.int64]:
+    parts = [row.spans["function"] for row in window.rows]
+    used: npt.NDArray[np.int64] = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    return used
+
+
+def _used(window: SpanWindow) -> list[str]:
+    """Names of the functions that are in the picture."""
+    return [window.functions[number] for number in _used_numbers(window).tolist()]
+
+
+def _rows(window: SpanWindow) -> list[TimelineRow]:
+    used = _used_numbers(window)
+    return [_row(row, used) for row in window.rows]
+
+
+def _row(row: SpanRow, used: npt.NDArray[np.int64]) -> TimelineRow:
+    spans = row.spans
+    return TimelineRow(
+        row.thread,
+        row.depth,
+        differences(spans["begin_us"]),
+        (spans["end_us"] - spans["begin_us"]).tolist(),
+        spans["exclusive_us"].tolist(),
+        np.searchsorted(used, spans["function"]).tolist(),
+        spans["step"].tolist(),
+        differences(spans["row"]),
+        spans["count"].tolist(),
+        spans["flags"].tolist(),
+    )
+
+
+def _threads(window: SpanWindow) -> list[ThreadTimes]:
+    threads = sorted({row.thread for row in window.rows} | window.known_us.keys())
+    return [
+        ThreadTimes(thread, thread in window.gpu_threads, window.known_us.get(thread, []))
+        for thread in threads
+    ]
+
+
+def _links(links: Links) -> TimelineLinks:
+    columns = ("kind", "time_us", "thread", "depth", "other_us", "other_rank", "other_thread", "other_depth")
+    return TimelineLinks(*(links[name].tolist() for name in (*columns, "tag", "size_bytes", "count")))
+
+
+def _judged(call: JudgedCall) -> JudgedSpan:
+    return JudgedSpan(
+        call.step,
+        call.row,
+        call.is_anomaly,
+        call.thread,
+        call.depth,
+        call.function,
+        call.entry_us,
+        call.inclusive_us,
+        call.exclusive_us,
+        call.is_open,
+        call.severity_us,
+        call.score,
+        call.expected_us,
+        call.children,
+        call.messages,
+    )

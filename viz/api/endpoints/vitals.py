@@ -1,0 +1,189 @@
+"""Whether the findings can be trusted: the way of the events through the analysis, in sums and in parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.calls.record import StreamHealth
+from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.query.run import Pruning
+from chimbuko.viz.api.endpoint import Answer, ServedRun, get
+from chimbuko.viz.api.pages import PageParameters, page_of
+from chimbuko.viz.api.parameters import rank_text
+from chimbuko.viz.live.agents import AgentState
+from chimbuko.viz.live.healthhistory import StreamSums, Vital
+from chimbuko.viz.live.status import Status
+
+MOST_NAMED = 100
+"""Agents, functions and ranks in one answer, the most important first."""
+
+MOST_LOSSY = 50
+"""Ranks whose gaps are told: as many lines as a picture has room for."""
+MOST_GAPS = 200
+"""Of one rank, the longest."""
+
+Order = Literal["loss", "rank", "rows", "largest_step_bytes"]
+
+
+class Unrecorded(msgspec.Struct, frozen=True):
+    """Abnormal calls of one function, of all streams, that were counted and not recorded."""
+
+    function: str
+    anomalies: int
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """What the trace takes, and what is kept of it."""
+
+    trace_bytes: int
+    """Read so far."""
+    stored_bytes: int | None
+    """Size of the store; None where it holds other runs too, or is elsewhere."""
+
+
+class VitalsAnswer(Answer, frozen=True, kw_only=True):
+    """The analysis as a whole."""
+
+    status: Status
+    sums: StreamSums
+    agents: list[AgentState]
+    """Those furthest behind first, at most a hundred; none where no agent has spoken."""
+    agent_sums: AgentState | None
+    """All together: the largest lag and age; sums of the rest."""
+    agents_total: int
+    slow_ranks: list[SlowRank]
+    storage: Storage
+    transport: str
+    """How the trace comes: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    unrecorded: list[Unrecorded]
+    """Most anomalies first."""
+    unrecorded_total: int
+    pruned: list[Pruning]
+    """Removed since, the latest first."""
+    pruned_total: int
+    """Anomalies that were removed."""
+    history: list[Vital]
+    """Since this dashboard follows the run, at most 256 intervals; empty where it had ended by then."""
+
+
+class StreamsParameters(PageParameters, frozen=True, kw_only=True):
+    """Which streams first."""
+
+    sort: Annotated[
+        Order, Meta(description="Most loss first, most rows, the largest step; or ranks in order.")
+    ] = "loss"
+    state: Annotated[
+        Literal["reading", "silent", "ended", "broken", "lost"] | None,
+        Meta(description="Streams in this state only."),
+    ] = None
+
+
+class StreamsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the list of streams."""
+
+    streams: list[StreamHealth]
+    next: str | None
+    total: int
+
+
+class Gaps(msgspec.Struct, frozen=True):
+    """Steps of one rank that were not analysed."""
+
+    rank: str
+    gap_steps: int
+    gaps: list[tuple[int, int]]
+    """First and last step of each, in order; of more than 200 the longest."""
+    gaps_total: int
+
+
+class GapsAnswer(Answer, frozen=True, kw_only=True):
+    """Where steps were lost."""
+
+    ranks: list[Gaps]
+    """Those that lost most first, at most 50."""
+    lossy_ranks: int
+    """How many lost steps."""
+    last_step: int | None
+    """Of all ranks, the newest that was analysed."""
+
+
+@get("/vitals")
+def vitals(run: ServedRun) -> VitalsAnswer:
+    """How the analysis fares as a whole: what was read, lost, kept and dropped, and what it takes."""
+    feed = run.feed
+    agents = sorted(feed.agents(), key=lambda agent: (-agent.lag_s, agent.name))
+    unrecorded: Counter[str] = Counter()
+    for dropped in run.provenance.dropped():
+        unrecorded[dropped.function] += dropped.anomalies
+    pruned = run.provenance.prunings()
+    sums = StreamSums.of(feed.health())
+    return VitalsAnswer(
+        status=feed.status(),
+        sums=sums,
+        agents=agents[:MOST_NAMED],
+        agent_sums=_summed(agents) if agents else None,
+        agents_total=len(agents),
+        slow_ranks=feed.slow_ranks()[:MOST_NAMED],
+        storage=_storage(run, sums.size_bytes),
+        transport=run.provenance.run().transport,
+        unrecorded=[Unrecorded(*one) for one in unrecorded.most_common(MOST_NAMED)],
+        unrecorded_total=unrecorded.total(),
+        pruned=pruned[:MOST_NAMED],
+        pruned_total=sum(one.anomalies for one in pruned),
+        history=feed.vitals(),
+    )
+
+
+@get("/streams")
+def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
+    """What each stream read and lost, in pages; those that lost most first."""
+    rows = [stream for stream in run.feed.health() if wanted.state in (None, stream.state)]
+    if wanted.sort == "loss":
+        rows.sort(key=lambda stream: (-stream.gap_steps, -sum(stream.losses.values())))
+    elif wanted.sort != "rank":
+        rows.sort(key=lambda stream: -getattr(stream, wanted.sort))
+    page, following = page_of(rows, wanted)
+    return StreamsAnswer(streams=page, next=following, total=len(rows))
+
+
+@get("/gaps")
+def gaps(run: ServedRun) -> GapsAnswer:
+    """Which steps of which ranks were lost, of the ranks that lost most."""
+    lossy = [stream for stream in run.feed.health() if stream.gap_steps]
+    lossy.sort(key=lambda stream: -stream.gap_steps)
+    worst = {(stream.program, stream.rank): stream for stream in lossy[:MOST_LOSSY]}
+    found = run.provenance.gaps(list(worst)) if worst else {}
+    ranks = [
+        Gaps(rank_text(key), stream.gap_steps, _longest(found[key]), len(found[key]))
+        for key, stream in worst.items()
+    ]
+    return GapsAnswer(ranks=ranks, lossy_ranks=len(lossy), last_step=run.feed.status().last_step)
+
+
+def _longest(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted(sorted(intervals, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
+
+
+def _summed(agents: list[AgentState]) -> AgentState:
+    ages_s = [agent.age_s for agent in agents if agent.age_s is not None]
+    return AgentState(
+        name="",
+        node="",
+        streams=sum(agent.streams for agent in agents),
+        pss_bytes=sum(agent.pss_bytes for agent in agents),
+        cpu_s=sum(agent.cpu_s for agent in agents),
+        spool_bytes=sum(agent.spool_bytes for agent in agents),
+        lag_s=max(agent.lag_s for agent in agents),
+        age_s=max(ages_s, default=None),
+    )
+
+
+def _storage(run: ServedRun, trace_bytes: int) -> Storage:
+    path = run.feed.run.store_path
+    # With what the log holds; its index is gone when nobody reads.
+    files = [one for one in (path, path.with_name(path.name + "-wal")) if one.exists()]
+    return Storage(trace_bytes, sum(one.stat().st_size for one in files) if files else None)

@@ -1,0 +1,152 @@
+"""The web application: page, API and events of one run, behind one door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from flask import Flask, Response, abort, redirect, request, send_from_directory
+from flask_socketio import SocketIO
+from werkzeug.exceptions import HTTPException
+
+from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.runs.directory import RunInfo
+from chimbuko.viz.api.blueprint import make_api
+from chimbuko.viz.api.endpoint import Missing, ServedRun
+from chimbuko.viz.api.endpoints import ENDPOINTS
+from chimbuko.viz.http.auth import Door, error_body
+from chimbuko.viz.http.compression import compressed
+from chimbuko.viz.http.events import Events
+from chimbuko.viz.jobs.answers import make_answers
+from chimbuko.viz.jobs.messagequeue import EVENTS
+from chimbuko.viz.jobs.queue import Desk
+from chimbuko.viz.live.feed import Feed
+
+STATIC = Path(__file__).parent.parent / "static"
+NOT_BUILT = "web page not built: run make web"
+MOST_BODY_BYTES = 65_536
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def create_app(
+    provenance: Provenance,
+    run: RunInfo,
+    feed: Feed,
+    token: str,
+    hosts: frozenset[str] = frozenset(),
+    static: Path = STATIC,
+    desk: Desk | None = None,
+    is_alone: bool = True,
+) -> Flask:
+    """The dashboard of one run, as a WSGI application.
+
+    Parameters
+    ----------
+    feed
+        Current knowledge of the run; the caller starts and stops it.
+    token
+        What every request must show, in ``?token=``, cookie, or ``Authorization: Bearer``.
+    hosts
+        Names by which the server may be called, beside those of the loopback.
+    static
+        Folder of the built page.
+    desk
+        Takes long questions; the caller starts and stops it.
+    is_alone
+        Whether this process alone serves the port. Among several a page must stay with one, which WebSocket
+        does, and polling does not.
+    """
+    app = Flask(__name__, static_folder=None)
+    app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
+    _add_page(app, run.name, static)
+    _add_limit(app)
+    _add_errors(app)
+    app.after_request(_seal)
+    # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
+    sockets = SocketIO(
+        app,
+        async_mode="threading",
+        ping_interval=2,
+        ping_timeout=2,
+        transports=["websocket", "polling"] if is_alone else ["websocket"],
+        **{"client_manager": desk.queue} if desk else {},
+    )
+    events = app.extensions[EVENTS] = Events(sockets)
+    feed.on_update = events.send
+    if desk is not None:
+        desk.attach(sockets)
+        events.on_gone = desk.forget_page
+        app.register_blueprint(make_answers(desk.answers))
+    app.wsgi_app = Door(app.wsgi_app, token, hosts)  # type: ignore[method-assign]
+    return app
+
+
+def _add_page(app: Flask, run_name: str, static: Path) -> None:
+    home = "r/" + quote(run_name, safe="")
+
+    @app.get("/")
+    def root() -> Any:
+        return redirect(home, 302)
+
+    @app.get("/r/<name>")
+    @app.get("/r/<name>/<path:_rest>")
+    def page(name: str, _rest: str = "") -> Response:
+        if name != run_name:
+            return Response(
+                f"No run {name!r} here: this dashboard shows {run_name!r}.\n", 404, mimetype="text/plain"
+            )
+        index = static / "index.html"
+        if not index.is_file():
+            return Response(NOT_BUILT + "\n", 503, mimetype="text/plain")
+        # Relative, so that the page finds its files behind a proxy that puts a path in front.
+        up = "../" * (request.path.count("/") - 1)
+        text = index.read_text().replace('<base href="/" />', f'<base href="{up}" />')
+        return Response(text, mimetype="text/html", headers={"Cache-Control": "no-cache"})
+
+    @app.get("/assets/<path:name>")
+    def assets(name: str) -> Response:
+        # Names hold a hash of the content, so a file never changes.
+        return send_from_directory(static / "assets", name, max_age=31_536_000)
+
+    @app.get("/favicon.svg")
+    def icon() -> Response:
+        return send_from_directory(static, "favicon.svg")
+
+
+def _add_limit(app: Flask) -> None:
+    @app.before_request
+    def refuse_bodies() -> None:
+        # Nothing here reads one: events come in by Socket.IO, which is in front of this.
+        if (request.content_length or 0) > MOST_BODY_BYTES or "Transfer-Encoding" in request.headers:
+            abort(413)
+
+
+def _add_errors(app: Flask) -> None:
+    @app.errorhandler(ChimbukoError)
+    def ours(error: ChimbukoError) -> Response:
+        status = 404 if isinstance(error, Missing) else 400 if isinstance(error, ConfigError) else 503
+        return Response(error_body(status, str(error)), status, mimetype="application/json")
+
+    @app.errorhandler(HTTPException)
+    def http(error: HTTPException) -> Response:
+        status = error.code or 500
+        # Its own headers stay: which methods are allowed, what ranges there are.
+        response = Response(status=status, headers=error.get_headers(request.environ))
+        response.set_data(error_body(status, error.description or error.name))
+        response.mimetype = "application/json"
+        return response
+
+
+def _seal(response: Response) -> Response:
+    """What every answer of ours carries."""
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers.setdefault("Cache-Control", "no-store")
+    return compressed(response, request.accept_encodings)

@@ -1,0 +1,142 @@
+"""Several server processes on one port: a page is served by any of them, and one that dies is replaced."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from redis.cluster import RedisCluster
+
+from chimbuko.errors import ServiceError
+from chimbuko.process.lifetime import log
+from chimbuko.process.oomscore import Sacrifice
+from chimbuko.process.service import Service
+from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.http.listening import listen
+from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+
+TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+LOOK_S = 0.25
+STOP_S = 10.0
+
+
+@contextmanager
+def serving_together(
+    run: RunDirectory,
+    port: int,
+    token: str,
+    broker_url: str | None,
+    hosts: frozenset[str],
+    processes: int,
+    stopping: threading.Event,
+    jobs_broker: str | None = None,
+    jobs_folder: Path | None = None,
+    listening: socket.socket | None = None,
+) -> Iterator[str]:
+    """Serve the dashboard of a run by several processes while the context lasts; gives its address.
+
+    Each follows the run by itself. A broker joins them, so that a page whose link was lost may come back to
+    another one: the run's, that of the workers elsewhere, or a private one.
+
+    Parameters
+    ----------
+    stopping
+        Set where none of them is left; then the end of the context says so.
+    listening
+        A socket that listens, in place of ``port``.
+
+    Raises
+    ------
+    ChimbukoError
+        The port is taken, the run cannot be read, or no process lasts.
+    """
+    with ExitStack() as stack:
+        listening = stack.enter_context(listening or listen(port))
+        # Several wait for one connection, and all but one of them in vain: they must not stay with it.
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+        folder = jobs_folder or Path(stack.enter_context(_temporary_folder()))
+        logs = run.logs if broker_url else folder
+        joined = jobs_broker or broker_url
+        if joined is None or _is_cluster(joined):
+            joined = stack.enter_context(PrivateBroker(logs / "jobs-broker.log")).url
+        words = ["--run-dir", str(run.path), "--shared", str(listening.fileno())]
+        words += [word for host in hosts for word in ("--host", host)]
+        if jobs_broker is None:
+            words.append("--own-worker")
+        if jobs_folder is None:
+            words.append("--sweep")
+        secrets = {TOKEN_VARIABLE: token, JOBS_VARIABLE: joined, FOLDER_VARIABLE: str(folder)}
+        if broker_url is not None:
+            secrets[BROKER_VARIABLE] = broker_url
+        stack.enter_context(_members(processes, words, secrets, logs, listening, stopping))
+        yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="chimbuko-jobs-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_cluster(url: str) -> bool:
+    """Whether a broker is a cluster, with which neither Celery nor Socket.IO can speak."""
+    with connect(url) as client:
+        return isinstance(client, RedisCluster)
+
+
+@contextmanager
+def _members(
+    processes: int,
+    words: list[str],
+    secrets: dict[str, str],
+    logs: Path,
+    listening: socket.socket,
+    stopping: threading.Event,
+) -> Iterator[None]:
+    """Processes that are looked after while the context lasts."""
+    group = ServiceGroup([])
+    ended = threading.Event()
+
+    def look_after() -> None:
+        while not ended.wait(LOOK_S):
+            for line in group.look_after():
+                log(line)
+            if group.is_given_up:
+                stopping.set()
+
+    looking = threading.Thread(target=look_after, name="look after", daemon=True)
+    try:
+        for number in range(1, processes + 1):
+            group.add(_member(number, words, secrets, logs, listening), can_go_on=True)
+        group.wait_ready()
+        looking.start()
+        yield
+        if group.is_given_up:
+            raise ServiceError("the dashboard is given up: each of its processes ended soon after its start")
+    finally:
+        ended.set()
+        if looking.is_alive():
+            looking.join()
+        group.ask_to_stop()
+        group.stop(STOP_S)
+
+
+def _member(
+    number: int, words: list[str], secrets: dict[str, str], logs: Path, listening: socket.socket
+) -> Service:
+    inherited = (listening.fileno(),)
+    return Service(
+        f"dashboard-{number}", "chimbuko.viz", words, secrets, logs, inherited, Sacrifice.DASHBOARD
+    )

@@ -1,0 +1,293 @@
+"""Takes the long questions of pages, has them answered, and sees to it that each of them ends."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import msgspec
+import redis
+from celery.exceptions import TimeLimitExceeded
+from flask import request
+from flask_socketio import SocketIO, join_room
+from kombu.exceptions import OperationalError
+
+from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.viz.jobs.celeryapp import (
+    ALIVE_S,
+    ANSWER,
+    KEPT_S,
+    LONGEST_S,
+    TOO_LONG,
+    WANTED_S,
+    Question,
+    Reply,
+)
+from chimbuko.viz.jobs.keys import alive_key, wanted_key
+from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
+from chimbuko.viz.jobs.reporter import tell
+from chimbuko.viz.jobs.tasks import TASKS
+from chimbuko.viz.jobs.workerpool import Workplace
+
+LOOK_S = 0.5
+"""How often jobs are looked after, while there are any."""
+MOST_OF_PAGE = 4
+"""Questions that one page may have under way."""
+JOB = re.compile("[0-9a-f]{32}")
+
+LOST = "The worker that was at this has ended. Ask again."
+FAILED = "This failed; the server's log says why."
+WAITED = "Other questions took too long. Ask again later."
+NO_BROKER = "The broker of long questions cannot be reached. Ask again in a moment."
+TOO_MANY = f"{MOST_OF_PAGE} questions are under way already: wait for one, or cancel it."
+NOT_UNDERSTOOD = "The question is not understood; load the page again."
+
+
+@dataclass
+class _Job:
+    id: str
+    page: str
+    """Whose question it is."""
+    question: Question
+    heard_s: float
+    """When there was a sign of its worker last, by ``time.monotonic``; until it has begun, now."""
+
+
+class Desk:
+    """Where pages of one server process hand in long questions.
+
+    Workers tell pages themselves how far they are, and the answer; here is kept who waits for what. A job
+    that nobody waits for any more ends by itself, however that came about: its page has gone, or we have.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    channel
+        Of the message queue, the same for all processes of the dashboard.
+    """
+
+    def __init__(self, run: Path, workplace: Workplace, channel: str) -> None:
+        self._run = run
+        self._workplace = workplace
+        self._channel = channel
+        self.queue = MessageQueue(channel)
+        """Client manager of the Socket.IO server."""
+        self._sockets: SocketIO
+        self._jobs: dict[str, _Job] = {}
+        self._kept: list[tuple[float, str]] = []
+        """When folders of jobs go, by ``time.monotonic``."""
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
+
+    def attach(self, sockets: SocketIO) -> None:
+        """Take questions from pages that are connected there."""
+        self._sockets = sockets
+        sockets.on_event("prepare", self._prepare, namespace=EVENTS)
+        sockets.on_event("ask", self._ask, namespace=EVENTS)
+        sockets.on_event("cancel", self._cancel, namespace=EVENTS)
+
+    def start(self) -> None:
+        """Begin to work; nothing is spent before the first question."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all jobs, and what was started for them."""
+        self._inbox.put(None)
+        self._thread.join()
+
+    def forget_page(self, page: str) -> None:
+        """A page has gone: its jobs end, unless it comes back soon and asks again."""
+        self._inbox.put(lambda: self._forget(page))
+
+    def answers(self) -> Path | None:
+        """Folder of the jobs' folders; None where there was none yet."""
+        return self._workplace.answers
+
+    def _prepare(self, *_: Any) -> None:
+        """A page is about to ask: the worker can start meanwhile."""
+        self._inbox.put(self._workplace.open)
+
+    def _ask(self, asked: Any) -> None:
+        """A page asks: ``{id, question, parameters}``, by an id that nobody can guess."""
+        page = _page()
+        job = asked.get("id") if isinstance(asked, dict) else None
+        if not isinstance(job, str) or not JOB.fullmatch(job):
+            return
+        join_room(job)
+        try:
+            task = TASKS.get(str(asked.get("question")))
+            if task is None:
+                raise ConfigError(NOT_UNDERSTOOD)
+            given = msgspec.to_builtins(task.read(asked.get("parameters")))
+        except ConfigError as error:
+            self._fail(job, str(error))
+            return
+        question = Question(
+            name=task.name,
+            parameters=given,
+            run=str(self._run),
+            folder="",
+            channel=self._channel,
+            asked_s=time.time(),
+        )
+        self._inbox.put(lambda: self._take(_Job(job, page, question, time.monotonic())))
+
+    def _cancel(self, asked: Any) -> None:
+        """A page does not want an answer any more: ``{id}``."""
+        page, job = _page(), asked.get("id") if isinstance(asked, dict) else None
+        self._inbox.put(lambda: self._give_up(page, job))
+
+    # What follows is done by the desk's own thread, one thing after the other.
+
+    def _work(self) -> None:
+        looked_s = 0.0
+        while True:
+            is_busy = bool(self._jobs or self._kept)
+            try:
+                act = self._inbox.get(timeout=LOOK_S if is_busy else None)
+            except Empty:
+                act = _nothing
+            if act is None:
+                break
+            try:
+                act()
+                if time.monotonic() - looked_s >= LOOK_S:
+                    looked_s = time.monotonic()
+                    self._look()
+            except (redis.RedisError, OperationalError):
+                self._fail_all(NO_BROKER)
+            except ChimbukoError as error:
+                self._fail_all(str(error))
+            except Exception:
+                # Who asks next is to have an answer.
+                logging.getLogger("chimbuko.viz").exception("long questions failed")
+                self._fail_all(FAILED)
+        self._close()
+
+    def _take(self, job: _Job) -> None:
+        if sum(other.page == job.page for other in self._jobs.values()) >= MOST_OF_PAGE:
+            self._fail(job.id, TOO_MANY)
+            return
+        self._jobs[job.id] = job
+        self._workplace.open()
+        self.queue.join(self._workplace.url)
+        if self._status(job) not in ("PENDING", "STARTED"):
+            return
+        # The page may have asked before, here or at another process, and have lost its link.
+        if self._workplace.client.set(wanted_key(job.id), 1, nx=True, ex=WANTED_S):
+            asked = msgspec.structs.replace(job.question, folder=str(self._workplace.folder))
+            self._workplace.app.send_task(
+                ANSWER,
+                [msgspec.to_builtins(asked)],
+                task_id=job.id,
+                expires=LONGEST_S,
+                retry=False,
+            )
+
+    def _look(self) -> None:
+        """Say that pages still wait, and tell them what has ended."""
+        now_s = time.monotonic()
+        due, self._kept = self._kept, [kept for kept in self._kept if kept[0] > now_s]
+        for due_s, job in due:
+            if due_s <= now_s:
+                self._remove(job)
+        if not self._jobs:
+            return
+        is_nobody_there = self._workplace.has_lost_worker()
+        self._workplace.open()
+        for under_way in list(self._jobs.values()):
+            # A broker that was started again knows nothing of it.
+            is_known = self._workplace.client.expire(wanted_key(under_way.id), WANTED_S)
+            status = self._status(under_way)
+            is_lost = status == "STARTED" and (is_nobody_there or self._is_silent(under_way))
+            if is_lost or (status == "PENDING" and not is_known):
+                self._fail(under_way.id, LOST)
+                self._end(under_way.id)
+            elif status == "PENDING":
+                under_way.heard_s = now_s
+
+    def _remove(self, job: str) -> None:
+        """Remove the folder of a job, unless its page has come back, maybe to another process of ours."""
+        if self._workplace.client.exists(wanted_key(job)):
+            self._keep(job)
+        else:
+            shutil.rmtree(self._workplace.folder / job, ignore_errors=True)
+
+    def _status(self, job: _Job) -> str:
+        """How Celery calls it. Where it is an end the page is told: it may not have heard the worker."""
+        found = self._workplace.app.backend.get_task_meta(job.id, cache=False)
+        status: str = found["status"]
+        if status in ("PENDING", "STARTED"):
+            return status
+        if status == "SUCCESS":
+            self._workplace.has_answered()
+            tell(self._sockets, job.id, found["result"])
+        elif isinstance(found["result"], TimeLimitExceeded):
+            self._fail(job.id, TOO_LONG)
+        else:
+            self._fail(job.id, WAITED if status == "REVOKED" else LOST)
+        del self._jobs[job.id]
+        self._keep(job.id)
+        return status
+
+    def _is_silent(self, job: _Job) -> bool:
+        now_s = time.monotonic()
+        if self._workplace.client.exists(alive_key(job.id)):
+            job.heard_s = now_s
+        return now_s - job.heard_s > ALIVE_S
+
+    def _give_up(self, page: str, job: object) -> None:
+        """End a job of a page."""
+        if any(found.id == job and found.page == page for found in self._jobs.values()):
+            self._end(str(job))
+
+    def _end(self, job: str) -> None:
+        """Let nobody wait for a job: its worker notices within a quarter of a second."""
+        del self._jobs[job]
+        self._workplace.client.delete(wanted_key(job))
+        self._workplace.app.backend.forget(job)
+        self._keep(job)
+
+    def _keep(self, job: str) -> None:
+        self._kept.append((time.monotonic() + KEPT_S, job))
+
+    def _forget(self, page: str) -> None:
+        for job in [job for job in self._jobs.values() if job.page == page]:
+            del self._jobs[job.id]
+            self._keep(job.id)
+
+    def _fail(self, job: str, sentence: str) -> None:
+        tell(self._sockets, job, Reply(answer=None, sentence=sentence, job=job))
+
+    def _fail_all(self, sentence: str) -> None:
+        for job in list(self._jobs):
+            self._fail(job, sentence)
+            del self._jobs[job]
+            self._keep(job)
+
+    def _close(self) -> None:
+        try:
+            for job in list(self._jobs):
+                self._end(job)
+        except redis.RedisError:
+            pass  # They end by themselves.
+        self.queue.leave()
+        self._workplace.close()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _page() -> str:
+    sid: str = request.sid  # type: ignore[attr-defined]
+    return sid

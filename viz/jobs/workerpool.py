@@ -1,0 +1,171 @@
+"""Where long questions are answered: broker, worker and folder, there from the first question on."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import redis
+from celery import Celery
+from redis.cluster import RedisCluster
+
+from chimbuko.errors import ServiceError
+from chimbuko.process.lifetime import is_held
+from chimbuko.process.oomscore import Sacrifice
+from chimbuko.process.service import Service
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.viz.jobs.celeryapp import celery_app
+from chimbuko.viz.jobs.keys import JOBS_VARIABLE
+
+IDLE_S = 60.0
+"""A worker without work ends then; the next one is there within two seconds."""
+MOST_STARTS = 3
+"""Of a worker that ends without having answered anything."""
+STOP_S = 3.0
+
+
+def worker_name(folder: Path) -> str:
+    """What the one worker over a folder holds, as ``chimbuko.process.lifetime.hold`` has it."""
+    return f"jobs {folder}"
+
+
+class Workplace:
+    """Broker, worker and folder for the long questions of a dashboard.
+
+    Nothing is started before the first question: the analysis must not hurt the application. The worker is
+    started by the thread that calls ``open``, and ends when that does.
+
+    Parameters
+    ----------
+    url
+        Of the broker; None for a private one.
+    has_worker
+        Whether a worker of our own answers; else those that somebody starts at that broker.
+    folder
+        Where jobs have their folders, which workers and all processes of the dashboard share; None for a new
+        one, which is gone at the end.
+    logs
+        Folder for the logs of worker and broker; None for ``folder``.
+    """
+
+    def __init__(
+        self, url: str | None, has_worker: bool = True, folder: Path | None = None, logs: Path | None = None
+    ) -> None:
+        self._url = url
+        self._has_worker = has_worker
+        self._given_folder = folder
+        self._folder = folder
+        self._logs = logs
+        self._broker: PrivateBroker | None = None
+        self._worker: Service | None = None
+        self._starts = 0
+        self._app: Celery | None = None
+        self._client: redis.Redis | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where jobs have their folders."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="chimbuko-jobs-"))
+        return self._folder
+
+    @property
+    def url(self) -> str:
+        """Of the broker, once it is open."""
+        assert self._url is not None
+        return self._url
+
+    @property
+    def app(self) -> Celery:
+        """Celery at the broker."""
+        if self._app is None:
+            self._app = celery_app(self.url)
+        return self._app
+
+    @property
+    def client(self) -> redis.Redis:
+        """A connection to the broker."""
+        if self._client is None:
+            self._client = connect(self.url)
+        return self._client
+
+    @property
+    def answers(self) -> Path | None:
+        """Where jobs have their folders; None where there was none yet."""
+        return self._folder
+
+    def open(self) -> None:
+        """See to it that a question is answered: by a broker and a worker that are there.
+
+        Raises
+        ------
+        ServiceError
+            One of them does not start.
+        """
+        if self._url is not None and isinstance(self.client, RedisCluster):
+            # Celery speaks with single servers only.
+            self._client.close()
+            self._url = self._client = None
+        if self._url is None or (self._broker is not None and not self._broker.is_running):
+            self._start_broker()
+        self.client.ping()
+        if self._has_worker and not is_held(worker_name(self.folder)):
+            self._start_worker()
+
+    def has_lost_worker(self) -> bool:
+        """Whether a worker of ours has ended, so that nobody is at what was begun."""
+        return self._has_worker and not is_held(worker_name(self.folder))
+
+    def has_answered(self) -> None:
+        """Note that the worker does what it should."""
+        self._starts = 0
+
+    def close(self) -> None:
+        """End what was started."""
+        if self._worker is not None:
+            self._worker.stop(0.0)
+            self._wait_for_end()
+        if self._client is not None:
+            self._client.close()
+        if self._app is not None:
+            self._app.close()
+        if self._broker is not None:
+            self._broker.stop()
+        if self._folder is not None and self._given_folder is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait_for_end(self) -> None:
+        """The worker's own process goes with it, a moment later; until then it may write into its folder."""
+        latest_s = time.monotonic() + STOP_S
+        while is_held(worker_name(self.folder)) and time.monotonic() < latest_s:
+            time.sleep(0.01)
+
+    def _start_broker(self) -> None:
+        if self._broker is None:
+            self._broker = PrivateBroker((self._logs or self.folder) / "jobs-broker.log")
+            self._url = self._broker.url
+        if self._worker is not None:
+            # It would look for the broker at longer and longer intervals.
+            self._worker.stop(0.0)
+        self._broker.start()
+
+    def _start_worker(self) -> None:
+        if self._worker is not None and self._worker.is_running:
+            return
+        logs = self._logs or self.folder
+        if self._starts == MOST_STARTS:
+            self._starts = 0
+            raise ServiceError(f"The worker ends as soon as it is started; its log is {logs / 'jobs.log'}")
+        self._starts += 1
+        if self._worker is not None:
+            self._worker.stop(0.0)
+        arguments = ["--folder", str(self.folder), "--idle", str(IDLE_S)]
+        if self._given_folder is None:
+            arguments.append("--sweep")
+        # Celery's own titles would not tell whose worker it is.
+        environment = {JOBS_VARIABLE: self.url, "NOSETPS": "1"}
+        self._worker = Service(
+            "jobs", "chimbuko.viz.jobs", arguments, environment, logs, sacrifice=Sacrifice.DASHBOARD
+        )

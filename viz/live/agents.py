@@ -1,0 +1,95 @@
+"""The agents of a run as they last spoke, and the ranks that are slow all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges
+from chimbuko.runs.directory import RunDirectory
+
+SILENT_AFTER_S = 25.0
+"""An agent speaks of itself every ten seconds, also where its ranks give no steps; two of its messages
+may be late."""
+
+
+class AgentState(msgspec.Struct, frozen=True):
+    """What an agent takes, and when it said so."""
+
+    name: str
+    node: str
+    streams: int
+    """That are being read."""
+    pss_bytes: int
+    cpu_s: float
+    spool_bytes: int
+    lag_s: float
+    """By how much its stream that is furthest behind its rank is further behind than it ever was least."""
+    age_s: float | None
+    """Since it said so; None where the run has ended."""
+
+
+class _ReportedAnalysis(msgspec.Struct, frozen=True):
+    agents: dict[str, dict[str, object]] = {}
+    lost_deltas: int = 0
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """What is needed here of the report that a run ends with."""
+
+    slow_ranks: list[SlowRank] = []
+    analysis: _ReportedAnalysis = _ReportedAnalysis()
+
+
+class Agents:
+    """Told apart by name. Not locked: its owner sees to that."""
+
+    def __init__(self) -> None:
+        self.slow_ranks: list[SlowRank] = []
+        self._figures: dict[str, AgentFigures] = {}
+        self._heard_s: dict[str, float] = {}
+
+    def take(self, changes: ViewChanges, now_s: float) -> None:
+        """Take in what a frame says has changed, heard at ``now_s`` of a clock that never goes back."""
+        self._figures |= changes.agents
+        self._heard_s |= dict.fromkeys(changes.agents, now_s)
+        if changes.slow_ranks is not None:
+            self.slow_ranks = changes.slow_ranks
+
+    def read_report(self, run: RunDirectory) -> None:
+        """What was known at the end of a run; nothing where it left no report."""
+        try:
+            report = msgspec.json.decode(run.read_report(), type=_Report)
+            self._figures = _figures(report.analysis.agents)
+        except (OSError, msgspec.MsgspecError):
+            return
+        self.slow_ranks = report.slow_ranks
+
+    def states(self, now_s: float | None) -> list[AgentState]:
+        """All agents by name; without a time the run has ended."""
+        return [
+            AgentState(name=name, **msgspec.structs.asdict(figures), age_s=self._age_s(name, now_s))
+            for name, figures in sorted(self._figures.items())
+        ]
+
+    def silent(self, now_s: float) -> list[str]:
+        """Nodes of agents that have streams to read, and have not spoken for long."""
+        return [
+            self._figures[name].node
+            for name, heard_s in sorted(self._heard_s.items())
+            if self._figures[name].streams and now_s - heard_s > SILENT_AFTER_S
+        ]
+
+    def _age_s(self, name: str, now_s: float | None) -> float | None:
+        heard_s = self._heard_s.get(name)
+        return None if heard_s is None or now_s is None else now_s - heard_s
+
+
+def _figures(reported: Mapping[str, Mapping[str, object]]) -> dict[str, AgentFigures]:
+    # A report has names; what travels between processes has none.
+    fields = AgentFigures.__struct_fields__
+    return {
+        name: msgspec.convert([figures.get(field) for field in fields], AgentFigures)
+        for name, figures in reported.items()
+    }

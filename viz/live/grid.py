@@ -1,0 +1,299 @@
+"""All ranks over all steps in little memory: of each rank and column the most anomalies of a step. Pure.
+
+A column is a power of two of steps; when there are too many columns, pairs of them merge. So memory follows
+the number of ranks only: 1 kB each. A row is what is shown: some ranks, of which the one with most counts.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.calls.record import StepCount
+from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.write.stepwriter import MOST_SHOWN
+from chimbuko.viz.live.gridlayout import ProgramRows, arranged
+from chimbuko.viz.live.livetotals import RankKey
+
+MOST_ROWS = 512
+MOST_COLUMNS = 1024
+MOST_TOLD = 2_500
+"""Cells told at once, 10 kB; what is left is told the next time."""
+
+_NEVER = np.iinfo(np.int64).max
+
+Int64Array = npt.NDArray[np.int64]
+UInt8Array = npt.NDArray[np.uint8]
+
+
+class GridUpdate(msgspec.Struct, frozen=True):
+    """What is new since the last one."""
+
+    layout: int
+    """Where it is another one, all is to be read anew."""
+    steps_per_column: int
+    columns: int
+    cells: bytes
+    """Little-endian u4 of each cell that has grown: row << 18 | column << 8 | value."""
+    starts: list[tuple[int, int]]
+    """Columns whose start is known now, or is earlier than was told, and the start."""
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A grid, or a piece of it, at one time."""
+
+    programs: list[ProgramRows]
+    ranks_per_row: int
+    rows: int
+    first_step: int
+    steps_per_column: int
+    columns: int
+    start_us: list[int]
+    """Of each column, µs since the epoch; 0 where it is not known."""
+    cells: bytes
+    """u1[rows, columns]: the most anomalies that one rank had in one step, up to 254; 255 where no step was
+    analysed."""
+
+
+class Grid:
+    """What was counted, by rank and column. Not locked: its owner sees to that.
+
+    Cells only grow, so what is told twice, or late, does no harm.
+
+    Parameters
+    ----------
+    steps
+        First and last step wanted, of whole columns; others are not taken. None for all, from 0 on.
+    steps_per_column
+        At first; a power of two.
+    """
+
+    def __init__(self, steps: tuple[int, int] | None = None, steps_per_column: int = 1) -> None:
+        self._limits = steps
+        self._first_step = steps[0] if steps else 0
+        self.steps_per_column = steps_per_column
+        self.columns = 0
+        self._at: dict[RankKey, int] = {}
+        # By column, since what comes in is of few columns and many ranks. 0 is unknown, all else one more.
+        self._most = np.zeros((MOST_COLUMNS, 64), np.uint8)
+        self._starts = np.zeros(MOST_COLUMNS, np.int64)
+        self._silent: frozenset[RankKey] = frozenset()
+        self._is_arranged = False
+        self._ranks: list[RankKey] = []
+        self._order = np.empty(0, np.int64)
+        self._members = np.empty((1, 0), np.int64)
+        self._layout = self._told_layout = 0
+        self._told = np.zeros((MOST_COLUMNS, 0), np.uint8)
+        self._told_starts = self._starts.copy()
+        self._touched: set[int] = set()
+
+    @property
+    def ranks(self) -> list[RankKey]:
+        """All of them, in order: a rank's place is its index."""
+        self._arrange()
+        return self._ranks
+
+    @property
+    def layout(self) -> int:
+        """Differs where rows stand for other ranks, or others are silent; the same in all processes."""
+        self._arrange()
+        return self._layout
+
+    def name(self, ranks: Iterable[RankKey]) -> None:
+        """Ranks that there are, whether they gave steps or not."""
+        known = len(self._at)
+        for rank in ranks:
+            self._at.setdefault(rank, len(self._at))
+        if len(self._at) == known:
+            return
+        self._is_arranged = False
+        held = self._most.shape[1]
+        # The last place stays empty: it stands for ranks that a row lacks.
+        if len(self._at) >= held:
+            more = np.zeros((MOST_COLUMNS, max(len(self._at) + 1, 2 * held) - held), np.uint8)
+            self._most = np.concatenate([self._most, more], axis=1)
+
+    def note_silent(self, ranks: frozenset[RankKey]) -> None:
+        """Which ranks give no step."""
+        self._is_arranged = self._is_arranged and ranks == self._silent
+        self._silent = ranks
+
+    def add_steps(self, steps: Sequence[StepCount]) -> None:
+        """Steps of any ranks."""
+        if not steps:
+            return
+        keys = [(step.program, step.rank) for step in steps]
+        self.name(keys)
+        at = np.array([self._at[key] for key in keys], np.int64)
+        numbers = np.array([step.step for step in steps], np.int64)
+        most = np.array([min(step.anomalies, MOST_SHOWN) + 1 for step in steps], np.uint8)
+        self._add(at, numbers, most)
+        self.add_starts((step.step, step.start_us) for step in steps)
+
+    def add_peaks(self, peaks: Peaks) -> None:
+        """Stretches of steps of any ranks."""
+        while self.steps_per_column < peaks.length:
+            self._merge_pairs()
+        of_ranks, which = np.unique(peaks.programs << 32 | peaks.ranks, return_inverse=True)
+        keys = [(key >> 32, key & 0xFFFFFFFF) for key in of_ranks.tolist()]
+        self.name(keys)
+        at = np.array([self._at[key] for key in keys], np.int64)[which]
+        lengths = peaks.length * np.arange(peaks.most.shape[1])
+        if len(at) and (peaks.steps == peaks.steps[0]).all():
+            self._add_block(at, peaks.steps[0] + lengths, peaks.most)
+        else:
+            numbers = peaks.steps[:, None] + lengths
+            self._add(np.repeat(at, len(lengths)), numbers.ravel(), peaks.most.ravel())
+
+    def add_starts(self, starts: Iterable[tuple[int, int]]) -> None:
+        """Steps that were added, and when each began; 0 where that is not known."""
+        for step, start_us in starts:
+            column = (step - self._first_step) // self.steps_per_column
+            if start_us and 0 <= column < self.columns:
+                known = int(self._starts[column])
+                self._starts[column] = min(known or start_us, start_us)
+                self._touched.add(column)
+
+    def changes(self) -> GridUpdate | None:
+        """What is new since the last time; None where nothing is."""
+        if self.layout != self._told_layout:
+            self.forget_changes()
+            return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", [])
+        if not self._touched:
+            return None
+        grown: list[npt.NDArray[np.uint32]] = []
+        starts: list[tuple[int, int]] = []
+        left = MOST_TOLD
+        for column in sorted(self._touched):
+            if self._starts[column] != self._told_starts[column]:
+                self._told_starts[column] = self._starts[column]
+                starts.append((column, int(self._starts[column])))
+            shown = self._shown(self._most[column : column + 1])[0]
+            all_rows = np.flatnonzero(shown > self._told[column])
+            rows = all_rows[:left]
+            self._told[column, rows] = shown[rows]
+            grown.append((rows << 18 | column << 8 | (shown[rows].astype(np.int64) - 1)).astype("<u4"))
+            left -= len(rows)
+            if len(rows) == len(all_rows):
+                self._touched.discard(column)
+        cells = np.concatenate(grown)
+        if not (len(cells) or starts):
+            return None
+        return GridUpdate(self.layout, self.steps_per_column, self.columns, cells.tobytes(), starts)
+
+    def forget_changes(self) -> None:
+        """Who wants to know will read all of it."""
+        self._told = self._shown(self._most)
+        self._told_starts = self._starts.copy()
+        self._told_layout = self.layout
+        self._touched.clear()
+
+    def picture(
+        self,
+        places: tuple[int, int] | None = None,
+        steps: tuple[int, int] | None = None,
+        most_rows: int = MOST_ROWS,
+        most_columns: int = MOST_COLUMNS,
+    ) -> Picture:
+        """The grid, or the piece between these places and steps, both included, in whole columns."""
+        first, last = places or (0, len(self._at) - 1)
+        layout = arranged(self.ranks[first : last + 1], first, most_rows)
+        begin, columns, wide = self._columns(steps, most_columns)
+        end = begin + columns * wide
+        by_rank = self._most[begin:end].reshape(columns, wide, self._most.shape[1]).max(axis=1)
+        most = by_rank[:, _slots(layout.members, self._order[first : last + 1])].max(axis=1)
+        starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
+        earliest = starts.reshape(columns, wide).min(axis=1)
+        return Picture(
+            programs=layout.programs,
+            ranks_per_row=layout.ranks_per_row,
+            rows=layout.rows,
+            first_step=self._first_step + begin * self.steps_per_column,
+            steps_per_column=wide * self.steps_per_column,
+            columns=columns,
+            start_us=np.where(earliest == _NEVER, 0, earliest).tolist(),
+            # What is unknown becomes 255.
+            cells=(most.T - np.uint8(1)).tobytes(),
+        )
+
+    def _columns(self, steps: tuple[int, int] | None, most: int) -> tuple[int, int, int]:
+        """The column where these steps begin, into how many they go, and how many become one."""
+        begin, end = 0, self.columns
+        if steps is not None:
+            begin, last = ((step - self._first_step) // self.steps_per_column for step in steps)
+            begin, end = max(0, begin), min(self.columns, last + 1)
+        wide = 1
+        while end > begin and (end - 1) // wide - begin // wide + 1 > most:
+            wide *= 2
+        # Whole columns: a cell stands for all of its steps.
+        return begin // wide * wide, max(0, -(-end // wide) - begin // wide), wide
+
+    def _add(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
+        taken = most > 0
+        if self._limits is not None:
+            taken &= (steps >= self._limits[0]) & (steps <= self._limits[1])
+        if not taken.all():
+            at, steps, most = at[taken], steps[taken], most[taken]
+        if not len(steps):
+            return
+        offsets = steps - self._first_step
+        while int(offsets.max()) // self.steps_per_column >= MOST_COLUMNS:
+            self._merge_pairs()
+        columns = offsets // self.steps_per_column
+        np.maximum.at(self._most.reshape(-1), columns * self._most.shape[1] + at, most)
+        self._touched.update(np.unique(columns).tolist())
+        self.columns = max(self.columns, int(columns.max()) + 1)
+
+    def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
+        """The same steps of several ranks, u1[ranks, steps], in order: so are most of a long run."""
+        is_told = most.any(axis=0)
+        if self._limits is not None:
+            is_told &= (steps >= self._limits[0]) & (steps <= self._limits[1])
+        steps, most = steps[is_told], most[:, is_told]
+        if not len(steps):
+            return
+        offsets = steps - self._first_step
+        while int(offsets[-1]) // self.steps_per_column >= MOST_COLUMNS:
+            self._merge_pairs()
+        columns, begins = np.unique(offsets // self.steps_per_column, return_index=True)
+        place = np.ix_(columns, at)
+        self._most[place] = np.maximum(self._most[place], np.maximum.reduceat(most, begins, axis=1).T)
+        self._touched.update(columns.tolist())
+        self.columns = max(self.columns, int(columns[-1]) + 1)
+
+    def _merge_pairs(self) -> None:
+        for cells in (self._most, self._told):
+            cells[: MOST_COLUMNS // 2] = np.maximum(cells[0::2], cells[1::2])
+            cells[MOST_COLUMNS // 2 :] = 0
+        for starts in (self._starts, self._told_starts):
+            one, other = starts[0::2], starts[1::2]
+            is_one_unknown = (one == 0) | (other == 0)
+            starts[: MOST_COLUMNS // 2] = np.where(is_one_unknown, one + other, np.minimum(one, other))
+            starts[MOST_COLUMNS // 2 :] = 0
+        self._touched = {column // 2 for column in self._touched}
+        self.columns = -(-self.columns // 2)
+        self.steps_per_column *= 2
+
+    def _shown(self, most: UInt8Array) -> UInt8Array:
+        """Columns of rows, u1[columns, rows], of columns of ranks."""
+        self._arrange()
+        shown: UInt8Array = most[:, self._members].max(axis=1)
+        return shown
+
+    def _arrange(self) -> None:
+        if self._is_arranged:
+            return
+        self._is_arranged = True
+        self._ranks = sorted(self._at)
+        self._order = np.array([self._at[rank] for rank in self._ranks], np.int64)
+        self._members = _slots(arranged(self._ranks, 0, MOST_ROWS).members, self._order)
+        self._layout = zlib.crc32(repr((self._ranks, sorted(self._silent))).encode())
+
+
+def _slots(members: Int64Array, order: Int64Array) -> Int64Array:
+    """Where the cells of the members of rows stand; the last place is nobody's."""
+    return np.append(order, -1)[members]

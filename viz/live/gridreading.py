@@ -1,0 +1,117 @@
+"""Fills grids from the store, in as few rows as will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chimbuko.calls.record import StepCount
+from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.tables import NEVER_US
+from chimbuko.provenance.write.stepwriter import LEVELS
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
+from chimbuko.viz.live.livetotals import RankKey
+
+MOST_READ = 600_000
+"""Rows of the store for one grid: as many as an hour of 10,000 ranks takes by eight steps."""
+
+Steps = tuple[int, int]
+"""First and last."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store knows of some steps."""
+
+    peaks: list[Peaks]
+    starts: list[tuple[int, int]]
+    """Some of the steps, and when the first event of any rank was in them, or in those that follow."""
+
+    def add_to(self, grid: Grid) -> None:
+        """Take it into a grid."""
+        for peaks in self.peaks:
+            grid.add_peaks(peaks)
+        grid.add_starts(self.starts)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What part of the grid is wanted, and into how many cells it shall fit."""
+
+    places: tuple[int, int] | None = None
+    """Of the first and last rank; None for all."""
+    steps: Steps | None = None
+    rows: int = MOST_ROWS
+    columns: int = MOST_COLUMNS
+
+
+def read_stored(
+    provenance: Provenance, ranks: int, steps: Steps, width: int, among: tuple[RankKey, RankKey] | None = None
+) -> Stored:
+    """Read steps in stretches of at most ``width`` of them, or of more where that are too many rows.
+
+    Parameters
+    ----------
+    ranks
+        How many there are.
+    among
+        First and last rank wanted; None for all.
+    """
+    level = _level(ranks, steps, width)
+    peaks = list(provenance.step_peaks(level, among, steps))
+    sums = provenance.step_sums(max(of for of in (0, *LEVELS) if 8**of <= width), steps=steps)
+    return Stored(peaks, [(of.step, of.start_us) for of in sums if of.start_us < NEVER_US])
+
+
+def read_piece(
+    provenance: Provenance, ranks: list[RankKey], recent: Iterable[StepCount], wanted: Piece, last_step: int
+) -> Picture:
+    """A piece of the grid in more detail than is kept.
+
+    Parameters
+    ----------
+    ranks
+        All, in their order.
+    recent
+        Steps that the store may not have yet.
+    last_step
+        Newest of all.
+    """
+    first, last = wanted.places or (0, len(ranks) - 1)
+    among = ranks[first : last + 1]
+    width = width_of(wanted, len(ranks), last_step)
+    begin, end = wanted.steps or (0, last_step)
+    steps = begin // width * width, (min(end, last_step) // width + 1) * width - 1
+    grid = Grid(steps, width)
+    grid.name(ranks)
+    if among:
+        read_stored(provenance, len(among), steps, width, (among[0], among[-1])).add_to(grid)
+        grid.add_steps([step for step in recent if among[0] <= (step.program, step.rank) <= among[-1]])
+    return grid.picture(wanted.places, steps, wanted.rows, wanted.columns)
+
+
+def width_of(wanted: Piece, ranks: int, last_step: int) -> int:
+    """Steps in a column of a piece that is read from the store, of a run of so many ranks."""
+    first, last = wanted.places or (0, ranks - 1)
+    begin, end = wanted.steps or (0, last_step)
+    end = min(end, last_step)
+    width = width_for(begin, end, wanted.columns)
+    level = _level(max(0, min(last, ranks - 1) - first + 1), (begin, end), width)
+    return max(width, 1 << 3 * (level - 1))
+
+
+def width_for(first_step: int, last_step: int, most_columns: int) -> int:
+    """The smallest power of two of steps of which so many columns hold these steps."""
+    width = 1
+    while last_step // width - first_step // width >= most_columns:
+        width *= 2
+    return width
+
+
+def _level(ranks: int, steps: Steps, width: int) -> int:
+    """The coarsest whose stretches are no longer than ``width``, or a coarser one of fewer rows."""
+    fine = max(level for level in LEVELS if 8 ** (level - 1) <= width)
+    cells = ranks * (steps[1] - steps[0] + 1)
+    few = next((level for level in LEVELS if cells // 8**level <= MOST_READ), LEVELS[-1])
+    return max(fine, few)

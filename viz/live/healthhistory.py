@@ -1,0 +1,156 @@
+"""How the analysis has fared since the run began, or as far back as is known: a history that never grows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from chimbuko.calls.record import StreamHealth
+from chimbuko.protocol.messages import Frame
+from chimbuko.protocol.telemetry import AgentFigures
+from chimbuko.viz.live.agents import AgentState
+
+MOST_SAMPLES = 256
+"""A chart of the page is about as many pixels wide."""
+SHORTEST_US = 1_000_000
+
+
+class Vital(msgspec.Struct, frozen=True):
+    """What was so during one interval: totals at its end, of the others the largest."""
+
+    time_us: int
+    """Its end, µs since the epoch."""
+    rows: int
+    """Of the trace, read so far."""
+    gap_steps: int
+    """Not analysed so far."""
+    lag_us: int | None
+    spool_bytes: int
+    """That wait for the store, of all agents together."""
+    pss_bytes: int
+    """Memory of all agents together."""
+
+    @classmethod
+    def of(
+        cls,
+        time_us: int,
+        lag_us: int | None,
+        streams: Collection[StreamHealth],
+        agents: Collection[AgentFigures | AgentState],
+    ) -> Vital:
+        """What streams and agents come to at a time."""
+        return cls(
+            time_us=time_us,
+            rows=sum(stream.rows for stream in streams),
+            gap_steps=sum(stream.gap_steps for stream in streams),
+            lag_us=lag_us,
+            spool_bytes=sum(agent.spool_bytes for agent in agents),
+            pss_bytes=sum(agent.pss_bytes for agent in agents),
+        )
+
+
+class Vitals:
+    """At most ``MOST_SAMPLES`` intervals; when there are more, pairs become one."""
+
+    def __init__(self) -> None:
+        self.samples: list[Vital] = []
+        self._interval_us = SHORTEST_US
+
+    def is_due(self, now_us: int) -> bool:
+        """Whether the newest sample is as old as samples are apart."""
+        return not self.samples or now_us - self.samples[-1].time_us >= self._interval_us
+
+    def add(self, sample: Vital) -> None:
+        """Take in a newer sample."""
+        if len(self.samples) == MOST_SAMPLES:
+            pairs = zip(self.samples[::2], self.samples[1::2], strict=True)
+            self.samples = [_merged(earlier, later) for earlier, later in pairs]
+            self._interval_us *= 2
+        self.samples.append(sample)
+
+
+class Past:
+    """Streams and agents as they were, by the frames of before this dashboard was started.
+
+    A frame tells what has changed: so they must all be there, from the first one on. The broker keeps the
+    newest 32 MB of them, which are those of a whole run of some ranks.
+
+    Parameters
+    ----------
+    started_us
+        When the run began: a trace that is older was recorded, and nobody is behind it.
+    """
+
+    def __init__(self, started_us: int) -> None:
+        self._started_us = started_us
+        self._tick = 0
+        self._is_whole = True
+        self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._agents: dict[str, AgentFigures] = {}
+        self._newest_us = 0
+
+    def take(self, frame: Frame) -> None:
+        """Take in the next frame."""
+        self._is_whole = self._is_whole and frame.tick == self._tick + 1
+        self._tick = frame.tick
+        self._health |= {(stream.program, stream.rank): stream for stream in frame.health}
+        self._agents |= frame.views.agents
+        self._newest_us = max([self._newest_us, *(step.end_us for step in frame.steps)])
+
+    def add_to(self, vitals: Vitals, time_us: int) -> None:
+        """Add how all was at a time, which is that of the last frame, if it is known and due."""
+        if self._is_whole and vitals.is_due(time_us):
+            is_live = self._newest_us >= self._started_us
+            lag_us = max(0, time_us - self._newest_us) if is_live else None
+            vitals.add(Vital.of(time_us, lag_us, self._health.values(), self._agents.values()))
+
+
+class StreamSums(msgspec.Struct, frozen=True):
+    """All streams together."""
+
+    streams: int
+    states: dict[str, int]
+    """How many are in each state."""
+    steps: int
+    rows: int
+    size_bytes: int
+    calls: int
+    gap_steps: int
+    """Steps that were not analysed: counts of their ranks are lower bounds."""
+    lossy_ranks: int
+    """Ranks that lost steps, or rows or calls of steps."""
+    losses: dict[str, int]
+    """Rows or calls that were not used, by kind."""
+    largest_step_bytes: int
+
+    @classmethod
+    def of(cls, streams: Iterable[StreamHealth]) -> StreamSums:
+        """The sums."""
+        known = list(streams)
+        losses: Counter[str] = Counter()
+        for stream in known:
+            losses.update(stream.losses)
+        return cls(
+            streams=len(known),
+            states=dict(Counter(stream.state for stream in known)),
+            steps=sum(stream.steps for stream in known),
+            rows=sum(stream.rows for stream in known),
+            size_bytes=sum(stream.size_bytes for stream in known),
+            calls=sum(stream.calls for stream in known),
+            gap_steps=sum(stream.gap_steps for stream in known),
+            lossy_ranks=sum(bool(stream.gap_steps or stream.losses) for stream in known),
+            losses=dict(losses),
+            largest_step_bytes=max((stream.largest_step_bytes for stream in known), default=0),
+        )
+
+
+def _merged(earlier: Vital, later: Vital) -> Vital:
+    lags = [lag for lag in (earlier.lag_us, later.lag_us) if lag is not None]
+    return msgspec.structs.replace(
+        later,
+        lag_us=max(lags, default=None),
+        spool_bytes=max(earlier.spool_bytes, later.spool_bytes),
+        pss_bytes=max(earlier.pss_bytes, later.pss_bytes),
+    )

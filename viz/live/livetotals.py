@@ -1,0 +1,234 @@
+"""What is known of a run right now: running totals per rank, function and stream, and its newest steps.
+
+Totals come from the store and from frames, in any order and more than once: they only grow, so
+the larger one is the newer one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar, get_args
+
+import msgspec
+
+from chimbuko.calls.record import SILENT, StepCount, StreamHealth
+from chimbuko.protocol.messages import Frame, FunctionStatistics, RankStatistics
+from chimbuko.statistics.flaggedsteps import moments_per_step
+from chimbuko.viz.live.recentsteps import RecentSteps
+from chimbuko.viz.live.sums import RankKey as RankKey
+from chimbuko.viz.live.sums import Sums, summed
+
+Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+Row = TypeVar("Row")
+
+LEAST_RANKED = 20
+"""Pages ask for 5 ranks, or some more: all that want no more than this share one sorting."""
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """The ranks with the largest and the smallest value of one statistic of anomalies per step."""
+
+    statistic: Statistic
+    n: int
+    ranks: int
+    """How many there are to choose from."""
+    top: list[RankStatistics]
+    bottom: list[RankStatistics]
+
+
+class FlaggedFunction(msgspec.Struct, frozen=True):
+    """A function's abnormal calls per analysed step of a rank of its program."""
+
+    program: int
+    name: str
+    steps: int
+    """Analysed ones of all ranks of the program."""
+    total: int
+    mean: float
+    severity_us: float
+    stddev: float | None = None
+    """None, like what follows, where nobody knows in which steps the abnormal calls were: the run is of an
+    earlier version, or imported, and not all of them are recorded."""
+    minimum: int | None = None
+    maximum: int | None = None
+    skewness: float | None = None
+    kurtosis: float | None = None
+
+
+class FunctionRanking(msgspec.Struct, frozen=True):
+    """The functions with the largest and the smallest value of one statistic of abnormal calls per step."""
+
+    statistic: Statistic
+    n: int
+    functions: int
+    """How many there are to choose from: those of which the statistic is known."""
+    top: list[FlaggedFunction]
+    bottom: list[FlaggedFunction]
+
+
+class Tally:
+    """Totals and newest steps of a run. Not locked: its owner sees to that."""
+
+    def __init__(self) -> None:
+        self.ranks: dict[RankKey, RankStatistics] = {}
+        self.functions: dict[tuple[int, str], FunctionStatistics] = {}
+        self.health: dict[RankKey, StreamHealth] = {}
+        self.recent = RecentSteps()
+        self.version = 0
+        """Grows with each change."""
+        self.progress = 0
+        """Grows with analysed steps only: agents speak also where ranks are silent."""
+        self.zero_us: int | None = None
+        """Start of the first analysed step, µs since the epoch."""
+        self.newest_us: int | None = None
+        """End of the newest analysed step, µs since the epoch."""
+        self.is_last = False
+        self.missed = False
+        """Frames were lost: server and store know more than this."""
+        self._tick = 0
+        self._sums: tuple[int, Sums] | None = None
+        """... of a version."""
+        self._rankings: dict[Statistic, tuple[int, Ranking]] = {}
+        """... of a version each."""
+
+    def add_frame(self, frame: Frame) -> None:
+        """Take in what a frame says has changed."""
+        self.missed = self.missed or frame.tick != self._tick + 1
+        self._tick = frame.tick
+        self.is_last = self.is_last or frame.is_last
+        self.add_totals(frame.ranks, frame.functions, frame.health)
+        self.add_times(frame.steps)
+        self.recent.add(frame.steps)
+        self.progress += len(frame.steps)
+        self.version += 1
+
+    def add_snapshot(self, frame: Frame) -> None:
+        """Take in all that the server knows; steps stand in the store."""
+        self.add_totals(frame.ranks, frame.functions, frame.health)
+
+    def add_totals(
+        self,
+        ranks: Iterable[RankStatistics],
+        functions: Iterable[FunctionStatistics],
+        health: Iterable[StreamHealth],
+    ) -> None:
+        """Take in totals of whatever age."""
+        changed = False
+        for rank in ranks:
+            known = self.ranks.get((rank.program, rank.rank))
+            if known is None or (rank.steps, rank.total) > (known.steps, known.total):
+                self.ranks[rank.program, rank.rank] = rank
+                self.progress += 1
+                changed = True
+        for function in functions:
+            held = self.functions.get((function.program, function.name))
+            if held is None or (function.calls, function.anomalies) > (held.calls, held.anomalies):
+                self.functions[function.program, function.name] = function
+                changed = True
+        for stream in health:
+            last = self.health.get((stream.program, stream.rank))
+            if (
+                last is None
+                or (stream.steps, stream.rows) > (last.steps, last.rows)
+                or _went_on(last, stream)
+            ):
+                self.health[stream.program, stream.rank] = stream
+                changed = True
+        self.version += changed
+
+    def oldest_news(self, ranks: Iterable[RankStatistics]) -> int | None:
+        """The first step that is new in totals which are not taken in yet; None where none is."""
+        known = ((self.ranks.get((rank.program, rank.rank)), rank) for rank in ranks)
+        news = [
+            0 if old is None else old.last_step
+            for old, rank in known
+            if old is None or old.steps < rank.steps
+        ]
+        return min(news, default=None)
+
+    def sums(self) -> Sums:
+        """What all ranks add up to."""
+        if self._sums is None or self._sums[0] != self.version:
+            self._sums = self.version, summed(self.ranks, self.health)
+        return self._sums[1]
+
+    def add_times(self, steps: Iterable[StepCount]) -> None:
+        """Widen the analysed time by that of ``steps``."""
+        for step in steps:
+            if not step.start_us:
+                continue  # A step without events, before there were any, has no time.
+            self.zero_us = min(step.start_us, step.start_us if self.zero_us is None else self.zero_us)
+            self.newest_us = max(step.end_us, self.newest_us or 0)
+
+    def ranking(self, statistic: Statistic, n: int) -> Ranking:
+        """The ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of rank."""
+        version, held = self._rankings.get(statistic, (-1, None))
+        if held is None or version != self.version or held.n < n:
+            most = max(n, LEAST_RANKED)
+            top, bottom = _ends(self.ranks.values(), statistic, most, lambda row: (row.program, row.rank))
+            held = Ranking(statistic, most, len(self.ranks), top, bottom)
+            self._rankings[statistic] = self.version, held
+        return msgspec.structs.replace(held, n=n, top=held.top[:n], bottom=held.bottom[:n])
+
+    def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
+        """The ``n`` functions with the largest value, and the ``n`` with the smallest; ties by name."""
+        steps = self.sums().steps_by_program
+        rows = [_flagged(row, steps.get(row.program, 0)) for row in self.functions.values()]
+        known = [row for row in rows if getattr(row, statistic) is not None]
+        top, bottom = _ends(known, statistic, n, lambda row: (row.program, row.name))
+        return FunctionRanking(statistic, n, len(known), top, bottom)
+
+    def worst_functions(self) -> list[FunctionStatistics]:
+        """Functions with anomalies first, the most time lost on top; then by number of calls."""
+        return sorted(
+            self.functions.values(),
+            key=lambda row: (-row.severity_us, -row.anomalies, -row.calls, row.program, row.name),
+        )
+
+
+def _ends(
+    rows: Iterable[Row], statistic: Statistic, n: int, place: Callable[[Row], Any]
+) -> tuple[list[Row], list[Row]]:
+    """The ``n`` rows with the largest value, largest first, and the ``n`` with the smallest."""
+    some = list(rows)
+    top = heapq.nsmallest(n, some, lambda row: (-getattr(row, statistic), place(row)))
+    return top, heapq.nsmallest(n, some, lambda row: (getattr(row, statistic), place(row)))
+
+
+def _flagged(function: FunctionStatistics, steps: int) -> FlaggedFunction:
+    known = FlaggedFunction(
+        program=function.program,
+        name=function.name,
+        steps=steps,
+        total=function.anomalies,
+        mean=function.anomalies / max(steps, 1),
+        severity_us=function.severity_us,
+    )
+    if function.anomalies and not function.flagged_steps:
+        return known
+    sums = function.flagged_squares, function.flagged_cubes, function.flagged_fourths
+    squares, cubes, fourths = (round(power) for power in sums)
+    of = moments_per_step(
+        steps,
+        function.flagged_steps,
+        (function.anomalies, squares, cubes, fourths),
+        function.fewest_flagged,
+        function.most_flagged,
+    )
+    return msgspec.structs.replace(
+        known,
+        stddev=of.stddev,
+        minimum=round(of.minimum) if steps else 0,
+        maximum=round(of.maximum) if steps else 0,
+        skewness=of.skewness,
+        kurtosis=of.kurtosis,
+    )
+
+
+def _went_on(old: StreamHealth, new: StreamHealth) -> bool:
+    """Same totals, but the stream has gone on to another state; back to reading it goes with a step only."""
+    states = ("reading", SILENT)
+    is_on = old.state in states and new.state not in states[: states.index(old.state) + 1]
+    return (new.steps, new.rows) == (old.steps, old.rows) and is_on
