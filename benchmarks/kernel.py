@@ -30,9 +30,10 @@ from naive import NaiveAnalysis
 from chimbuko.ad.analysis.kernels import label
 from chimbuko.ad.calls.kernels.stack import CALL
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.arrays import UInt64Array
 from chimbuko.statistics.moments import EMPTY
 from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import StreamNames, TraceStep
 
 SOURCE = Path(__file__).with_name("kernel_twin.c")
 ROWS = 2_000_000

@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Rows
 from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import HEAD, MEMBER, PackedRecords, Rows, pack
+from chimbuko.calls.recordarrays import HEAD, MEMBER, PackedRecords, pack
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.write.writer import Writer

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 from generate import HARD, SIMPLE, Shape, SyntheticTrace
 
-from chimbuko.trace.schema import TraceStep, UInt64Array
+from chimbuko.arrays import UInt64Array
+from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 
 TIME_COLUMNS = (5, 7, 5)

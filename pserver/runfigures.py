@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.protocol.messages import Frame
 from chimbuko.protocol.telemetry import AgentFigures
-from chimbuko.statistics.moments import Float64Array
 
 MOST_GROUPS = 16
 """Of the ranks of a program."""

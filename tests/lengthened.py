@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, TraceStep, UInt64Array
+from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, TraceStep
 from chimbuko.trace.writer import StreamWriter
 
 END_WAIT_S = 1.0

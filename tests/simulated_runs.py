@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US
@@ -23,7 +23,6 @@ from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 
-Float64Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Float64Array]
 """Runtimes of so many calls, in µs."""
 

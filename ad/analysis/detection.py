@@ -14,9 +14,8 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.records.selection import Selection
-from chimbuko.calls.recordarrays import Rows
+from chimbuko.arrays import Float64Array, Rows
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.trace.schema import StreamNames
 
 

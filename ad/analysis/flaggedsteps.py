@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.protocol.telemetry import FLAGGED_STEPS, Rows
-from chimbuko.statistics.schema import Int64Array
+from chimbuko.arrays import Int64Array, Rows
+from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 
 @dataclass

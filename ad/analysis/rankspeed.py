@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW, Rows
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.arrays import Float64Array, Rows
+from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
 from chimbuko.statistics.schema import TableSchema
 from chimbuko.trace.schema import MPI_PREFIX, StreamNames
 

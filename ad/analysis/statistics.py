@@ -16,7 +16,7 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
 from chimbuko.ad.analysis.kernels import label
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.arrays import Float64Array
 from chimbuko.statistics.schema import FLAGS, TableSchema
 
 Timers = npt.NDArray[np.int64]

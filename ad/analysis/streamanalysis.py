@@ -9,26 +9,22 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.detection import Detection
-from chimbuko.ad.analysis.identity import StreamIdentity
 from chimbuko.ad.analysis.rankspeed import Paces
 from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.telemetry import StreamViews
 from chimbuko.ad.analysis.traffic import Traffic
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.handoff.opencalls import Reports
-from chimbuko.ad.handoff.telemetry import StreamViews
-from chimbuko.ad.hangs.report import ReportedCalls
-from chimbuko.ad.records.attachments import Int32Array
 from chimbuko.ad.records.counters import Counters
 from chimbuko.ad.records.floodlimit import FloodLimit
 from chimbuko.ad.records.launches import Launches
+from chimbuko.ad.records.reportedcalls import ReportedCalls, Reports
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
+from chimbuko.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, Rows
+from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.config import METRICS, AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import Int64Array
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -242,3 +238,12 @@ def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:
     """How often each function occurs."""
     numbers = Counter(functions.tolist()) if len(functions) else {}
     return {names.timer_name(function): number for function, number in numbers.items()}
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """Whose stream it is; part of every record."""
+
+    program: int
+    rank: int
+    node: str

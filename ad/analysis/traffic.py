@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from chimbuko.ad.analysis.kernels.traffic import OTHERS_ROW, count_sends
-from chimbuko.protocol.telemetry import OTHERS, TRAFFIC, Rows
+from chimbuko.arrays import Rows
+from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 MOST_RANKS = 1 << 20

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,12 @@ from chimbuko.ad.calls.kernels.stack import LOST, NONE, UNCERTAIN, UNKNOWN
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.correlation import CORRELATION_ID
 from chimbuko.ad.records.launches import GPU_KEYS
+from chimbuko.arrays import Table
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.replay import END_WAIT_S
 from chimbuko.trace.schema import CommColumn, CounterColumn, EventType, StreamNames, TraceStep
-
-Table = npt.NDArray[Any]
 
 TRACED_CALL = np.dtype(
     [

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Any
 
 import numpy as np
 
 from chimbuko.ad.calls.kernels.callpaths import follow_paths
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.arrays import as_table, copied
-from chimbuko.calls.callpaths import MOST_PATHS, PATH, PathTable, Rows
-from chimbuko.kernels.paths import add_to_copy
-from chimbuko.statistics.schema import Int64Array
+from chimbuko.arrays import Rows
+from chimbuko.calls.callpaths import MOST_PATHS, PathTable
 
 MOST_DEPTH = 64
 """Deeper calls are on no path of their own: a recursion would have one for each level."""
@@ -72,39 +68,3 @@ class CallPaths:
         handed_out.view(np.uint8)[:] = rows.view(np.uint8)
         self._table.forget_calls()
         return handed_out
-
-
-class PathOutbox:
-    """Call paths of one stream in a file that its process and its agent map; they have a lock for it.
-
-    Calls are added up in it until they are taken.
-    """
-
-    SIZE_BYTES = 8 + MOST_PATHS * PATH.itemsize
-
-    def __init__(self, memory: mmap.mmap, at: int) -> None:
-        self._at = at
-        self._count: Int64Array = np.frombuffer(memory, np.int64, 1, at)
-        self._rows = as_table(np.frombuffer(memory, PATH, MOST_PATHS, at + 8))
-
-    @property
-    def count(self) -> int:
-        """How many paths have a row."""
-        return int(self._count[0])
-
-    def allocate(self, file: SparseFile, count: int) -> None:
-        """Make sure of the room for so many rows; raises ``OSError`` where there is none."""
-        file.allocate(self._at, 8 + count * PATH.itemsize)
-
-    def put(self, before: PathOutbox, rows: Rows) -> None:
-        """Become what another copy is, with more calls of its paths, and of new ones behind them."""
-        add_to_copy(before._rows, before.count, rows, self._rows)
-        self._count[0] = len(rows)
-
-    def look(self) -> Rows:
-        """A copy of what is there."""
-        return copied(self._rows[: self._count[0]])
-
-    def clear(self) -> None:
-        """The calls were taken; the paths keep their rows."""
-        self._rows["calls"][: self._count[0]] = 0

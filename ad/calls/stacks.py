@@ -10,8 +10,8 @@ import numpy.typing as npt
 from chimbuko.ad.calls.kernels import stack
 from chimbuko.ad.calls.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.calls.kernels.points import chain_points
-from chimbuko.ad.calls.kernels.stack import CALL, POINT, THREAD, Table
-from chimbuko.arrays import as_table
+from chimbuko.ad.calls.kernels.stack import CALL, POINT, THREAD
+from chimbuko.arrays import Table, as_table
 from chimbuko.trace.schema import MAX_TIME_US, MPI_PREFIX, EventColumn, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from chimbuko.arrays import Float64Array
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import TableSchema
 
 

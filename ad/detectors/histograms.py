@@ -21,8 +21,8 @@ import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.ad.detectors.kernels import histogram
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 

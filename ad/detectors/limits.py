@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.detectors import Detector
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.patterns import name_matcher
-from chimbuko.statistics.moments import Float64Array
 
 NEAR = 0.8
 """A call nearer to a limit than this times the limit makes it be worked out anew."""

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from chimbuko.ad.detectors import Judgements, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Float64Array
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.ad.detectors.kernels import tail
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import LN_EDGES
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import PROFILE
 
 

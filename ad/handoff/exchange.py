@@ -25,17 +25,16 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.telemetry import StreamViews
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.bell import Bell
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as PLIGHT_BYTES
 from chimbuko.ad.handoff.shortfalls import PlightCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.handoff.telemetry import StreamViews
-from chimbuko.calls.callpaths import Rows
+from chimbuko.arrays import Float64Array, Rows
 from chimbuko.calls.record import StepCount
 from chimbuko.protocol.messages import NO_EPOCH
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import TableSchema
 
 _HEADER_CELLS = 64

@@ -19,9 +19,10 @@ import numpy as np
 
 from chimbuko.ad.handoff.kernels import rawrows
 from chimbuko.ad.handoff.sparsefile import allocated
+from chimbuko.arrays import UInt64Array
 from chimbuko.calls.rawrows import COLUMNS, RecordedStep
 from chimbuko.process.lifetime import log
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 _HEADER_BYTES = 4096
 _HEAD = np.dtype(

@@ -14,38 +14,19 @@ from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import Table
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.handoff.sparsefile import allocated
-from chimbuko.arrays import as_table
+from chimbuko.ad.records.reportedcalls import REPORT, Reports
+from chimbuko.arrays import Table, UInt64Array, as_table
 from chimbuko.calls.record import StepCount
-from chimbuko.trace.schema import UInt64Array
 
 MOST_OPEN_CALLS = 4096
 _MOST_REPORTS = 64
 """Of those not yet seen by the stream's process; older ones are forgotten."""
 _HEADER_CELLS = 64
 _MOST_TRIES = 100
-
-REPORT = np.dtype(
-    [
-        ("limit_us", np.float64),
-        ("score", np.float64),
-        ("expected_us", np.float64),
-        ("spread_us", np.float64),
-        ("seen", np.int64),
-        ("step", np.int32),  # with row the call's id
-        ("row", np.int32),
-    ],
-    align=True,
-)
-"""A call that the agent has reported as overdue, and what it knew of the call's function."""
-
-Reports = npt.NDArray[np.void]
-"""REPORT[n]."""
 
 
 class _Cell(IntEnum):

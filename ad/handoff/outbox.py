@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import Extent
-from chimbuko.ad.calls.callpaths import PathOutbox
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.handoff.telemetry import ViewOutbox
+from chimbuko.ad.handoff.telemetry import PathOutbox, ViewOutbox
 from chimbuko.calls.record import StepCount
 from chimbuko.statistics.schema import FLAGS, TableSchema
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.statistics.schema import Int64Array
+from chimbuko.arrays import Int64Array
 
 
 class SparseFile:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
+from chimbuko.ad.analysis.telemetry import StreamViews
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.protocol.telemetry import FLAGGED_STEPS, PACE, TRAFFIC, Rows
-from chimbuko.statistics import flaggedsteps
-from chimbuko.statistics.schema import Int64Array
-
-
-@dataclass(frozen=True)
-class StreamViews:
-    """Of one stream."""
-
-    traffic: Rows
-    """``TRAFFIC``: what was sent and not taken."""
-    paces: Rows
-    """``PACE`` of windows that have ended; functions are the stream's timer ids."""
-    flagged_steps: Rows = field(default_factory=lambda: flaggedsteps.empty(0))
-    """``FLAGGED_STEPS``: what was flagged and not taken; functions are timer ids."""
-
-    @classmethod
-    def none(cls) -> StreamViews:
-        """Nothing."""
-        return cls(np.empty(0, TRAFFIC), np.empty(0, PACE))
-
-    def __bool__(self) -> bool:
-        return bool(len(self.traffic) or len(self.paces) or len(self.flagged_steps))
+from chimbuko.arrays import Int64Array, Rows, as_table, copied
+from chimbuko.calls.callpaths import MOST_PATHS, PATH
+from chimbuko.kernels.paths import add_to_copy
+from chimbuko.protocol.telemetry import PACE, TRAFFIC
+from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 
 class ViewOutbox:
@@ -110,3 +92,39 @@ class ViewOutbox:
     def clear(self) -> None:
         """All was taken."""
         self._counts[:] = 0
+
+
+class PathOutbox:
+    """Call paths of one stream in a file that its process and its agent map; they have a lock for it.
+
+    Calls are added up in it until they are taken.
+    """
+
+    SIZE_BYTES = 8 + MOST_PATHS * PATH.itemsize
+
+    def __init__(self, memory: mmap.mmap, at: int) -> None:
+        self._at = at
+        self._count: Int64Array = np.frombuffer(memory, np.int64, 1, at)
+        self._rows = as_table(np.frombuffer(memory, PATH, MOST_PATHS, at + 8))
+
+    @property
+    def count(self) -> int:
+        """How many paths have a row."""
+        return int(self._count[0])
+
+    def allocate(self, file: SparseFile, count: int) -> None:
+        """Make sure of the room for so many rows; raises ``OSError`` where there is none."""
+        file.allocate(self._at, 8 + count * PATH.itemsize)
+
+    def put(self, before: PathOutbox, rows: Rows) -> None:
+        """Become what another copy is, with more calls of its paths, and of new ones behind them."""
+        add_to_copy(before._rows, before.count, rows, self._rows)
+        self._count[0] = len(rows)
+
+    def look(self) -> Rows:
+        """A copy of what is there."""
+        return copied(self._rows[: self._count[0]])
+
+    def clear(self) -> None:
+        """The calls were taken; the paths keep their rows."""
+        self._rows["calls"][: self._count[0]] = 0

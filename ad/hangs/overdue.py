@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.stack import UNCERTAIN, UNKNOWN
 from chimbuko.ad.handoff.opencalls import OpenCalls
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.arrays import Float64Array
 
 LEAST_CALLS = 10
 """Completed calls below which nothing is known of a function; ``main`` never has as many."""

@@ -21,10 +21,10 @@ from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.config import AnalysisConfig
 from chimbuko.patterns import name_matcher
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import StreamNames
 

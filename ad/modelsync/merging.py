@@ -6,21 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.handoff.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.arrays import BoolArray, Float64Array, Int64Array, Rows
 from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate, PackedTable
-from chimbuko.protocol.telemetry import FLAGGED, AgentFigures, ProgramPaths, Rows, StreamCounters, ViewDelta
+from chimbuko.protocol.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
+from chimbuko.protocol.telemetry import FLAGGED, AgentFigures, ProgramPaths, StreamCounters, ViewDelta
 from chimbuko.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.statistics.flaggedsteps import merged
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import FLAGS, Int64Array, TableSchema
+from chimbuko.statistics.schema import FLAGS, PackedTable, TableSchema
 from chimbuko.trace.schema import unnamed_timer
-
-BoolArray = npt.NDArray[np.bool_]
 
 PATHS_SHARE = 0.1
 """Call paths are told when a tenth of the run so far, or ``HELD_PERIODS``, has passed since they were: nobody

@@ -26,9 +26,9 @@ from chimbuko.protocol.messages import (
     Delta,
     FunctionName,
     ModelUpdate,
-    PackedTable,
     Seal,
 )
+from chimbuko.statistics.schema import PackedTable
 
 RECEIVED_PER_PERIOD = 3
 """So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags

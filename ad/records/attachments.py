@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import Table
-from chimbuko.arrays import as_table
+from chimbuko.arrays import Int32Array, Table, as_table
 from chimbuko.calls.recordarrays import COUNTER, MEMBER
-
-Int32Array = npt.NDArray[np.int32]
 
 
 def table(dtype: np.dtype[np.void], rows: int) -> Table:

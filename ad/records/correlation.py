@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import NO_LAUNCHES, CallLaunches, Int32Array, table
+from chimbuko.ad.records.attachments import NO_LAUNCHES, CallLaunches, table
 from chimbuko.ad.records.kernels import correlation as kernels
 from chimbuko.ad.records.selection import Selection
+from chimbuko.arrays import Int32Array, UInt64Array
 from chimbuko.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
-from chimbuko.trace.schema import CounterColumn, StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import CounterColumn, StreamNames, TraceStep
 
 CORRELATION_ID = "Correlation ID"
 """Name of the counter whose value a launch and what it launched have in common."""

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import CallMetrics, Int32Array, table
+from chimbuko.ad.records.attachments import CallMetrics, table
 from chimbuko.ad.records.correlation import CORRELATION_ID
 from chimbuko.ad.records.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
 from chimbuko.ad.records.kernels.metrics import recognise
 from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
 from chimbuko.ad.records.metrics import Metrics
+from chimbuko.arrays import Int32Array, Table
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.calls.recordarrays import COUNTER
 from chimbuko.statistics.moments import EMPTY

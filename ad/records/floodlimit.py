@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import Table
 from chimbuko.ad.records.kernels.floodlimit import ALLOWANCE_WIDTH, ROOM, leave_out
 from chimbuko.ad.records.selection import Selection
+from chimbuko.arrays import Table
 from chimbuko.config import AnalysisConfig
 
 BURST_PERIODS = 10

@@ -8,12 +8,11 @@ import numpy as np
 
 from chimbuko.ad.calls.kernels.stack import MAX_THREAD_ID, NONE
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, Int32Array, table
+from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, table
 from chimbuko.ad.records.kernels import metrics as kernels
 from chimbuko.ad.records.kernels.retained import open_rows
+from chimbuko.arrays import Float64Array, Int32Array, UInt64Array
 from chimbuko.calls.recordarrays import COUNTER
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.trace.schema import UInt64Array
 
 MAX_METRICS = 25
 """What TAU can take at a time."""

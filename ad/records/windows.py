@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import Table
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import CallLaunches, CallMetrics, Int32Array, table
+from chimbuko.ad.records.attachments import CallLaunches, CallMetrics, table
 from chimbuko.ad.records.buffers import WindowTables
 from chimbuko.ad.records.kernels import retained
 from chimbuko.ad.records.kernels import windows as kernels
@@ -21,6 +20,7 @@ from chimbuko.ad.records.kernels.output import put_out
 from chimbuko.ad.records.kernels.recordtables import About, Chosen
 from chimbuko.ad.records.kernels.retained import MAX_COUNTERS, Here
 from chimbuko.ad.records.selection import Selection
+from chimbuko.arrays import Int32Array, Table
 from chimbuko.calls.recordarrays import COUNTER, PackedRecords
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep

@@ -16,8 +16,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff import outbox

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from chimbuko.ad.handoff.processspecs import ChildSpec
-from chimbuko.ad.streams.arrivals import contact_of
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.discovery import Transport, read_mark_of
+from chimbuko.trace.discovery import Transport, contact_of, read_mark_of
 from chimbuko.trace.reader import WAIT, StreamReader, Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 

@@ -8,12 +8,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
-from chimbuko.ad.calls.callpaths import PathOutbox
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.ad.handoff.telemetry import PathOutbox
 from chimbuko.calls.callpaths import PathTable
 from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep

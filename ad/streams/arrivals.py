@@ -10,7 +10,14 @@ from pathlib import Path
 
 from chimbuko.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
 from chimbuko.follow.steps import INDEX
-from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, has_prefix, parse_stream_path
+from chimbuko.trace.discovery import (
+    CONTACT_SUFFIX,
+    StreamName,
+    Transport,
+    contact_of,
+    has_prefix,
+    parse_stream_path,
+)
 
 CONTACT_LOOKS = 4
 """A program that is killed leaves its contact file, and the next one puts its own in the place: only every so
@@ -164,14 +171,6 @@ class Arrivals:
             return
         arrival = Arrival(name, transport, first_rank is not None, is_further, contact)
         yield arrival if first_rank is None else replace(arrival, name=arrival.as_instance(first_rank))
-
-
-def contact_of(stream: Path) -> str:
-    """What tells the contact file of a stream from one that another program has put in its place."""
-    try:
-        return str(stream.with_name(stream.name + CONTACT_SUFFIX).stat().st_mtime_ns)
-    except OSError:
-        return ""
 
 
 def _mark_of(stream: Path, contact: str) -> Path:

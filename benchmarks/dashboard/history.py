@@ -24,9 +24,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN
 from chimbuko.provenance.store.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
 from chimbuko.provenance.store.upsert import insert
-from chimbuko.provenance.write.stepwriter import LEVELS, MOST_SHOWN
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, new_run
 

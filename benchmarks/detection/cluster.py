@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.identity import StreamIdentity
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord, Label
 from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import ALL_EPOCHS, Delta, PackedTable
+from chimbuko.protocol.messages import ALL_EPOCHS, Delta
 from chimbuko.pserver.state.serverstate import Published, ServerState
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import FLAGS
+from chimbuko.statistics.schema import FLAGS, PackedTable
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 LATEST_EPOCHS = 1

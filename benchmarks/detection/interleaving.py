@@ -16,16 +16,10 @@ from benchmarks.detection.cluster import Cluster, ClusterAgent, Source
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import (
-    ALL_EPOCHS,
-    Acknowledgement,
-    Delta,
-    FunctionName,
-    ModelUpdate,
-    PackedTable,
-)
+from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.statistics.schema import PackedTable
 
 LOST = 0.1
 DOUBLED = 0.1

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep, UInt64Array
+from chimbuko.arrays import Float64Array, Int64Array, UInt64Array
+from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep
 
 ROOT = 0
 EPOCHS = 50
@@ -18,7 +17,6 @@ GAP_US = 1
 MOST_CHILDREN = 3
 START_US = 1_700_000_000_000_000
 
-Int64Array = npt.NDArray[np.int64]
 NO_COMMS = np.zeros((0, 8), np.uint64)
 NO_COUNTERS = np.zeros((0, 6), np.uint64)
 

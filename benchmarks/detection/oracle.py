@@ -16,7 +16,7 @@ from scipy import stats
 from benchmarks.detection.laws import GAMMA_SHAPES, TAIL
 from benchmarks.detection.scenarios import DELAYED_SHARE, FACTORS
 from benchmarks.detection.tables import ResultTable, number
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.arrays import Float64Array
 
 SHAPES = np.linspace(*GAMMA_SHAPES, 201)
 MEDIANS = stats.gamma.median(SHAPES)

@@ -18,9 +18,9 @@ from benchmarks.detection.interleaving import TroubledCluster
 from benchmarks.detection.score import f1_of_sets
 from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep

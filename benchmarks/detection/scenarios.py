@@ -17,7 +17,7 @@ from benchmarks.detection.laws import (
     log_normal,
     two_modes,
 )
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.arrays import Float64Array
 
 FUNCTIONS = 100
 CALLS = 10_000

@@ -18,15 +18,8 @@ from benchmarks.detection.labelled import (
     Truth,
     numbered,
 )
-from chimbuko.trace.schema import (
-    CommColumn,
-    CounterColumn,
-    EventColumn,
-    EventType,
-    StreamNames,
-    TraceStep,
-    UInt64Array,
-)
+from chimbuko.arrays import UInt64Array
+from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, StreamNames, TraceStep
 
 PERIOD_US = 1_000_000
 """TAU's."""

@@ -13,7 +13,8 @@ from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Requests, command
 from chimbuko.protocol.keys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
-from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate, PackedTable
+from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
+from chimbuko.statistics.schema import PackedTable
 
 READ_COUNT = b"100"
 

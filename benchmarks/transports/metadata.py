@@ -12,11 +12,12 @@ import numpy as np
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Rows
+from chimbuko.arrays import UInt64Array
 from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.trace.discovery import STREAM_PREFIX
-from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import StreamNames, TraceStep
 from chimbuko.trace.tausettings import FILE_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 

@@ -24,8 +24,9 @@ from typing import Self
 import adios2.bindings  # noqa: F401 - every process that is forked here would load it
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.process.lifetime import die_with_parent
-from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, UInt64Array
+from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames
 from chimbuko.trace.writer import StreamWriter
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.arrays import as_table
+from chimbuko.arrays import Int64Array, Rows, UInt64Array, as_table
 from chimbuko.kernels import paths as kernels
 from chimbuko.kernels.paths import NONE, OTHERS
-
-Rows = npt.NDArray[np.void]
-UInt64Array = npt.NDArray[np.uint64]
-Int64Array = npt.NDArray[np.int64]
 
 PATH = np.dtype(
     [

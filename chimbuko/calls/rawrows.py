@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from chimbuko.trace.schema import EventColumn, TraceStep, UInt64Array
+from chimbuko.arrays import UInt64Array
+from chimbuko.trace.schema import EventColumn, TraceStep
 
 COLUMNS: Final = {"open": 2, "events": 2, "messages": 5, "counters": 3}
 """Numbers per packed row of each part; the first is the time in µs.

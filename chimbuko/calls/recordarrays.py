@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Rows
 from chimbuko.calls.record import (
     RECORD_VERSION,
     CallRecord,
@@ -25,8 +26,6 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-
-Rows = npt.NDArray[np.void]
 
 NO_CALL = -1
 """As step and row of a call: there is none."""

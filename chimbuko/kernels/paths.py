@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from chimbuko.arrays import Int64Array, Table, UInt64Array
 from chimbuko.kernels.arrays import zeros
 from chimbuko.kernels.declare import kernel
 
@@ -22,11 +22,6 @@ _FUNCTION_BITS = np.uint64(31)
 _NUMBER_BITS = np.uint64(16)
 _NUMBER = np.uint64((1 << 16) - 1)
 _FREE = np.uint64(0)
-
-Table = Any
-"""A record array: numba knows its fields, mypy does not."""
-UInt64Array = npt.NDArray[np.uint64]
-Int64Array = npt.NDArray[np.int64]
 
 
 @kernel

@@ -6,9 +6,9 @@ import time
 
 import msgspec
 
-from chimbuko.cli.maintain.relabel import relabel_run, relabelled_line
 from chimbuko.errors import ChimbukoError
 from chimbuko.launcher.progress import say
+from chimbuko.launcher.relabel import relabel_run, relabelled_line
 from chimbuko.launcher.services import Services
 from chimbuko.launcher.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.process.lifetime import write_error

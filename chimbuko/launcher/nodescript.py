@@ -7,15 +7,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
 from chimbuko.shield.use import PRELOAD_VARIABLE, REPORT_VARIABLE
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 
 NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
-AGENT_MARK = "agent"
-"""File in the folder of a node's streams: their agent has come, and how the streams are to come."""
-COMING_MARK = "agent-coming"
-"""File in the same folder, with another content each second, of an agent that compiles kernels before."""
 LONGEST_WAIT_S = 30
 """For the agent, or for a sign of it; without one the program starts all the same."""
 

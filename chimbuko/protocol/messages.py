@@ -15,6 +15,7 @@ from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, Stream
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.telemetry import ViewChanges, ViewDelta
+from chimbuko.statistics.schema import PackedTable
 from chimbuko.trace.schema import StreamNames
 
 _encoder = msgspec.msgpack.Encoder()
@@ -89,20 +90,6 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
     number: int
     program: int
     name: str
-
-
-class PackedTable(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of a table as they are sent: of columns of many values most are 0."""
-
-    rows: int
-    narrow: bytes
-    """f8[rows, ...]: columns of one value and moments."""
-    counts: bytes
-    """u2[rows]: how many numbers of the other columns are not 0, by row."""
-    cells: bytes
-    """u2[n]: which, in a row."""
-    values: bytes
-    """f4[n] where that is exact, f8[n] where not."""
 
 
 class Delta(msgspec.Struct, frozen=True, array_like=True):

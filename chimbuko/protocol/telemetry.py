@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from chimbuko.calls.record import CounterStatistics
-
-Rows = npt.NDArray[np.void]
-"""An array of one of the dtypes below."""
 
 FLAGGED = np.dtype(
     [
@@ -26,19 +22,6 @@ FLAGGED = np.dtype(
 )
 """Flagged calls of one function on one rank; the function's number is the sender's."""
 
-FLAGGED_STEPS = np.dtype(
-    [
-        ("function", np.int32),
-        ("steps", np.int64),
-        ("squares", np.float64),
-        ("cubes", np.float64),
-        ("fourths", np.float64),
-        ("fewest", np.int32),
-        ("most", np.int32),
-    ]
-)
-"""Steps of ranks in which calls of a function were flagged; sums of powers of the number of flagged calls in
-each, the fewest and the most; the function's number is the sender's (``statistics.flaggedsteps``)."""
 
 TRAFFIC = np.dtype(
     [

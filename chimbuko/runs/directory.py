@@ -330,3 +330,9 @@ def _run_called(name: str) -> RunDirectory | None:
         folders = ", ".join(run.path.name for run in found)
         raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
     return found[0] if found else None
+
+
+AGENT_MARK = "agent"
+"""File in the folder of a node's streams: their agent has come, and how the streams are to come."""
+COMING_MARK = "agent-coming"
+"""File in the same folder, with another content each second, of an agent that compiles kernels before."""

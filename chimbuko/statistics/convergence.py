@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.buckets import LN_EDGES
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import TableSchema
 
 CONVERGED_CALLS = 20_000

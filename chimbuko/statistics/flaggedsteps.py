@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.protocol.telemetry import FLAGGED_STEPS, Rows
+from chimbuko.arrays import Int64Array, Rows
 from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import Int64Array
 
 _SUMS = ("steps", "squares", "cubes", "fourths")
 _MANY = np.iinfo(np.int32).max
@@ -68,3 +67,18 @@ def moments_per_step(
         minimum=fewest if flagged_steps >= steps else 0,
         maximum=most,
     )
+
+
+FLAGGED_STEPS = np.dtype(
+    [
+        ("function", np.int32),
+        ("steps", np.int64),
+        ("squares", np.float64),
+        ("cubes", np.float64),
+        ("fourths", np.float64),
+        ("fewest", np.int32),
+        ("most", np.int32),
+    ]
+)
+"""Steps of ranks in which calls of a function were flagged; sums of powers of the number of flagged calls in
+each, the fewest and the most; the function's number is the sender's (``statistics.flaggedsteps``)."""

@@ -9,9 +9,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value, merge_moments
-
-Float64Array = npt.NDArray[np.float64]
 
 EMPTY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.inf, -math.inf])
 """The identity of merging."""

@@ -15,13 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Float64Array, Int64Array, UInt16Array
 from chimbuko.kernels import merge
 from chimbuko.kernels.buckets import BUCKETS
-from chimbuko.protocol.messages import PackedTable
-from chimbuko.statistics.moments import EMPTY, Float64Array
-
-Int64Array = npt.NDArray[np.int64]
-UInt16Array = npt.NDArray[np.uint16]
+from chimbuko.statistics.moments import EMPTY
 
 
 class Rule(IntEnum):
@@ -254,3 +251,17 @@ def schema_of(detector: str) -> TableSchema:
 def stored_schema_of(detector: str) -> TableSchema:
     """... and how the store has it. Stores of earlier versions lack what was counted, which stands last."""
     return _SCHEMAS.get(detector, STORED_PROFILE)
+
+
+class PackedTable(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a table as they are sent: of columns of many values most are 0."""
+
+    rows: int
+    narrow: bytes
+    """f8[rows, ...]: columns of one value and moments."""
+    counts: bytes
+    """u2[rows]: how many numbers of the other columns are not 0, by row."""
+    cells: bytes
+    """u2[n]: which, in a row."""
+    values: bytes
+    """f4[n] where that is exact, f8[n] where not."""

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.symbols.elf.buildid import build_id
+from chimbuko.symbols.elf.buildid import DEBUG_FOLDER, build_id
 from chimbuko.symbols.requests import BinarySymbols
 
-DEBUG_FOLDER = Path("/usr/lib/debug")
 MOST_BYTES = 1 << 28
 FORMAT = 1
 """Of what is kept; others are not read."""

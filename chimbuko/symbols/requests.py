@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.symbols.elf.loadbase import deduce_base
-from chimbuko.trace.schema import UInt64Array
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):

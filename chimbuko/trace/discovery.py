@@ -141,3 +141,11 @@ def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamNam
         if is_ours and (stream := parse_stream_path(path, prefix)) is not None:
             found.append((stream, transport))
     return sorted(found)
+
+
+def contact_of(stream: Path) -> str:
+    """What tells the contact file of a stream from one that another program has put in its place."""
+    try:
+        return str(stream.with_name(stream.name + CONTACT_SUFFIX).stat().st_mtime_ns)
+    except OSError:
+        return ""

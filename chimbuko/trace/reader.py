@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
@@ -26,7 +27,6 @@ from chimbuko.trace.schema import (
     EventColumn,
     StreamNames,
     TraceStep,
-    UInt64Array,
 )
 from chimbuko.trace.unnamed import AFTER_END_S, UnnamedFunctions
 

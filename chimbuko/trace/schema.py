@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-UInt64Array = npt.NDArray[np.uint64]
+from chimbuko.arrays import UInt64Array
 
 EVENTS: Final = "event_timestamps"
 COMMS: Final = "comm_timestamps"

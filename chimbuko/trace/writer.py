@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import adios2_reason
 from chimbuko.trace.schema import (
@@ -20,7 +21,6 @@ from chimbuko.trace.schema import (
     SCALARS,
     TAU_IO_NAME,
     StreamNames,
-    UInt64Array,
 )
 
 INT32_MAX = 2**31 - 1

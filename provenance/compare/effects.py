@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.provenance.compare.levels import PARTS, Level
-from chimbuko.statistics.moments import Float64Array
 
 LEAST_CALLS = 20
 """In both runs, for a function to be judged."""

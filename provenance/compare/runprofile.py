@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_mean
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import stored_schema_of
 
 

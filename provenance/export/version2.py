@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
 
 Object = dict[str, Any]

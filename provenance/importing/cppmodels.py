@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
 
 Object = dict[str, Any]

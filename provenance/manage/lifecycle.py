@@ -11,11 +11,10 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.nodescript import AGENT_MARK, COMING_MARK
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.provenance.manage.transfer import remove_run
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo, claim_name
 from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.tausettings import CLAIMS_FOLDER
 

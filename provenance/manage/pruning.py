@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import BindParameter, Connection, Engine, bindparam, delete, func, select, tuple_
 
+from chimbuko.arrays import BoolArray, Int64Array
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, NODE_STATES, PRUNINGS, RUNS
 from chimbuko.provenance.store.upsert import Accumulate
@@ -34,8 +35,6 @@ _COUNT = Accumulate(PRUNINGS, highest=("pruned_us", "rule"))
 
 Calls = npt.NDArray[np.void]
 """CALL[calls] of one function."""
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class PruneRule(msgspec.Struct, frozen=True, omit_defaults=True):

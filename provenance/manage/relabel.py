@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
+from chimbuko.arrays import Float64Array
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, MODELS, PROGRAMS, RUNS
 from chimbuko.provenance.write.rollups import rebuild
 
 AT_ONCE = 10_000
 """Calls judged together."""
-
-Float64Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

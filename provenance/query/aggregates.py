@@ -17,6 +17,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.names import RunNames
 from chimbuko.provenance.query.planner import Resolved, Search, of_ranks, one_of, with_index, within
 from chimbuko.provenance.query.rows import AnySelect
+from chimbuko.provenance.store.levels import TIME_LEVELS_US
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_TOTALS,
@@ -25,7 +26,6 @@ from chimbuko.provenance.store.tables import (
     STEP_TOTALS,
     TIME_TOTALS,
 )
-from chimbuko.provenance.write.rollups import TIME_LEVELS_US
 
 By = Literal["function", "rank", "node", "path", "step", "time"]
 BYS: tuple[By, ...] = get_args(By)

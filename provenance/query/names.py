@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Table, select
 
+from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.filters import CallFilter, matching_names
-from chimbuko.provenance.query.planner import RankKey, Resolved
+from chimbuko.provenance.query.planner import Resolved
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.numbering import NO_PATH, NumberedNames
 from chimbuko.provenance.store.tables import FUNCTIONS, PATHS, STREAM_HEALTH, TEXTS

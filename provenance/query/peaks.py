@@ -10,15 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from chimbuko.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.provenance.query.reader import Questions
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.write.stepwriter import MOST_SHOWN
-
-Int64Array = npt.NDArray[np.int64]
-UInt8Array = npt.NDArray[np.uint8]
-RankKey = tuple[int, int]
+from chimbuko.provenance.store.levels import MOST_SHOWN
 
 QUIET = 0x01_01_01_01_01_01_01_01
 """``peaks`` of a bucket all of whose eighths were analysed and had no anomaly."""

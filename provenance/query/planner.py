@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, false, func, literal, or_, select
 
+from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.filters import CallFilter, Cursor
 from chimbuko.provenance.query.rows import AnySelect
 from chimbuko.provenance.store.tables import CALLS, ORDERS
@@ -25,7 +26,6 @@ takes as long."""
 LONG_US = 1_000_000
 """Calls that are longer are looked for by their runtime, others by when they began."""
 
-RankKey = tuple[int, int]
 Conditions = tuple[ColumnElement[bool], ...]
 
 

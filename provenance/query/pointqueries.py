@@ -8,9 +8,10 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, func, select
 
+from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.calls import CallQueries
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.planner import RankKey, of_ranks, with_index, within
+from chimbuko.provenance.query.planner import of_ranks, with_index, within
 from chimbuko.provenance.query.points import COLUMNS, Points, columns_of, spread
 from chimbuko.provenance.query.rows import AnyRow
 from chimbuko.provenance.store.tables import ALL_RANKS, CALLS, STEP_LEVELS, STEPS

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from sqlalchemy import func, or_, select
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import CallRecord
 from chimbuko.provenance.query.calls import CallQueries
-from chimbuko.provenance.query.planner import RankKey, one_of
+from chimbuko.provenance.query.planner import one_of
 from chimbuko.provenance.query.rows import select_records
 from chimbuko.provenance.store.tables import CALLS, STEPS
 

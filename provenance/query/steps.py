@@ -11,6 +11,7 @@ from chimbuko.protocol.messages import RankStatistics
 from chimbuko.provenance.query.planner import of_ranks
 from chimbuko.provenance.query.reader import Questions
 from chimbuko.provenance.query.stepsums import StepSum, summed
+from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
     NEVER_US,
@@ -19,7 +20,6 @@ from chimbuko.provenance.store.tables import (
     STEPS,
     STREAM_HEALTH,
 )
-from chimbuko.provenance.write.stepwriter import LEVELS
 
 
 class StepQueries(Questions):

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Rows
 from chimbuko.calls.record import StreamHealth
-from chimbuko.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords, Rows
+from chimbuko.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords
 from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.provenance.store.kernels.pack import (
     COUNTS_BYTES,

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.query.spans import JudgedCall
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, between, numbered
@@ -15,8 +16,6 @@ from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import Lane, MessagePoint, RankTimeline, Slice, rank_timelines
 from chimbuko.provenance.timeline.rankwindow import Interval, SpanWindow, cut, new_spans, rows_of
 from chimbuko.provenance.timeline.spans import ANOMALY, OPEN, RECORDED
-
-RankKey = tuple[int, int]
 
 MOST_WINDOWS = 1000
 """Records whose windows are read for one picture, in 0.2 s."""

@@ -7,14 +7,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError, TraceFormatError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.traceindex import IndexFiles, SpanIndex
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.manifest import Stamp, recorded_streams, stamp_of
 from chimbuko.trace.discovery import StreamName
-
-RankKey = tuple[int, int]
 
 
 def recorded_by_rank(run: RunDirectory, programs: Mapping[int, str]) -> dict[RankKey, StreamName]:

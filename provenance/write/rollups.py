@@ -24,6 +24,7 @@ from sqlalchemy import (
     select,
 )
 
+from chimbuko.provenance.store.levels import TIME_LEVELS_US
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_TOTALS,
@@ -34,9 +35,6 @@ from chimbuko.provenance.store.tables import (
     TIME_TOTALS,
 )
 from chimbuko.provenance.store.upsert import Accumulate
-
-TIME_LEVELS_US = (1_000_000, 64_000_000)
-"""Length of a bucket of each level of ``time_totals``: a day has 86,400 of the first, 1,350 of the second."""
 
 
 class Counted(NamedTuple):

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, literal, select
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
+from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
@@ -24,11 +26,6 @@ from chimbuko.provenance.store.tables import (
 )
 from chimbuko.provenance.store.upsert import Accumulate, Upsert, placeholder
 
-LEVELS = range(1, 5)
-"""Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""
-MOST_SHOWN = 254
-"""A byte of ``peaks`` tells no larger numbers of anomalies apart."""
-
 _KEY = ("program", "rank", "step")
 _COLUMNS = StepCount.__struct_fields__
 _WRITE_STEPS = Upsert.of_all(STEPS)
@@ -37,7 +34,6 @@ _ADD_LEVELS = Accumulate(
 )
 _ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
 
-RankKey = tuple[int, int]
 Bucket = tuple[int, int, int, int]
 """Level, program, rank and number."""
 

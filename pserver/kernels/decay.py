@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.arrays import copy, fill, total
 from chimbuko.kernels.buckets import BUCKETS, LN_EDGES, count_above, exceeded_by, scaled
 from chimbuko.kernels.declare import kernel
@@ -22,8 +23,6 @@ LEAST_SPREAD = LN_EDGES[2] - LN_EDGES[1]
 """Quartiles are not closer to each other than the buckets are wide."""
 
 CHANGED, MOVED = 1, 2
-
-Float64Array = npt.NDArray[np.float64]
 
 
 @kernel

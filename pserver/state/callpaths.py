@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chimbuko.calls.callpaths import MOST_PATHS, OTHER_PATHS, PATH, PathTable, Rows
+from chimbuko.arrays import Int64Array, Rows
+from chimbuko.calls.callpaths import MOST_PATHS, OTHER_PATHS, PATH, PathTable
 from chimbuko.kernels.paths import NONE, OTHERS
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.protocol.telemetry import ProgramPaths
-from chimbuko.statistics.schema import Int64Array
 
 GROWTH = 1.1
 """Paths are told again when they have grown by a tenth."""

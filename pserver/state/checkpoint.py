@@ -9,10 +9,10 @@ import msgspec
 
 from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ServiceError
-from chimbuko.protocol.messages import PackedTable
 from chimbuko.pserver.state.functions import SavedFunctions
 from chimbuko.pserver.state.ranks import SavedRanks
 from chimbuko.pserver.state.telemetry import SavedViews
+from chimbuko.statistics.schema import PackedTable
 
 VERSIONS_PER_SAVE = 1_000_000
 """More than are published from one save to the next."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.kernels.merge import RULE_MOMENTS, merge_rows
 from chimbuko.protocol.telemetry import ProgramCounter, StreamCounters
-from chimbuko.statistics.moments import EMPTY, Float64Array
+from chimbuko.statistics.moments import EMPTY
 
 GROWTH = 1.1
 """Counters are told again when they have grown by a tenth."""

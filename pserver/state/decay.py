@@ -10,12 +10,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Float64Array, Int64Array, UInt16Array
 from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.kernels.merge import add_cells
-from chimbuko.protocol.messages import PackedTable
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import Int64Array, UInt16Array, pack_cells, unpack_cells
+from chimbuko.statistics.schema import PackedTable, pack_cells, unpack_cells
 
 
 class SavedEras(msgspec.Struct, frozen=True, array_like=True):

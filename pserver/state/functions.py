@@ -5,14 +5,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.calls.recordarrays import Rows
-from chimbuko.protocol.messages import FunctionName, FunctionStatistics, PackedTable
-from chimbuko.protocol.telemetry import FLAGGED_STEPS
+from chimbuko.arrays import Float64Array, Int64Array, Rows
+from chimbuko.protocol.messages import FunctionName, FunctionStatistics
 from chimbuko.pserver.state.decay import Eras, SavedEras
 from chimbuko.statistics import flaggedsteps
 from chimbuko.statistics.convergence import CONVERGED_CALLS
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import FLAGS, Int64Array, TableSchema, cells_of
+from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.statistics.schema import FLAGS, PackedTable, TableSchema, cells_of
 
 NEVER_S = -1e9
 

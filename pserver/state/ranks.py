@@ -8,15 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Int64Array, RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.kernels.merge import MOMENTS_WIDTH
 from chimbuko.protocol.messages import RankStatistics
 from chimbuko.pserver.kernels.ranks import add_values
 from chimbuko.statistics.moments import EMPTY
-from chimbuko.statistics.schema import Int64Array
-
-RankKey = tuple[int, int]
-"""Program and rank."""
 
 
 class SavedRanks(msgspec.Struct, frozen=True, array_like=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Int64Array
 from chimbuko.pserver.kernels.rowindex import NONE, find_rows
-from chimbuko.statistics.schema import Int64Array
 
 _BITS = 26
 """Of a rank, and of what goes with it."""

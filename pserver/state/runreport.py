@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.messages import Frame, PathStatistics, RankStatistics
 from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
 from chimbuko.pserver.state.functions import Functions
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE
 
 REPORT_VERSION = 1

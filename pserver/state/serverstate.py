@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Float64Array, Int64Array, RankKey
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import (
     ALL_EPOCHS,
@@ -22,19 +23,18 @@ from chimbuko.protocol.messages import (
     FunctionModel,
     FunctionName,
     ModelUpdate,
-    PackedTable,
     RunStatistics,
 )
-from chimbuko.protocol.telemetry import FLAGGED, FLAGGED_STEPS
+from chimbuko.protocol.telemetry import FLAGGED
 from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedAgent, SavedState
 from chimbuko.pserver.state.functions import Functions
-from chimbuko.pserver.state.ranks import RankKey, Ranks
+from chimbuko.pserver.state.ranks import Ranks
 from chimbuko.pserver.state.runreport import Report, make_report
 from chimbuko.pserver.state.telemetry import Views
 from chimbuko.statistics.convergence import HELD_PERIODS
+from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import PROFILE, Int64Array, TableSchema
+from chimbuko.statistics.schema import PROFILE, PackedTable, TableSchema
 
 MODEL_GROWTH = 1.5
 """Where a function's calls have grown by so much its model is told to the store. All versions of a function

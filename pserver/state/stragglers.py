@@ -17,10 +17,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.protocol.telemetry import PACE, Rows, SlowRank
+from chimbuko.arrays import Float64Array, Int64Array, Rows
+from chimbuko.protocol.telemetry import PACE, SlowRank
 from chimbuko.pserver.state.rowindex import RowIndex, grown
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import Int64Array
 
 LEAST_RANKS = 3
 WINDOWS = 12

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Int64Array, Rows
 from chimbuko.protocol.telemetry import (
     FLAGGED,
     PACE,
     TRAFFIC,
     AgentFigures,
     ProgramPaths,
-    Rows,
     ViewChanges,
     ViewDelta,
 )
@@ -22,7 +22,6 @@ from chimbuko.pserver.state.counters import Counters, SavedCounter
 from chimbuko.pserver.state.rowindex import RowIndex, grown
 from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
 from chimbuko.pserver.state.traffic import Traffic
-from chimbuko.statistics.schema import Int64Array
 
 
 class SavedViews(msgspec.Struct, frozen=True, array_like=True):

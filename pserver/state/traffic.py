@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.protocol.telemetry import OTHERS, TRAFFIC, Rows
+from chimbuko.arrays import Rows
+from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.pserver.kernels.rowindex import NONE
 from chimbuko.pserver.state.rowindex import RowIndex, grown
 

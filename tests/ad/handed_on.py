@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
-from chimbuko.ad.handoff.opencalls import REPORT, OpenCallsFile
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
+from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.calls.callpaths import PATH
 from chimbuko.calls.recordarrays import HEAD, PARTS, PackedRecords

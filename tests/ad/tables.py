@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.buckets import bucket_of
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 

@@ -19,8 +19,8 @@ from benchmarks.detection.requirements import Requirement
 from benchmarks.detection.scenarios import SCENARIOS, make_run
 from chimbuko.ad.analysis import detection
 from chimbuko.ad.detectors import Detector, Limits, make_detector
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from tests.places import ROOT
 from tests.thorough import first
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.calls.record import Label, call_id
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.config import AnalysisConfig

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.callpaths import PATH, PathTable, Rows
+from chimbuko.arrays import Rows
+from chimbuko.calls.callpaths import PATH, PathTable
 from tests.reference.paths import Path, paths_of
 
 EXAMPLES = settings(max_examples=60, deadline=None)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.trace.schema import StreamNames, UInt64Array
+from chimbuko.arrays import UInt64Array
+from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
 
 NAMES = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"})

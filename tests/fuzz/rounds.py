@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.calls.recordarrays import unpack

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter

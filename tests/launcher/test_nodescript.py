@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.nodescript import AGENT_MARK, COMING_MARK, LONGEST_WAIT_S, leave_mark, node_command
+from chimbuko.launcher.nodescript import LONGEST_WAIT_S, leave_mark, node_command
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
 from chimbuko.trace.discovery import Transport
 
 SETTINGS = {"TAU_ADIOS2_ENGINE": "SST", "TAU_ADIOS2_FILENAME": "elsewhere", "ODD": 'it\'s $HOME "quoted"'}

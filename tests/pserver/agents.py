@@ -6,11 +6,11 @@ import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.messages import Delta, FunctionName, PackedTable
+from chimbuko.protocol.messages import Delta, FunctionName
 from chimbuko.pserver.state.serverstate import Published, ServerState
-from chimbuko.statistics.moments import Float64Array
-from chimbuko.statistics.schema import PROFILE, TableSchema
+from chimbuko.statistics.schema import PROFILE, PackedTable, TableSchema
 
 
 class Broker:

@@ -24,18 +24,9 @@ from chimbuko.protocol.keys import (
     SNAPSHOT,
     SNAPSHOT_WANTED,
 )
-from chimbuko.protocol.messages import (
-    PAYLOAD,
-    Acknowledgement,
-    Delta,
-    Frame,
-    FunctionName,
-    ModelUpdate,
-    PackedTable,
-    Seal,
-)
+from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate, Seal
 from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.statistics.schema import PROFILE, PackedTable
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (
     EXCLUSIVE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 
-from chimbuko.calls.callpaths import Rows
+from chimbuko.arrays import Rows
 from chimbuko.trace.schema import StreamNames
 from tests.reference.stacks import SlowCall, SlowStacks
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from chimbuko.ad.analysis.kernels.traffic import MOST_MESSAGE_BYTES
 from chimbuko.ad.analysis.traffic import MOST_RANKS
-from chimbuko.protocol.telemetry import OTHERS, Rows
+from chimbuko.arrays import Rows
+from chimbuko.protocol.telemetry import OTHERS
 from chimbuko.trace.schema import TraceStep
 
 Key = tuple[int, int, int]

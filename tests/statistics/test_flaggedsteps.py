@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.handoff.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamViews
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.protocol.telemetry import PACE, TRAFFIC

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.trace.discovery import CONTACT_SUFFIX, read_mark_of
 from chimbuko.trace.reader import StreamReader, Waiting
-from chimbuko.trace.schema import StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
 
 

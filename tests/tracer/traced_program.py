@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader, Waiting
-from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 

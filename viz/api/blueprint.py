@@ -14,11 +14,11 @@ from werkzeug.datastructures import MultiDict
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.viz.api.endpoint import Endpoint, ServedRun
+from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.api.objects import encode
 from chimbuko.viz.api.openapi import LINES, ROOT, document
 from chimbuko.viz.api.parameters import read_parameters
 from chimbuko.viz.api.shared import SharedAnswers
-from chimbuko.viz.http.auth import error_body
 
 CHUNK_BYTES = 65_536
 """Of lines that are sent together: about what a connection takes at once."""

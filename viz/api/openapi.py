@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko import __version__
 from chimbuko.viz.api.endpoint import Endpoint
-from chimbuko.viz.http.auth import ErrorBody
+from chimbuko.viz.api.errors import ErrorBody
 
 ROOT = "/api/v1"
 LINES = "application/x-ndjson"

@@ -16,7 +16,8 @@ from chimbuko.runs.directory import RunInfo
 from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS
-from chimbuko.viz.http.auth import Door, error_body
+from chimbuko.viz.api.errors import error_body
+from chimbuko.viz.http.auth import Door
 from chimbuko.viz.http.compression import compressed
 from chimbuko.viz.http.events import Events
 from chimbuko.viz.jobs.answers import make_answers

@@ -12,7 +12,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
-import msgspec
+from chimbuko.viz.api.errors import error_body
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -86,22 +86,6 @@ def host_name(host: str) -> str:
     """A ``Host`` header without its port; IPv6 addresses without brackets."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    """The one form that errors of the API have."""
-
-    ok: bool
-    """False."""
-    error: str
-    """One line: what is wrong, and what to do."""
-    status: int
-    """The answer's HTTP status."""
-
-
-def error_body(status: int, text: str) -> bytes:
-    """An error as JSON."""
-    return msgspec.json.encode(ErrorBody(False, text, status))
 
 
 def _bearer(environ: WSGIEnvironment) -> str:

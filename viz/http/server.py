@@ -19,8 +19,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from chimbuko.errors import ServiceError
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.http.app import create_app
-from chimbuko.viz.http.auth import error_body
 from chimbuko.viz.http.listening import listen
 from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.jobs.queue import Desk

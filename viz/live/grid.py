@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Int64Array, UInt8Array
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
-from chimbuko.provenance.write.stepwriter import MOST_SHOWN
+from chimbuko.provenance.store.levels import MOST_SHOWN
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 from chimbuko.viz.live.livetotals import RankKey
 
@@ -25,9 +26,6 @@ MOST_TOLD = 2_500
 """Cells told at once, 10 kB; what is left is told the next time."""
 
 _NEVER = np.iinfo(np.int64).max
-
-Int64Array = npt.NDArray[np.int64]
-UInt8Array = npt.NDArray[np.uint8]
 
 
 class GridUpdate(msgspec.Struct, frozen=True):

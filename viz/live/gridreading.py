@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.store.tables import NEVER_US
-from chimbuko.provenance.write.stepwriter import LEVELS
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
 from chimbuko.viz.live.livetotals import RankKey
 

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.protocol.messages import RankStatistics
-
-RankKey = tuple[int, int]
-"""Program and rank."""
 
 
 class Sums(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.arrays import Table
 from chimbuko.kernels.buckets import bucket_of
 from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value

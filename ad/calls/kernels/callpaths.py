@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.arrays import Int64Array, Table, UInt64Array
 from chimbuko.kernels.declare import kernel
-from chimbuko.kernels.paths import OTHERS, Int64Array, UInt64Array, begin_path, child_of
+from chimbuko.kernels.paths import OTHERS, begin_path, child_of
 
 
 @kernel

@@ -33,9 +33,9 @@ from chimbuko.ad.calls.kernels.stack import (
     TIME_REVERSED,
     UNCERTAIN,
     UNNAMED_TIMER,
-    Table,
     new_thread,
 )
+from chimbuko.arrays import Table
 from chimbuko.kernels.declare import inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 

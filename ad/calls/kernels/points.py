@@ -19,9 +19,9 @@ from chimbuko.ad.calls.kernels.stack import (
     NEVER,
     NONE,
     THREADS,
-    Table,
     new_thread,
 )
+from chimbuko.arrays import Table
 from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import MAX_TIME_US
 

@@ -7,11 +7,10 @@ thread's stack is the chain of parents that begins at its innermost open call.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Table
 from chimbuko.kernels.arrays import first_from, sort
 from chimbuko.kernels.declare import inner, kernel
 
@@ -67,7 +66,6 @@ PROGRESS_CELLS = 5
 
 # Rows of a table, and not one array per column: half the time of the kernel was counting references to
 # the columns, and one row that is looked up costs Python 1 µs instead of 0.1 µs per column.
-Table = npt.NDArray[Any]
 
 CALL = np.dtype(
     [

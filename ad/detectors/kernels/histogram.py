@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from chimbuko.ad.detectors.kernels.tail import FEWEST_CALLS, YOUNG_CALLS, YOUNG_REACH, tail_quantile
+from chimbuko.arrays import Float64Array
 from chimbuko.kernels.arrays import fill, first_above, total
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US, count_above, exceeded_by
 from chimbuko.kernels.declare import inner, kernel
-
-Float64Array = npt.NDArray[np.float64]
 
 BINS = 200
 """Bins of HBOS; of COPOD at most."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.arrays import Table
 from chimbuko.kernels.declare import kernel
 
 OPEN = np.dtype(

@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.records.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.records.kernels.retained import fill_member
+from chimbuko.arrays import Int32Array, Int64Array, Table, UInt8Array, UInt64Array
 from chimbuko.kernels.declare import inner, kernel
-
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
-UInt8Array = npt.NDArray[np.uint8]
-UInt64Array = npt.NDArray[np.uint64]
 
 CALLER = 0
 """A node of a call around a launching one."""

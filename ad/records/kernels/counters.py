@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.points import is_absurd
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.arrays import Table
 from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import add_value
 

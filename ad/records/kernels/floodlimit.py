@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import Table
+from chimbuko.arrays import Table
 from chimbuko.kernels.declare import inner, kernel
 
 ROOM, AS_OF_US, HIGHEST_US, FOUND = range(4)

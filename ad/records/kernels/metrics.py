@@ -12,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.points import is_absurd
-from chimbuko.ad.calls.kernels.stack import MAX_THREAD_ID, NONE, Table
+from chimbuko.ad.calls.kernels.stack import MAX_THREAD_ID, NONE
 from chimbuko.ad.records.kernels.counters import EVENT, METRIC, UNDECIDED
+from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt64Array
 from chimbuko.kernels.arrays import first_above, nones, zeros
 from chimbuko.kernels.declare import inner, kernel
 from chimbuko.kernels.merge import add_value
-
-UInt64Array = npt.NDArray[np.uint64]
-UInt8Array = npt.NDArray[np.uint8]
-Int32Array = npt.NDArray[np.int32]
 
 
 class Series(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.records.kernels.recordtables import About, Out, Places
 from chimbuko.ad.records.kernels.retained import (
     COUNTER_NAMES,
@@ -17,12 +17,11 @@ from chimbuko.ad.records.kernels.retained import (
     METRICS,
     NODE_STATE,
     RECORDS,
-    Int32Array,
     Pool,
-    UInt8Array,
     clear,
     copy_row,
 )
+from chimbuko.arrays import Int32Array, Table, UInt8Array
 from chimbuko.kernels.declare import Whole, inner, kernel
 
 

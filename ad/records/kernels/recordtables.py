@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import Table
-from chimbuko.ad.records.kernels.retained import Int32Array, Sizes, UInt8Array
-
-Float64Array = npt.NDArray[np.float64]
+from chimbuko.ad.records.kernels.retained import Sizes
+from chimbuko.arrays import Float64Array, Int32Array, Table, UInt8Array
 
 MAX_FRAMES = 1000
 """Innermost calls of a stack that are kept: a recursion that runs away would fill the memory."""

@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt64Array
 from chimbuko.kernels.arrays import sort
 from chimbuko.kernels.declare import Whole, inner, kernel
 
-Int32Array = npt.NDArray[np.int32]
-UInt8Array = npt.NDArray[np.uint8]
-UInt64Array = npt.NDArray[np.uint64]
 Sizes = npt.NDArray[np.int64]
 
 EMPTY = -(1 << 31)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import NONE, Table
+from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.records.kernels.output import copy_rows
 from chimbuko.ad.records.kernels.recordtables import (
     MAX_FRAMES,
@@ -42,7 +42,6 @@ from chimbuko.ad.records.kernels.retained import (
     OPEN,
     RECORDS,
     Here,
-    Int32Array,
     Links,
     Pool,
     clear,
@@ -52,6 +51,7 @@ from chimbuko.ad.records.kernels.retained import (
     number_references,
     open_rows,
 )
+from chimbuko.arrays import Int32Array, Table
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
 from chimbuko.kernels.declare import inner, kernel
 

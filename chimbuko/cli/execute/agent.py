@@ -16,14 +16,14 @@ import redis
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.launcher.kernels import await_kernels
-from chimbuko.launcher.nodescript import AGENT_MARK, COMING_MARK, NODE_VARIABLE, leave_mark
+from chimbuko.launcher.nodescript import NODE_VARIABLE, leave_mark
 from chimbuko.launcher.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.protocol.broker import connect
 from chimbuko.protocol.membership import Presence
-from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
 from chimbuko.trace.discovery import Transport
 
 TICK_S = 0.5

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.wholetrace import WholeTrace, read_whole
+from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, numbered
@@ -21,7 +22,6 @@ from chimbuko.runs.directory import RunDirectory, find_run
 from chimbuko.runs.manifest import stamp_of
 from chimbuko.trace.discovery import StreamName
 
-RankKey = tuple[int, int]
 Judged = dict[tuple[int, int], bool]
 """(Step, row) of the calls that have records, and whether they are abnormal."""
 

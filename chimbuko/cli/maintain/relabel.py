@@ -8,13 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
-from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.runs.directory import RunDirectory, find_run
-from chimbuko.statistics.model import load_model
-from chimbuko.statistics.moments import Float64Array
+from chimbuko.launcher.relabel import relabel_run, relabelled_line
+from chimbuko.runs.directory import find_run
 
 
 @click.command("relabel", short_help="Judge the recorded calls again, by the final model.")
@@ -41,40 +37,3 @@ def command(run: Path | None, is_deleting: bool, as_json: bool) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(relabelled)))
     else:
         print(relabelled_line(relabelled), file=sys.stderr)
-
-
-def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
-    """Judge all calls in the store of a run by its final model.
-
-    Raises
-    ------
-    ChimbukoError
-        The run has no model, or its store cannot be written.
-    """
-    info = run.read_info()
-    judge = FinalJudge(load_model(run.model_path, info.config), info.config)
-
-    def verdicts(
-        program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
-    ) -> Verdicts | None:
-        said = judge.judge(program, function, exclusive_us, inclusive_us)
-        if said is None:
-            return None
-        of = said.judged
-        return Verdicts(said.is_anomaly, of.score, said.severity_us, of.expected_us, of.spread_us, of.seen)
-
-    engine = open_for_writing(run.used_store_url(info))
-    try:
-        return relabel(engine, info.id, verdicts, is_deleting)
-    finally:
-        close(engine)
-
-
-def relabelled_line(relabelled: Relabelled) -> str:
-    """For people."""
-    changed = relabelled.now_normal + relabelled.now_abnormal
-    deleted = f" ({relabelled.deleted:,} deleted)" if relabelled.deleted else ""
-    return (
-        f"Judged again by the final model: {changed:,} of {relabelled.calls:,} recorded calls changed; "
-        f"{relabelled.now_normal:,} are normal now{deleted}, {relabelled.now_abnormal:,} abnormal"
-    )

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
 
-from chimbuko.symbols.cache import DEBUG_FOLDER
-from chimbuko.trace.schema import UInt64Array
+from chimbuko.arrays import UInt64Array
+from chimbuko.symbols.elf.buildid import DEBUG_FOLDER
 
 _USUAL_NAME = 256
 _MOST_NAME = 1 << 14

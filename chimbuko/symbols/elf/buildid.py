@@ -68,3 +68,6 @@ def _in_notes(notes: bytes, order: str) -> str:
             return notes[text_at : text_at + min(text_bytes, 64)].hex()
         at = text_at + -(-text_bytes // 4) * 4
     return ""
+
+
+DEBUG_FOLDER = Path("/usr/lib/debug")

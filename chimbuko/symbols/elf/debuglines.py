@@ -16,9 +16,9 @@ from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFI
 from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
 from elftools.elf.sections import Section
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.symbols.elf.binary import Binary
 from chimbuko.symbols.elf.lineprogram import LineRows, LineSettings, run_program
-from chimbuko.trace.schema import UInt64Array
 
 MOST_UNPACKED_BYTES = 1 << 28
 """A compressed section that is larger unpacked is not looked at."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.trace.schema import UInt64Array
+from chimbuko.arrays import UInt64Array
 
 END = -1
 """As a file: from here on there is nothing of this part of the program."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.trace.schema import UInt64Array
+from chimbuko.arrays import UInt64Array
 
 PAGE = 4096
 """Binaries lie at whole pages; of larger ones these are parts."""

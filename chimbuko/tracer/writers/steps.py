@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.trace.schema import ROOT_TIMER_NAME, StreamNames, UInt64Array
+from chimbuko.arrays import Int64Array, UInt64Array
+from chimbuko.trace.schema import ROOT_TIMER_NAME, StreamNames
 from chimbuko.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -22,7 +22,6 @@ from chimbuko.tracer.chunks import (
     Header,
 )
 
-Int64Array = npt.NDArray[np.int64]
 Step = tuple[UInt64Array, UInt64Array, UInt64Array]
 """Events, comms, counters."""
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.arrays import Rows
 from chimbuko.kernels.arrays import first_from
 from chimbuko.kernels.declare import inner, kernel
 
 Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
-Rows = npt.NDArray[Any]
 
 COUNTS_BYTES = 60
 """At most so many per record, besides its rows."""

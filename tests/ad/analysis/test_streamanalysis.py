@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.calls.record import CallRecord, Label, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.calls.callpaths import CallPaths, PathOutbox
+from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.handoff.telemetry import PathOutbox
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
-from chimbuko.calls.callpaths import PATH, PathTable, Rows
+from chimbuko.arrays import Rows
+from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.protocol.messages import Delta
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import TraceStep

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Judgements, Limits, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
 

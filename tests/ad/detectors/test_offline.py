@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.calls.record import CallRecord, Label
 from chimbuko.calls.recordarrays import unpack

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chimbuko.ad.detectors.robust import Robust
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Float64Array
 from tests.ad.tables import table_of
 
 THRESHOLD = Robust.default_threshold

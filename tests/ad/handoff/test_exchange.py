@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.ad.analysis.identity import StreamIdentity
-from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
 from chimbuko.ad.handoff.outbox import MOST_STEPS
 from chimbuko.calls.record import StepCount

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.handoff.kernels import rawrows as recording
+from chimbuko.arrays import UInt64Array
 from chimbuko.calls.rawrows import RecordedStep
-from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep, UInt64Array
+from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 
 NOTHING_OPEN = np.empty((0, 2), np.uint64)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.kernels.opencalls import OPEN, gather_open
-from chimbuko.ad.handoff.opencalls import MOST_OPEN_CALLS, REPORT, OpenCallsFile
+from chimbuko.ad.handoff.opencalls import MOST_OPEN_CALLS, OpenCallsFile
+from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.arrays import as_table
 from chimbuko.calls.record import StepCount
 from chimbuko.trace.schema import StreamNames, TraceStep

@@ -7,7 +7,8 @@ import mmap
 import numpy as np
 
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
-from chimbuko.ad.handoff.telemetry import StreamViews, ViewOutbox
+from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.handoff.telemetry import ViewOutbox
 from chimbuko.protocol.telemetry import PACE, TRAFFIC
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
-from chimbuko.protocol.messages import Acknowledgement, Delta, PackedTable
+from chimbuko.protocol.messages import Acknowledgement, Delta
+from chimbuko.statistics.schema import PackedTable
 
 
 def delta(sequence: int, incarnation: int = 1) -> Delta:

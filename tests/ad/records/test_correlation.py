@@ -6,10 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.kernels.stack import CALL, NONE, THREAD, Table
+from chimbuko.ad.calls.kernels.stack import CALL, NONE, THREAD
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.correlation import ring
 from chimbuko.ad.records.kernels import correlation as kernels
+from chimbuko.arrays import Table
 
 NODES = 16
 THREAD_ID = 7

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.streams.deltalog import Entry, Journal, Taken
-from chimbuko.protocol.messages import Delta, PackedTable
+from chimbuko.protocol.messages import Delta
+from chimbuko.statistics.schema import PackedTable
 
 
 def entry(sequence: int, size: int = 10) -> Entry:

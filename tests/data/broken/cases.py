@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.trace.schema import StreamNames, UInt64Array
+from chimbuko.arrays import UInt64Array
+from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
 
 START_US = 1_700_000_000_000_000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
+from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord, Label
 from chimbuko.protocol.messages import FunctionModel, RunStatistics
 from chimbuko.provenance.manage import relabel as module
@@ -16,7 +17,6 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.statistics.moments import Float64Array
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
 
 LIMIT_US = 5000.0

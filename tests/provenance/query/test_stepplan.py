@@ -10,7 +10,8 @@ import sqlalchemy
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.write.stepwriter import LEVELS, _of_level_below
+from chimbuko.provenance.store.levels import LEVELS
+from chimbuko.provenance.write.stepwriter import _of_level_below
 from tests.viz.made_run import make_run
 
 

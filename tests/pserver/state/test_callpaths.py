@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.callpaths import OTHER_PATHS, PATH, Rows
+from chimbuko.arrays import Rows
+from chimbuko.calls.callpaths import OTHER_PATHS, PATH
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.protocol.telemetry import ProgramPaths
 from chimbuko.pserver.state.callpaths import Paths

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from chimbuko.protocol.telemetry import PACE, Rows, SlowRank
+from chimbuko.arrays import Rows
+from chimbuko.protocol.telemetry import PACE, SlowRank
 from chimbuko.pserver.state import stragglers
 from chimbuko.pserver.state.stragglers import LEAST_WINDOWS, WINDOWS, SlowRanks
 

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.arrays import Rows
 from chimbuko.calls.record import CounterStatistics
-from chimbuko.protocol.telemetry import (
-    FLAGGED,
-    TRAFFIC,
-    AgentFigures,
-    Rows,
-    StreamCounters,
-    ViewChanges,
-    ViewDelta,
-)
+from chimbuko.protocol.telemetry import FLAGGED, TRAFFIC, AgentFigures, StreamCounters, ViewChanges, ViewDelta
 from chimbuko.pserver.state.telemetry import Views
 from tests.pserver.state.test_stragglers import windows
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.protocol.telemetry import OTHERS, TRAFFIC, Rows
+from chimbuko.arrays import Rows
+from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.pserver.state.traffic import Traffic
 from tests.reference.views import SlowTraffic
 

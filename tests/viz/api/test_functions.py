@@ -10,13 +10,14 @@ import pytest
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.offline import FinalJudge
+from chimbuko.arrays import Float64Array
 from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of, stored_schema_of
 from chimbuko.viz.api.endpoints.distribution import Span, distribution
 from tests.viz.api.conftest import Api

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.detectors.normalrange import ordinary_spans, threshold_of
+from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
-from chimbuko.statistics.moments import Float64Array, Moments
+from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of, stored_schema_of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.viz.api.endpoints.comparison import ComparisonAnswer, ComparisonParameters, compared
-from chimbuko.viz.jobs.task import JobRun, Progress, task
+from chimbuko.viz.jobs.tasks.task import JobRun, Progress, task
 
 
 @task("comparison")

@@ -12,7 +12,7 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.provenance.export.registry import FORMATS, export
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoints.calls import FilterParameters
-from chimbuko.viz.jobs.task import AnswerFile, JobRun, Progress, task
+from chimbuko.viz.jobs.tasks.task import AnswerFile, JobRun, Progress, task
 
 WRITTEN = 0.9
 """Share of the work that is done when all calls are written; the rest is packing a folder."""

@@ -9,13 +9,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
 from chimbuko.process.lifetime import die_with_parent
-from chimbuko.provenance.timeline.traceindexes import RankKey, TraceTimelines
+from chimbuko.provenance.timeline.traceindexes import TraceTimelines
 from chimbuko.viz.api.endpoint import Answer
 from chimbuko.viz.api.endpoints.timeline import MOST_PARTNERS
 from chimbuko.viz.api.parameters import RankText, parse_rank, rank_text
-from chimbuko.viz.jobs.task import JobRun, Progress, task
+from chimbuko.viz.jobs.tasks.task import JobRun, Progress, task
 
 
 class TraceIndexParameters(msgspec.Struct, frozen=True, kw_only=True):
