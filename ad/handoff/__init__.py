@@ -1,4 +1,5 @@
 """What a stream's process and its agent share: mapped files, bells, and the values they are started with.
 
-Imports ad.analysis and ad.calls.
+May import ad.analysis, ad.calls, ad.calls.kernels, ad.handoff.kernels, ad.records, calls, follow.guard,
+kernels, process, protocol, statistics and trace.
 """

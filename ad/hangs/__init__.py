@@ -1,4 +1,5 @@
 """The agent's watch over calls that do not end: which are overdue, and the reports of them.
 
-Imports ad.streams, ad.modelsync and ad.detectors.
+May import ad.calls.kernels, ad.detectors, ad.handoff, ad.modelsync, ad.records, ad.spool, ad.streams,
+calls, statistics and trace.
 """

@@ -1,4 +1,4 @@
 """The agent's exchange of statistics with the parameter server: deltas out, the model back.
 
-Imports ad.streams, ad.analysis and protocol.
+May import ad.analysis, ad.handoff, ad.streamprocess, ad.streams, calls, protocol, statistics and trace.
 """

@@ -1,4 +1,4 @@
 """Provenance records of selected calls: stack, window of neighbours, messages, counters, launches.
 
-Imports ad.calls.
+May import ad.calls, ad.calls.kernels, ad.records.kernels, calls, statistics and trace.
 """

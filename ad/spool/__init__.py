@@ -1,4 +1,4 @@
 """The on-disk queue of one stream's findings: written by its process, read and shortened by its agent.
 
-Imports protocol and calls.
+May import calls and protocol.
 """

@@ -1,5 +1,6 @@
 """The process of one stream: it drains the stream, analyses it and spools what it found.
 
-Imports ad.analysis, ad.handoff and ad.spool.
+May import ad.analysis, ad.calls, ad.detectors, ad.handoff, ad.spool, calls, follow, follow.guard, process,
+protocol and trace.
 It begins in ``forkserver.serve``, which forks ``process.run_child``.
 """

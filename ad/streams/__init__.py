@@ -1,4 +1,4 @@
 """The streams of a node as their agent sees them: how they appear, who reads them, what became of them.
 
-Imports ad.streamprocess, ad.handoff and ad.spool.
+May import ad.handoff, ad.spool, ad.streamprocess, calls, follow, process, protocol, statistics and trace.
 """

@@ -1,4 +1,8 @@
-"""The command line: one file per verb, in a sub-package for each kind of verb."""
+"""The command line: one file per verb, in a sub-package for each kind of verb.
+
+May import launcher and process.
+It begins in ``start``.
+"""
 
 from __future__ import annotations
 

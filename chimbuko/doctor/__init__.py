@@ -1,4 +1,4 @@
 """Checks of a machine before a run, each of which tries out the real thing.
 
-Imports launcher, provenance.store and what is checked.
+May import follow, launcher, process, protocol, provenance.store, runs, shield and trace.
 """

@@ -1,4 +1,4 @@
 """How a process of ours is started, named, supervised, and ended first where memory is short.
 
-Imports nothing of ours but errors.
+May import nothing of ours.
 """

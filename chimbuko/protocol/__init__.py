@@ -1,4 +1,4 @@
 """What processes of a run say to each other over the broker: messages, keys, claims and membership.
 
-Imports statistics, calls and process.
+May import calls, process, statistics and trace.
 """

@@ -1,5 +1,7 @@
 """Trace a Python program in TAU's layout, one stream per process.
 
+May import trace.
+
 ``chimbuko trace script.py`` records every function of a program without a change to it. In the
 program itself this module names what is worth seeing besides: regions, messages, counters.
 Without an active tracer all of it does nothing, at next to no cost.

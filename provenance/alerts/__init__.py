@@ -1,4 +1,4 @@
 """Alerts about severe calls: which deserve one, and where they go.
 
-Imports provenance.store and protocol.
+May import calls, protocol and provenance.store.
 """

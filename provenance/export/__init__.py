@@ -1,4 +1,5 @@
 """A run for other tools: trace viewers, tables, Chimbuko's version 2, DataFrames.
 
-Imports provenance.query, provenance.timeline and provenance.compare.
+May import calls, kernels, protocol, provenance.compare, provenance.query, provenance.store,
+provenance.timeline, runs and statistics.
 """

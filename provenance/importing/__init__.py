@@ -1,4 +1,5 @@
 """Runs that the C++ Chimbuko recorded, read as ours.
 
-Imports provenance.store, provenance.write and provenance.export.
+May import calls, kernels, protocol, provenance.export, provenance.store, provenance.write, runs and
+statistics.
 """

@@ -1,4 +1,4 @@
 """The life of runs in folders and stores: archived, transferred, pruned, relabelled, deleted.
 
-Imports provenance.query and provenance.write.
+May import process, provenance.query, provenance.store, provenance.write, runs and trace.
 """

@@ -1,4 +1,4 @@
 """What can be asked of the provenance of a run.
 
-Imports provenance.store.
+May import calls, protocol, provenance.store, runs and statistics.
 """

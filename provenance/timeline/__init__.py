@@ -1,4 +1,4 @@
 """Timelines of ranks, from what the store keeps or from a recorded trace.
 
-Imports provenance.query.
+May import calls, provenance.query, runs and trace.
 """

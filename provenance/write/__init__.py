@@ -1,5 +1,5 @@
 """The one writer of a run's provenance.
 
-Imports provenance.store and provenance.alerts.
+May import calls, process, protocol, provenance.alerts, provenance.store and runs.
 Its process begins in ``__main__``.
 """

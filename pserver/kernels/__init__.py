@@ -1,0 +1,4 @@
+"""Compiled loops of the parameter server.
+
+May import kernels.
+"""

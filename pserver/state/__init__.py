@@ -1,4 +1,4 @@
 """What the parameter server knows, as values that merge. No I/O.
 
-Imports statistics, protocol and pserver.kernels.
+May import calls, kernels, protocol, pserver.kernels and statistics.
 """

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.kernels.declare import COMMON
+from docs import imports
 from tests.places import ROOT
 
 ROOMS = ("ad", "pserver", "viz", "provenance")
@@ -21,7 +22,7 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "node_modules" not in path.parts
 )
-KERNELS = [path for path in SOURCES if path.parent.name == "kernels"]
+KERNELS = [path for path in SOURCES if path.parent.name == "kernels" and path.name != "__init__.py"]
 MOST_LINES = 600
 
 
@@ -100,29 +101,55 @@ def test_no_module_is_too_long_to_be_read(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MOST_LINES
 
 
-def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+PACKAGES = imports.packages()
+ARROWS = imports.arrows()
+SUB_PACKAGES = sorted(name for name in PACKAGES if name)
+MOST_MODULES = 15
 
 
-MAY_IMPORT = {"ad": (), "pserver": (), "provenance": (), "viz": ("provenance",), "chimbuko": ()}
-OPEN_TO_ALL = {"chimbuko.ad.detectors.normalrange"}
-"""Modules of a room that are made for others."""
+@pytest.mark.parametrize("name", SUB_PACKAGES)
+def test_a_sub_package_imports_what_its_docstring_says(name: str) -> None:
+    assert PACKAGES[name].allowed == ARROWS[name]
+
+
+@pytest.mark.parametrize("name", SUB_PACKAGES)
+def test_no_import_leads_back(name: str) -> None:
+    assert name not in imports.reachable(name, ARROWS)
+
+
+@pytest.mark.parametrize("name", SUB_PACKAGES)
+def test_a_sub_package_has_room_for_one_thought(name: str) -> None:
+    assert len(PACKAGES[name].modules) <= MOST_MODULES
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_meet_only_where_they_may(room: str) -> None:
+    """The agent and the server know neither each other nor the store; the store knows neither of them."""
+    may = {"ad": set(), "pserver": set(), "provenance": set(), "viz": {"provenance", "ad.detectors"}}[room]
+    for name in SUB_PACKAGES:
+        if name.split(".")[0] == room:
+            others = {to for to in ARROWS[name] if to.split(".")[0] in {*ROOMS, "launcher", "doctor", "cli"}}
+            assert {to for to in others if to.split(".")[0] != room} <= {
+                to for to in others for allowed in may if to == allowed or to.startswith(f"{allowed}.")
+            }
+
+
+def test_the_document_draws_the_imports_as_they_are() -> None:
+    text = (ROOT / imports.DOCUMENT).read_text()
+    assert imports.drawn(text) == text, "run: python docs/imports.py"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_rooms_import_only_what_they_may(path: Path) -> None:
-    parts = path.relative_to(ROOT).parts
-    # chimbuko/__init__.py gives notebooks ``chimbuko.open``, and loads it only then.
-    if parts[:2] in (("chimbuko", "cli"), ("chimbuko", "__main__.py"), ("chimbuko", "__init__.py")):
-        return
-    room = parts[0]
-    allowed = {room, *MAY_IMPORT[room]}
-    names = [name for name in imported(path) if name.startswith("chimbuko.")]
-    used = {name.split(".")[1] for name in names if not name.startswith(tuple(OPEN_TO_ALL))}
-    assert used & {*ROOMS, "cli"} <= allowed
-    assert not {name.split(".")[0] for name in imported(path)} & set(ROOMS)
+def test_no_module_imports_a_room_by_its_bare_name(path: Path) -> None:
+    names = [
+        name
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    ]
+    assert not {name.split(".")[0] for name in names} & set(ROOMS)

@@ -1,4 +1,4 @@
 """The web server: who may come in, the application, events, and several processes on one port.
 
-Imports viz.api, viz.live and viz.jobs.
+May import process, protocol, provenance.query, runs, viz.api, viz.api.endpoints, viz.jobs and viz.live.
 """

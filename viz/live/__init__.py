@@ -1,4 +1,4 @@
 """What is known of a run right now: totals, the map of all ranks, state and health.
 
-Imports protocol and provenance.query.
+May import calls, protocol, provenance.query, provenance.store, runs and statistics.
 """

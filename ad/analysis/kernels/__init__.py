@@ -1,4 +1,4 @@
 """Compiled loops of the analysis.
 
-Imports ad.calls.kernels.
+May import ad.calls.kernels and kernels.
 """

@@ -1,4 +1,4 @@
 """Compiled loops of the call stacks.
 
-Imports kernels and trace.
+May import kernels and trace.
 """

@@ -1,4 +1,4 @@
 """Compiled loops of the detectors.
 
-Imports kernels.
+May import kernels.
 """

@@ -1,4 +1,4 @@
 """Compiled loops of the shared files.
 
-Imports kernels and trace.
+May import ad.calls.kernels, kernels and trace.
 """

@@ -1,4 +1,4 @@
 """Compiled loops of the records.
 
-Imports ad.calls.kernels.
+May import ad.calls.kernels, calls and kernels.
 """

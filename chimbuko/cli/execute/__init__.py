@@ -1,4 +1,5 @@
 """Verbs that run an analysis, a part of one, or a traced program.
 
-Imports launcher, tracer and the options.
+May import cli.options, cli.output, follow, launcher, process, protocol, provenance.query, runs, trace and
+tracer.
 """

@@ -1,4 +1,5 @@
 """Verbs that show what a run has found.
 
-Imports provenance, viz and the options.
+May import calls, cli.options, cli.output, launcher, process, protocol, provenance.compare,
+provenance.export, provenance.query, provenance.store, runs, trace, viz.http and viz.jobs.
 """

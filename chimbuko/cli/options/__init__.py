@@ -1,4 +1,5 @@
 """Options that several verbs share, and the values that are made of them.
 
-Imports every room but the verbs.
+May import ad.detectors, launcher, protocol, provenance.alerts, provenance.query, provenance.store,
+provenance.write, runs and statistics.
 """

@@ -1,4 +1,4 @@
 """Tables and lists on standard output.
 
-Imports provenance.manage.
+May import launcher, provenance.manage, provenance.store and runs.
 """

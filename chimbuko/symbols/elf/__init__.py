@@ -1,4 +1,4 @@
 """What is read from ELF files: symbols, build ids, DWARF lines, load addresses, C++ names.
 
-Imports nothing of ours.
+May import nothing of ours.
 """

@@ -1,5 +1,5 @@
 """The process that writes the streams of a traced program and of the processes that it starts.
 
-Imports tracer, trace and process.
+May import process, trace and tracer.
 It begins in ``nursery.main``.
 """

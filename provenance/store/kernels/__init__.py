@@ -1,4 +1,4 @@
 """Compiled encoding of a call's details.
 
-Imports kernels.
+May import kernels.
 """

@@ -1,4 +1,8 @@
-"""All endpoints of the API."""
+"""All endpoints of the API.
+
+May import ad.detectors, calls, kernels, protocol, provenance.compare, provenance.manage, provenance.query,
+provenance.store, provenance.timeline, runs, statistics, viz.api and viz.live.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""All long questions."""
+"""All long questions.
+
+May import calls, process, provenance.export, provenance.query, provenance.timeline, runs, viz.api and
+viz.api.endpoints.
+"""
 
 from __future__ import annotations
 
