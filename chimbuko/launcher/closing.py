@@ -7,10 +7,10 @@ import time
 import msgspec
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.launcher.progress import say
-from chimbuko.launcher.relabel import relabel_run, relabelled_line
+from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
+from chimbuko.launcher.outcome.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.launcher.services import Services
-from chimbuko.launcher.summary import Summary, problem_lines, summarize, summary_lines
 from chimbuko.process.lifetime import write_error
 from chimbuko.process.mishaps import words_of
 from chimbuko.runs.directory import RunDirectory

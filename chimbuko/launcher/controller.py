@@ -14,7 +14,7 @@ from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import close_run
-from chimbuko.launcher.progress import Progress, say
+from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.process.lifetime import heed

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tempfile import TemporaryFile
 
 from chimbuko.errors import ServiceError
-from chimbuko.launcher.progress import say
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
 from chimbuko.process.lifetime import die_with_parent, write_error
 

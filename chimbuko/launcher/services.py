@@ -19,8 +19,8 @@ import redis
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.launcher.dashboard import Dashboard
-from chimbuko.launcher.progress import say
-from chimbuko.launcher.recovery import bring_store_home
+from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.process.lifetime import hold
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.restarts import Revivals

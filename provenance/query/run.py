@@ -11,7 +11,7 @@ from sqlalchemy import and_, func, select
 from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathStatistics
 from chimbuko.provenance.query.peaks import PeakQueries
-from chimbuko.provenance.query.pointqueries import PointQueries
+from chimbuko.provenance.query.points import PointQueries
 from chimbuko.provenance.query.spans import SpanQueries
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
 from chimbuko.provenance.store.tables import (

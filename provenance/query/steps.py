@@ -121,7 +121,7 @@ class StepQueries(Questions):
     def rank_statistics(self) -> list[RankStatistics]:
         """Anomalies per step of each rank, over all its analysed steps."""
         # Here because it loads compiled code, 0.7 s that a query of calls need not wait.
-        from chimbuko.provenance.query.ranking import rank_statistics
+        from chimbuko.provenance.query.stepsums import rank_statistics
 
         cell = STEP_HISTOGRAMS.c
         columns = (cell.program, cell.rank, cell.anomalies, cell.steps, cell.severity_us, cell.last_step)

@@ -17,7 +17,7 @@ from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodescript import NODE_VARIABLE, leave_mark
-from chimbuko.launcher.progress import say
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps

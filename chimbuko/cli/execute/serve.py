@@ -20,7 +20,7 @@ from chimbuko.launcher.closing import close_run
 from chimbuko.launcher.controller import INTERRUPTED
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodescript import node_command
-from chimbuko.launcher.progress import Progress, say
+from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import AlertOptions, ServiceOptions, Services
 from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps

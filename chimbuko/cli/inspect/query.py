@@ -12,7 +12,7 @@ import msgspec
 from chimbuko.calls.record import Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import tell_recovery
 from chimbuko.provenance.query.filters import SORTS, CallFilter, CallPage, CallSummary, Sort
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import find_run

@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.calls.record import CallRecord, CounterValue, Label
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import tell_recovery
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.launcher.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import tell_recovery
 from chimbuko.process.lifetime import heed
 from chimbuko.runs.directory import find_run
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE

@@ -13,7 +13,7 @@ from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.spool.segments import spools_in
 from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.recovery import bring_store_home
+from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.protocol.messages import RecordBatch, RunStatistics
 from chimbuko.provenance.store.engine import close, open_for_writing

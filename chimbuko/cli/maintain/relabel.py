@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.relabel import relabel_run, relabelled_line
+from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
 from chimbuko.runs.directory import find_run
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import StoreError
-from chimbuko.launcher.recovery import recovery_lines
+from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is, open_for_reading

@@ -12,11 +12,15 @@ from msgspec import Meta
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import CallFilter, CallSummary, Sort
+from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
+from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import (
     MAX_LIMIT,
+    MOST,
     AnyRankText,
     Cursor,
     Limit,
@@ -26,6 +30,7 @@ from chimbuko.viz.api.parameters import (
     Text,
     Whole,
     parse_rank,
+    rank_text,
 )
 
 EventId = Annotated[
@@ -205,3 +210,85 @@ def _removed(run: ServedRun) -> str:
         for (pruned_us, rule), calls in rules.items()
     )
     return "".join(told)
+
+
+class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
+    """Of which calls, and by what they are put together."""
+
+    by: Annotated[By, Meta(description="What the calls of one total have in common.")]
+    width_us: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST)] | None,
+        Meta(description="Least length of intervals of time; rounded up to whole seconds."),
+    ] = None
+    limit: Limit = 50
+    cursor: Place = None
+
+
+class TotalsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the list of totals."""
+
+    totals: list[Total]
+    """Those that cost most first; steps and intervals of time in their order."""
+    width_us: int | None
+    """Length of intervals of time; null by anything else."""
+    next: str | None
+    total: int
+
+
+@get("/totals")
+def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
+    """Sums over the abnormal calls that a filter matches, by what they have in common."""
+    times = run.provenance.time_range() or (0, 0)
+    width_us = time_width_us(wanted.by, wanted.width_us, times[1] - times[0])
+    rows = run.provenance.totals(wanted.by, wanted.call_filter(), width_us=width_us)
+    page, following = page_of(rows, wanted)
+    return TotalsAnswer(
+        totals=page,
+        width_us=width_us if wanted.by == "time" else None,
+        next=following,
+        total=len(rows),
+    )
+
+
+class PointsParameters(FilterParameters, frozen=True, kw_only=True):
+    """Which calls are wanted, and how many of them at most."""
+
+    most: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_POINTS)],
+        Meta(description="Most calls in the answer: abnormal ones first, most time lost first."),
+    ] = MOST_POINTS
+
+
+class PointsAnswer(Answer, frozen=True, kw_only=True):
+    """Calls in columns, and how many there are beside them."""
+
+    functions: list[str]
+    ranks: list[str]
+    """As PROGRAM:RANK."""
+    nodes: list[str]
+    """Of each of ``ranks``."""
+    columns: PointColumns
+    anomalies: int
+    """That match; where there are fewer here, these are the worst."""
+    normal_calls: int
+    """That were kept and match; where there are fewer here, these are spread evenly over them."""
+    analysed: int | None
+    """Calls that were analysed there; null where the filter asks for more than ranks, steps and label."""
+
+
+@get("/points")
+def points(run: ServedRun, wanted: PointsParameters) -> PointsAnswer:
+    """The calls that a filter matches, as columns of numbers: at most 30,000, and how many there are in all.
+
+    `rank`, `function` and `caller` are places in the lists of names.
+    """
+    found = run.provenance.points(wanted.call_filter(), wanted.most)
+    return PointsAnswer(
+        functions=found.functions,
+        ranks=[rank_text(key) for key in found.ranks],
+        nodes=found.nodes,
+        columns=found.columns,
+        anomalies=found.anomalies,
+        normal_calls=found.normal_calls,
+        analysed=found.analysed,
+    )

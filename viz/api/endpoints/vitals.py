@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from chimbuko.calls.record import StreamHealth
 from chimbuko.protocol.telemetry import SlowRank
-from chimbuko.provenance.query.run import Pruning
+from chimbuko.provenance.query.run import Dropped, Pruning
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
 from chimbuko.viz.api.parameters import rank_text
@@ -187,3 +187,25 @@ def _storage(run: ServedRun, trace_bytes: int) -> Storage:
     # With what the log holds; its index is gone when nobody reads.
     files = [one for one in (path, path.with_name(path.name + "-wal")) if one.exists()]
     return Storage(trace_bytes, sum(one.stat().st_size for one in files) if files else None)
+
+
+class HealthAnswer(Answer, frozen=True, kw_only=True):
+    """What was read, what was lost, and how old it is."""
+
+    status: Status
+    streams: list[StreamHealth]
+    dropped: list[Dropped]
+    """Anomalies that were found but not kept."""
+    prunings: list[Pruning]
+    """What was kept, and removed since."""
+
+
+@get("/health")
+def health(run: ServedRun) -> HealthAnswer:
+    """State of the analysis: what each stream read and lost, and what is not kept."""
+    return HealthAnswer(
+        status=run.feed.status(),
+        streams=run.feed.health(),
+        dropped=run.provenance.dropped(),
+        prunings=run.provenance.prunings(),
+    )

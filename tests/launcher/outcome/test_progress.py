@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.calls.record import SILENT, Silence, StreamHealth
-from chimbuko.launcher.progress import MOST_NAMED, progress_line
+from chimbuko.launcher.outcome.progress import MOST_NAMED, progress_line
 
 READING = StreamHealth(0, 0, "node7", "reading", 4, 100, 4800, 1_048, 2, 1, {})
 

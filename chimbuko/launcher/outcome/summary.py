@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.launcher.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
-from chimbuko.launcher.losses import (
+from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
     NO_STREAM,

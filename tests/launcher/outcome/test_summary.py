@@ -13,8 +13,8 @@ import pytest
 from chimbuko.ad.calls.stacks import LOSS_NAMES
 from chimbuko.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher.losses import ADVICE, Loss, loss_lines
-from chimbuko.launcher.summary import Summary, slow_lines, summarize, summary_lines
+from chimbuko.launcher.outcome.losses import ADVICE, Loss, loss_lines
+from chimbuko.launcher.outcome.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.store.engine import close, open_for_writing
