@@ -21,7 +21,6 @@ import msgspec
 from chimbuko.calls.record import (
     CallRecord,
     CounterValue,
-    Label,
     Message,
     StackFrame,
     StepCount,
@@ -30,6 +29,7 @@ from chimbuko.calls.record import (
     call_id,
 )
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.store.encode import warm_kernels

@@ -8,7 +8,6 @@ from typing import Any
 from chimbuko.calls.record import (
     CallRecord,
     CounterValue,
-    Label,
     Message,
     StackFrame,
     StepCount,
@@ -17,6 +16,7 @@ from chimbuko.calls.record import (
     call_id,
 )
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.runs.directory import RunInfo

@@ -15,6 +15,7 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.records.selection import Selection
 from chimbuko.arrays import Float64Array, Rows
+from chimbuko.calls.record import severity_us
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import StreamNames
 
@@ -85,9 +86,9 @@ class Detection:
         of = calls["function"].astype(np.int64)
         runtimes_us = self._runtimes_us(calls)
         judged = self._detector.judge(self.limits.measures[of], runtimes_us)
-        severity_us = np.maximum(runtimes_us - judged.expected_us, 0.0)
-        self.statistics.note_anomalies(of[is_anomaly], severity_us[is_anomaly], judged.score[is_anomaly])
-        columns = judged.score, severity_us, judged.expected_us, judged.spread_us, judged.seen
+        lost_us = severity_us(runtimes_us, judged.expected_us)
+        self.statistics.note_anomalies(of[is_anomaly], lost_us[is_anomaly], judged.score[is_anomaly])
+        columns = judged.score, lost_us, judged.expected_us, judged.spread_us, judged.seen
         # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
         return Selection(rows, is_anomaly, *map(np.ascontiguousarray, columns))
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from chimbuko.ad.detectors import Judgements, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.arrays import Float64Array
+from chimbuko.calls.record import severity_us
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.model import Model
 
@@ -59,4 +60,4 @@ class FinalJudge:
         is_anomaly = (below % 2 == 0) & (self._limits.is_judged[number] != 0)
         measures = np.repeat(self._limits.measures[number : number + 1], len(runtimes_us), axis=0)
         judged = self._detector.judge(measures, runtimes_us)
-        return FinalJudgements(is_anomaly, np.maximum(runtimes_us - judged.expected_us, 0.0), judged)
+        return FinalJudgements(is_anomaly, severity_us(runtimes_us, judged.expected_us), judged)

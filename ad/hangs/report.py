@@ -9,6 +9,7 @@ from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.hangs.overdue import History
 from chimbuko.ad.records.reportedcalls import REPORT, Reports
 from chimbuko.arrays import Float64Array, Rows
+from chimbuko.calls.record import severity_us
 from chimbuko.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords
 from chimbuko.trace.schema import StreamNames
 
@@ -60,7 +61,8 @@ def pack_report(
     head["step_end_us"] = calls["entry_us"][call] + np.uint64(elapsed_us[call])
     for name in ("score", "expected_us", "spread_us", "seen"):
         head[name] = report[name]
-    head["severity_us"] = elapsed_us[call] - report["expected_us"]
+    head["inclusive_us"] = elapsed_us[call]
+    head["severity_us"] = severity_us(elapsed_us[[call]], report["expected_us"])
     head["model_version"] = model_version
     head["begin_step"], head["begin_row"] = calls["step"][call], calls["row"][call]
     head["step"] = opened.step

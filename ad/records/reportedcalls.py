@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.selection import PARALLEL, Selection
+from chimbuko.calls.record import severity_us
 
 
 class ReportedCalls:
@@ -49,7 +50,7 @@ def _ended(rows: npt.NDArray[np.int32], reports: Reports, stacks: CallStacks) ->
         rows=rows,
         is_anomaly=is_anomaly,
         score=np.where(is_anomaly, reports["score"], 0.0),
-        severity_us=np.maximum(runtime_us - reports["expected_us"], 0.0),
+        severity_us=severity_us(runtime_us, reports["expected_us"]),
         expected_us=reports["expected_us"],
         spread_us=reports["spread_us"],
         seen=reports["seen"].astype(np.float64),

@@ -13,8 +13,9 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
 from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
 from chimbuko.calls.recordarrays import PackedRecords, unpack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Delta
 from chimbuko.pserver.state.serverstate import Published, ServerState

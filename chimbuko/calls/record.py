@@ -1,24 +1,24 @@
 """Provenance records: what is kept of an abnormal call, and of a normal one for comparison.
 
-All times are µs since the Unix epoch on the trace's clock. The fields follow Chimbuko's
-version-2 record; names carry their units. A record is sent again, with a higher ``revision``,
-as its window fills; the store keeps the highest revision of an id.
+All times are µs since the Unix epoch on the trace's clock. A call's scalar fields stand in
+``chimbuko.calls.schema``. A record is sent again, with a higher ``revision``, as its window fills; the
+store keeps the highest revision of an id.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
+import numpy as np
+
+from chimbuko.arrays import Float64Array
+from chimbuko.calls.schema import CallFields
 
 RECORD_VERSION = 1
 
 
-class Label(StrEnum):
-    """What the detector said of a call."""
-
-    ANOMALY = "anomaly"
-    NORMAL = "normal"
+def severity_us(runtime_us: Float64Array, expected_us: Float64Array) -> Float64Array:
+    """Time lost: what runtimes, those by which calls are judged, have beyond what was expected; f8[n] each."""
+    return np.maximum(runtime_us - expected_us, 0.0)
 
 
 def call_id(program: int, rank: int, step: int, row: int) -> str:
@@ -74,44 +74,9 @@ class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Empty for a watched counter, which belongs to the node and not to a call."""
 
 
-class CallRecord(msgspec.Struct, frozen=True, array_like=True):
+class CallRecord(CallFields, frozen=True, kw_only=True):
     """One call with everything kept about it."""
 
-    version: int
-    id: str
-    revision: int
-    is_final: bool
-    label: Label
-    program: int
-    rank: int
-    thread: int
-    node: str
-    function: str
-    entry_us: int
-    exit_us: int
-    inclusive_us: int
-    """While the call is open: its time so far."""
-    exclusive_us: int
-    step: int
-    """Step in which the call ended; the id names the step in which it began."""
-    step_start_us: int
-    step_end_us: int
-    score: float
-    """Comparable within one detector; for sstd the distance from the mean in σ."""
-    severity_us: float
-    """Time lost against what was expected of the function."""
-    expected_us: float
-    """What the detector expected of the function's runtime when it labelled the call."""
-    spread_us: float
-    """Standard deviation of the function's runtime when the call was labelled."""
-    seen: int
-    """Calls of the function known when the call was labelled."""
-    detector: str
-    incident_id: str
-    """Empty until incidents are known."""
-    depth: int
-    children: int
-    messages_count: int
     call_stack: list[StackFrame]
     """Self first, outermost last."""
     window: list[WindowCall]
@@ -119,20 +84,10 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
     counters: list[CounterValue]
     node_state: list[CounterValue]
     """Watched counters of the step."""
-    left_out: int
-    """Messages and counters of the window that were not kept, because of the limit on their number."""
     metrics: list[CounterValue]
     """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
-    is_gpu: bool
-    """Whether it ran on a GPU: a kernel or a copy."""
-    launch_id: str
-    """The call that launched it on the GPU; empty where there is none, or none is known."""
     launch_stack: list[StackFrame]
-    """Call stack of that call, itself first, when it launched this one."""
-    model_version: int
-    """Version of the global model that judged the call, together with what its own stream had learned."""
-    launch_thread: int = -1
-    """Thread of the call that launched it on the GPU; -1 where none is known."""
+    """Call stack of the call that launched it on the GPU, itself first; empty without one."""
 
 
 class StepCount(msgspec.Struct, frozen=True, array_like=True):

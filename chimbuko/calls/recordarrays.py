@@ -19,13 +19,13 @@ from chimbuko.calls.record import (
     RECORD_VERSION,
     CallRecord,
     CounterValue,
-    Label,
     Message,
     StackFrame,
     StreamHealth,
     WindowCall,
     call_id,
 )
+from chimbuko.calls.schema import FIELDS, IN_ARRAYS, Label
 
 NO_CALL = -1
 """As step and row of a call: there is none."""
@@ -33,46 +33,22 @@ NO_CALL = -1
 UNKNOWN_THREAD = -1
 """As the thread of a launch: it is not known, or there is no launch."""
 
-HEAD = np.dtype(
-    [
-        ("entry_us", np.uint64),
-        ("exit_us", np.uint64),  # 0: still open
-        ("exclusive_us", np.uint64),
-        ("step_start_us", np.uint64),
-        ("step_end_us", np.uint64),
-        ("score", np.float64),
-        ("severity_us", np.float64),
-        ("expected_us", np.float64),
-        ("spread_us", np.float64),
-        ("seen", np.int64),
-        ("model_version", np.int64),  # of the global model that judged the call, with the stream's own calls
-        ("begin_step", np.int32),  # with begin_row the call's id
-        ("begin_row", np.int32),
-        ("step", np.int32),  # in which the call ended
-        ("thread", np.int32),  # TAU's id
-        ("function", np.int32),
-        ("depth", np.int32),
-        ("children", np.int32),
-        ("messages_count", np.int32),
-        ("left_out", np.int32),
-        ("launch_step", np.int32),  # the call that launched this GPU kernel, or NO_CALL
-        ("launch_row", np.int32),
-        ("launch_thread", np.int32),  # TAU's id of that call's thread, or UNKNOWN_THREAD
-        ("frames", np.int32),  # how many rows of each following array are the record's
-        ("members", np.int32),
-        ("messages", np.int32),
-        ("counters", np.int32),
-        ("metrics", np.int32),
-        ("node_state", np.int32),
-        ("launch_frames", np.int32),
-        ("revision", np.uint8),
-        ("is_final", np.uint8),
-        ("is_anomaly", np.uint8),
-        ("is_gpu", np.uint8),
-    ],
-    align=True,
-)
-"""The scalar fields of one record, and how many rows it has of each kind below."""
+LISTS = ("frames", "members", "messages", "counters", "metrics", "node_state", "launch_frames")
+"""What a record has any number of rows of; a head says under the same name how many."""
+
+
+def _head() -> np.dtype[np.void]:
+    """Scalar fields and numbers of rows, large ones first, so that nothing lies between them."""
+    # Kernels compare flags with numbers.
+    fields = [(name, np.dtype(field.dtype.replace("?", "u1"))) for name, field in IN_ARRAYS.items()]
+    fields += [(name, np.dtype(np.int32)) for name in LISTS]
+    return np.dtype(sorted(fields, key=lambda field: -field[1].itemsize), align=True)
+
+
+HEAD = _head()
+"""The scalar fields of one record that are its own (``calls.schema``), and how many rows it has of each kind
+below. ``exit_us`` is 0 while the call is open; ``launch_step`` and ``launch_row`` are ``NO_CALL`` where
+nothing launched it, ``launch_thread`` is ``UNKNOWN_THREAD`` where that is not known."""
 
 MEMBER = np.dtype(
     [
@@ -291,7 +267,6 @@ class _Unpacker:
             rank=self._health.rank,
             node=self._health.node,
             function=self._records.functions[head["function"]],
-            inclusive_us=_inclusive_us(head),
             detector=self._detector,
             incident_id="",
             is_gpu=bool(head["is_gpu"]),
@@ -336,21 +311,15 @@ class _Unpacker:
         return CounterValue(self._records.counter_names[number], value, time_us, self._id(step, place))
 
 
-_SAME = set(HEAD.names or ()) & set(CallRecord.__struct_fields__) - {"function", "is_final", "is_gpu"} - set(
-    PARTS
-)
-"""Scalar fields that heads and records have in common as they are."""
+_SAME = [
+    name for name, field in FIELDS.items() if name in IN_ARRAYS and field.dtype != "?" and name != "function"
+]
+"""Numbers that heads and records have in common as they are."""
 
 
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
     """Those of the names that are mentioned."""
     return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
-
-
-def _inclusive_us(head: dict[str, Any]) -> int:
-    """Of a call that was reported while it is open: its time so far, what was expected and what it lost."""
-    entry_us, exit_us = int(head["entry_us"]), int(head["exit_us"])
-    return max(exit_us - entry_us, 0) if exit_us else round(float(head["expected_us"] + head["severity_us"]))
 
 
 def _place(identity: str) -> tuple[int, int]:

@@ -25,13 +25,13 @@ from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
-    Label,
     Message,
     Metadata,
     StepCount,
     StreamHealth,
     WindowCall,
 )
+from chimbuko.calls.schema import FIELDS, STORED, Label
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
 from chimbuko.provenance.export.framecolumns import (
@@ -60,11 +60,9 @@ DETAIL_LIMIT = 10_000
 ROWS_AT_ONCE = 10_000
 """Rows of calls that are turned into columns at a time."""
 
-_AS_THEY_ARE = (
-    *("inclusive_us", "exclusive_us", "severity_us", "score", "expected_us", "spread_us", "seen"),
-    *("model_version", "depth", "children", "messages_count", "left_out", "revision"),
-    *("is_open", "is_final", "is_gpu", "path", "launch_thread"),
-)
+_BEFORE = ("program", "rank", "thread", "function", "step", "entry_us")
+_AS_THEY_ARE = (*(name for name in FIELDS if name in STORED and name not in _BEFORE), "is_open", "path")
+"""Columns of calls, behind those that come first."""
 _RANK_NAMES = {
     "total": "anomalies",
     "mean": "mean_per_step",
@@ -418,7 +416,7 @@ def _filter(filters: dict[str, Any], label: Literal["anomaly"] | None) -> CallFi
     try:
         return CallFilter(**({"label": label} | filters))
     except TypeError:
-        known = CallFilter.__dataclass_fields__
+        known = CallFilter.__struct_fields__
         unknown = ", ".join(name for name in filters if name not in known)
         raise ConfigError(f"{unknown}: not a filter of calls; there are {', '.join(known)}") from None
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from chimbuko.calls.recordarrays import NO_CALL
+from chimbuko.calls.schema import STORED
 from chimbuko.provenance.query.aggregates import Total
 
 if TYPE_CHECKING:
@@ -19,14 +20,8 @@ if TYPE_CHECKING:
 
 Columns = dict[str, npt.NDArray[Any]]
 
-SCALARS: dict[str, type[np.generic]] = {
-    **dict.fromkeys(("program", "rank", "thread", "function", "step"), np.int32),
-    **dict.fromkeys(("begin_step", "begin_row", "launch_step", "launch_row", "launch_thread"), np.int32),
-    **dict.fromkeys(("entry_us", "inclusive_us", "exclusive_us", "seen", "model_version"), np.int64),
-    **dict.fromkeys(("severity_us", "score", "expected_us", "spread_us"), np.float64),
-    **dict.fromkeys(("depth", "children", "messages_count", "left_out", "revision", "path"), np.int32),
-    **dict.fromkeys(("is_anomaly", "is_open", "is_final", "is_gpu"), np.bool_),
-}
+_OF_DTYPE = {"u1": np.int32, "i4": np.int32, "u8": np.int64, "i8": np.int64, "f8": np.float64, "?": np.bool_}
+SCALARS = {name: _OF_DTYPE[field.dtype] for name, field in STORED.items()}
 """Columns of the table of calls that a DataFrame of calls is made of."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}

@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chimbuko.calls.record import CallRecord, CounterValue, Label, Message, StackFrame, StepCount, WindowCall
+from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.query.filters import CallSummary
@@ -36,7 +37,7 @@ _ONCE = {"is_first": bool}
 
 
 def _fields(kind: type[msgspec.Struct]) -> dict[str, type]:
-    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+    return get_type_hints(kind)
 
 
 TABLES = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.export.version2 import gpu_streams
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionModel
 from chimbuko.provenance.export import version2
 from chimbuko.provenance.export.source import ExportSource

@@ -20,7 +20,6 @@ from chimbuko.calls.record import (
     RECORD_VERSION,
     CallRecord,
     CounterValue,
-    Label,
     Message,
     Metadata,
     StackFrame,
@@ -28,6 +27,7 @@ from chimbuko.calls.record import (
     call_id,
 )
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.importing.cppmodels import Learned, learned_of
 
 Time = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -326,8 +326,7 @@ def _judgement(theirs: ForeignRecord, learned: Learned | None) -> tuple[float, f
         score = abs(runtime_us - mean_us) / stddev_us if stddev_us > 0 else 0.0
     if severity_us is None:
         severity_us = max(runtime_us - mean_us, 0.0)
-    # A call that is open tells its time so far by what was expected of it and what it lost.
-    return score, severity_us, mean_us if theirs.exit else max(theirs.runtime_total - severity_us, 0.0)
+    return score, severity_us, mean_us
 
 
 def _judged_metric(theirs: ForeignRecord, learned: Learned | None) -> str | None:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterStatistics, Label, Metadata, StepCount, StreamHealth
+from chimbuko.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, pack
+from chimbuko.calls.schema import Label
 from chimbuko.config import METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Label, StepCount, StreamHealth
+from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics
 from chimbuko.provenance.importing.cppmodels import NOTHING, FunctionProfile, Learned, RunStatistics
 from chimbuko.provenance.importing.cpprecords import ForeignCall

@@ -104,9 +104,9 @@ _GROUPS: dict[By, _Group] = {
 def kept_sums(by: By, wanted: CallFilter, resolved: Resolved, width_us: int) -> AnySelect | None:
     """Statement that reads the sums that the writer keeps; None where they don't tell what is wanted."""
     if by == "time":
-        return _kept_by_time(resolved.run, width_us) if not _fields(wanted) else None
+        return _kept_by_time(resolved.run, width_us) if not wanted.given() else None
     group = _GROUPS[by]
-    if not _fields(wanted) <= group.fields:
+    if not wanted.given().keys() <= group.fields:
         return None
     column = group.table.c
     statement = select(
@@ -117,7 +117,7 @@ def kept_sums(by: By, wanted: CallFilter, resolved: Resolved, width_us: int) -> 
 
 def counted_by(wanted: CallFilter) -> By | None:
     """By which sums the calls that match can be counted."""
-    fields = _fields(wanted) - {"label"}
+    fields = wanted.given().keys() - {"label"}
     return next((by for by, group in _GROUPS.items() if fields <= group.fields), None)
 
 
@@ -209,12 +209,6 @@ def time_width_us(by: By, wanted_us: int | None, length_us: int) -> int:
     second = TIME_LEVELS_US[0]
     width_us = wanted_us or -(-length_us // MOST_INTERVALS)
     return max(second, -(-width_us // second) * second) if by == "time" else second
-
-
-def _fields(wanted: CallFilter) -> set[str]:
-    """Fields of a filter that differ from the usual."""
-    usual = CallFilter()
-    return {name for name, value in vars(wanted).items() if value != getattr(usual, name)}
 
 
 def _same(wanted: CallFilter, resolved: Resolved, column: Any) -> list[ColumnElement[bool]]:

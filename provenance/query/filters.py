@@ -4,64 +4,118 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy import ColumnElement
 
-from chimbuko.calls.record import Label
+from chimbuko.calls.schema import SORTS, CallFields
 from chimbuko.errors import ConfigError
 from chimbuko.patterns import name_matcher
 from chimbuko.provenance.store.tables import CALLS
 
-Sort = Literal[
-    "severity_us",
-    "score",
-    "entry_us",
-    "exclusive_us",
-    "inclusive_us",
-    "step",
-    "rank",
-    "thread",
-    "children",
-    "messages_count",
-]
-SORTS: tuple[str, ...] = get_args(Sort)
+if TYPE_CHECKING:
+    Sort = str
+else:
+    Sort = Literal[SORTS]
+"""One of ``SORTS``."""
+
+MOST = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exact; as a time in µs it is in the year 2255."""
+Whole = Annotated[int, Meta(ge=0, le=MOST)]
+# Stores keep steps in 32 bits, and some more than the last one are added.
+Step = Annotated[int, Meta(ge=0, le=2_000_000_000)]
+Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""Of a program, rank or thread."""
+# PostgreSQL stores no text with a NUL, so none is looked for. Names of C++ kernels take thousands of bytes.
+Text = Annotated[str, Meta(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
 
 
 @dataclass(frozen=True)
-class CallFilter:
-    """Which calls are wanted; None leaves a bound open. All bounds are inclusive."""
+class Match:
+    """That a filter compares a column of the table of calls with what is wanted."""
+
+    column: str
+    how: Literal["equal", "least", "most"] = "equal"
+
+
+class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which abnormal calls are wanted: those to which all applies that is given. Bounds are inclusive.
+
+    Each filter is defined here, once: the API's parameters and the options of the command line follow. One
+    with a ``Match`` needs nothing else; what names mean is found out by ``names``, and times by ``planner``.
+    """
+
+    function: Annotated[
+        Text | None, Meta(description="Name of a function, or a pattern with `*` and `?`.")
+    ] = None
+    through: Annotated[
+        Text | None,
+        Meta(description="Name of a function on the call path, or a pattern: the call itself or a caller."),
+    ] = None
+    path: Annotated[Number | None, Match("path"), Meta(description="Number of the call path.")] = None
+    text: Annotated[
+        Text | None,
+        Meta(description="Part of the name of a function on the call path or of the node; case is ignored."),
+    ] = None
+    program: Annotated[
+        Number | None, Match("program"), Meta(description="Number of a program of the workflow.")
+    ] = None
+    rank: Annotated[Number | None, Match("rank"), Meta(description="Number of a rank.")] = None
+    thread: Annotated[Number | None, Match("thread"), Meta(description="Number of a thread of the rank.")] = (
+        None
+    )
+    node: Annotated[Text | None, Meta(description="Name of a node, or a pattern with `*` and `?`.")] = None
+    step_min: Annotated[
+        Step | None, Match("step", "least"), Meta(description="First step in which calls ended.")
+    ] = None
+    step_max: Annotated[
+        Step | None, Match("step", "most"), Meta(description="Last step in which calls ended.")
+    ] = None
+    time_min_us: Annotated[
+        Whole | None, Meta(description="Calls under way at this time or later, µs since the epoch.")
+    ] = None
+    time_max_us: Annotated[
+        Whole | None, Meta(description="Calls under way at this time or earlier, µs since the epoch.")
+    ] = None
+    min_severity_us: Annotated[
+        float | None, Match("severity_us", "least"), Meta(description="Least time lost.")
+    ] = None
+    max_severity_us: Annotated[
+        float | None, Match("severity_us", "most"), Meta(description="Most time lost.")
+    ] = None
+    min_score: Annotated[float | None, Match("score", "least"), Meta(description="Least score.")] = None
+    max_score: Annotated[float | None, Match("score", "most"), Meta(description="Highest score.")] = None
+    is_open: Annotated[
+        bool | None, Match("is_open"), Meta(description="Whether the call has not ended yet.")
+    ] = None
+    is_gpu: Annotated[bool | None, Match("is_gpu"), Meta(description="Whether the call ran on a GPU.")] = None
+    detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
+
+
+class CallFilter(AnomalyFilter, frozen=True, kw_only=True):
+    """Which calls are wanted, abnormal ones unless something else is said."""
 
     label: Literal["anomaly", "normal"] | None = "anomaly"
-    function: str | None = None
-    """Exact name, or a pattern where it contains ``*`` or ``?``; all else is literal, and case matters."""
-    program: int | None = None
-    rank: int | None = None
-    thread: int | None = None
-    step_min: int | None = None
-    step_max: int | None = None
-    time_min_us: int | None = None
-    """Calls whose interval from entry to exit overlaps that of the two times."""
-    time_max_us: int | None = None
-    min_severity_us: float | None = None
-    max_severity_us: float | None = None
-    min_score: float | None = None
-    max_score: float | None = None
-    is_open: bool | None = None
-    """Whether the call has not ended yet."""
-    is_gpu: bool | None = None
-    """Whether it ran on a GPU."""
-    node: str | None = None
-    """Name of a node, or a pattern."""
-    path: int | None = None
-    """Number of a call path: ``CallSummary.path``, ``Total.path``."""
-    through: str | None = None
-    """Name of a function, or a pattern, that is somewhere on the call path: the call itself or a caller."""
-    detector: str | None = None
-    """The run's, or no call is wanted."""
-    text: str | None = None
-    """Part of the name of a function on the call path, or of the node; case does not matter."""
+
+    def given(self) -> dict[str, Any]:
+        """What is wanted of abnormal calls, by name."""
+        usual = CallFilter()
+        return {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) != getattr(usual, name)
+        }
+
+
+MATCHES = {
+    name: match
+    for name, hint in get_type_hints(AnomalyFilter, include_extras=True).items()
+    for match in hint.__metadata__
+    if isinstance(match, Match)
+}
+"""The filters that compare a column, by name."""
 
 
 def matching_names(pattern: str, names: set[str]) -> set[str]:
@@ -74,41 +128,9 @@ def matching_names(pattern: str, names: set[str]) -> set[str]:
     return set(filter(name_matcher(pattern), names))
 
 
-class CallSummary(msgspec.Struct, frozen=True):
-    """The scalar fields of a ``CallRecord``, which lists and tables show."""
+class CallSummary(CallFields, frozen=True, kw_only=True):
+    """A call as lists and tables show it."""
 
-    id: str
-    version: int
-    revision: int
-    is_final: bool
-    label: Label
-    program: int
-    rank: int
-    thread: int
-    node: str
-    function: str
-    entry_us: int
-    exit_us: int
-    inclusive_us: int
-    exclusive_us: int
-    step: int
-    step_start_us: int
-    step_end_us: int
-    score: float
-    severity_us: float
-    expected_us: float
-    spread_us: float
-    seen: int
-    detector: str
-    incident_id: str
-    depth: int
-    children: int
-    messages_count: int
-    left_out: int
-    is_gpu: bool
-    launch_id: str
-    model_version: int
-    launch_thread: int
     path: int
     """Number of its call path in the run; -1 where that is not known."""
 

@@ -16,15 +16,18 @@ from typing import Any
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, false, func, literal, or_, select
 
 from chimbuko.arrays import RankKey
-from chimbuko.provenance.query.filters import CallFilter, Cursor
+from chimbuko.provenance.query.filters import MATCHES, CallFilter, Cursor, Match
 from chimbuko.provenance.query.rows import AnySelect
-from chimbuko.provenance.store.tables import CALLS, ORDERS
+from chimbuko.provenance.store.tables import CALLS, ORDERS, PLACES
 
 FEW = 5_000
 """Calls that are sorted in 5 ms. Where more match, of a million every 200th does, and walking to the fiftieth
 takes as long."""
 LONG_US = 1_000_000
 """Calls that are longer are looked for by their runtime, others by when they began."""
+
+RARE = {"is_gpu": "ix_calls_gpu", "is_open": "ix_calls_open"}
+"""Columns with an index of the calls alone of which they are true."""
 
 Conditions = tuple[ColumnElement[bool], ...]
 
@@ -59,7 +62,7 @@ class Search:
     def counted(self, place: Place) -> AnySelect:
         """Statement that counts what a place finds, up to ``FEW``."""
         found = select(literal(1)).select_from(CALLS).where(self.conditions[0], *place.conditions)
-        if not place.index.endswith(("gpu", "open")):
+        if place.index not in RARE.values():
             found = found.where(self.conditions[1])
         return select(func.count()).select_from(with_index(found, place.index).limit(FEW).subquery())
 
@@ -117,13 +120,8 @@ def searches(wanted: CallFilter, resolved: Resolved) -> list[Search]:
         return []
     call = CALLS.c
     labels = (True, False) if wanted.label is None else (wanted.label == "anomaly",)
-    others = _equal(
-        (call.program, wanted.program),
-        (call.thread, wanted.thread),
-        (call.is_gpu, wanted.is_gpu),
-        (call.is_open, wanted.is_open),
-    )
-    places = (*_places_by_name(wanted, resolved), *_places_by_range(wanted), *_rare(wanted))
+    places, others = _matched(wanted)
+    places = [*_places_by_name(resolved), *places]
     parts = [
         Search((call.run == resolved.run, call.is_anomaly.is_(label)), label).narrowed(
             *places, others=(*others, *_text(resolved))
@@ -160,26 +158,14 @@ def within(column: Any, lowest: float | None, highest: float | None) -> Conditio
     )
 
 
-def _equal(*pairs: tuple[Any, Any]) -> Conditions:
-    return tuple(
-        (column.is_(value) if isinstance(value, bool) else column == value)
-        for column, value in pairs
-        if value is not None
-    )
-
-
-def _places_by_name(wanted: CallFilter, resolved: Resolved) -> list[Place]:
+def _places_by_name(resolved: Resolved) -> list[Place]:
     call = CALLS.c
     places = []
     if resolved.functions is not None:
         is_one = len(resolved.functions) == 1
         places.append(Place("ix_calls_function", (one_of(call.function, resolved.functions),), is_one))
-    if wanted.path is not None:
-        places.append(Place("ix_calls_path", (call.path == wanted.path,), True))
     if resolved.paths is not None:
         places.append(Place("ix_calls_path", (one_of(call.path, resolved.paths),)))
-    if wanted.rank is not None:
-        places.append(Place("ix_calls_rank", (call.rank == wanted.rank,), True))
     if resolved.ranks is not None:
         ranks = {rank for _, rank in resolved.ranks}
         conditions = (one_of(call.rank, ranks), of_ranks(resolved.ranks))
@@ -187,27 +173,35 @@ def _places_by_name(wanted: CallFilter, resolved: Resolved) -> list[Place]:
     return places
 
 
-def _places_by_range(wanted: CallFilter) -> list[Place]:
-    call = CALLS.c
-    ranges = (
-        (call.step, wanted.step_min, wanted.step_max),
-        (call.severity_us, wanted.min_severity_us, wanted.max_severity_us),
-        (call.score, wanted.min_score, wanted.max_score),
-    )
-    return [
-        Place(f"ix_calls_{column.name}", within(column, lowest, highest))
-        for column, lowest, highest in ranges
-        if lowest is not None or highest is not None
-    ]
+def _matched(wanted: CallFilter) -> tuple[list[Place], Conditions]:
+    """Where the filters that compare a column find calls, and the conditions of those without an index."""
+    found: dict[tuple[str, bool], list[ColumnElement[bool]]] = {}
+    for name, match in MATCHES.items():
+        value = getattr(wanted, name)
+        if value is not None:
+            condition = _condition(match, value)
+            found.setdefault((match.column, match.how == "equal"), []).append(condition)
+    places, others = [], []
+    for (column, is_equal), conditions in found.items():
+        if is_equal and column in RARE:
+            others += conditions
+            if getattr(wanted, column):
+                # Of such calls alone.
+                places.append(Place(RARE[column], (CALLS.c[column],), True))
+        elif column in (PLACES if is_equal else ORDERS):
+            places.append(Place(f"ix_calls_{column}", tuple(conditions), is_equal))
+        else:
+            others += conditions
+    return places, tuple(others)
 
 
-def _rare(wanted: CallFilter) -> list[Place]:
-    """Indexes of which only these calls are part."""
-    rare = (
-        ("ix_calls_gpu", CALLS.c.is_gpu, wanted.is_gpu),
-        ("ix_calls_open", CALLS.c.is_open, wanted.is_open),
-    )
-    return [Place(index, (column,), True) for index, column, value in rare if value]
+def _condition(match: Match, value: Any) -> ColumnElement[bool]:
+    column = CALLS.c[match.column]
+    if match.how == "least":
+        return column >= value
+    if match.how == "most":
+        return column <= value
+    return column.is_(value) if isinstance(value, bool) else column == value
 
 
 def _text(resolved: Resolved) -> Conditions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -161,7 +160,7 @@ class PointQueries(CallQueries):
         """Calls with this label, most time lost first."""
         if wanted.label not in (None, label) or most == 0:
             return []
-        parts = self._searches(replace(wanted, label=label))
+        parts = self._searches(msgspec.structs.replace(wanted, label=label))
         order = CALLS.c.severity_us.desc(), CALLS.c.id.desc()
         rows: list[AnyRow] = []
         for part, counts in zip(parts, self._places_counted(parts), strict=True):
@@ -175,11 +174,11 @@ class PointQueries(CallQueries):
         """How many have this label: counted where there may be more than were read."""
         if wanted.label not in (None, label):
             return 0
-        return len(rows) if len(rows) < most else self.count(replace(wanted, label=label))
+        return len(rows) if len(rows) < most else self.count(msgspec.structs.replace(wanted, label=label))
 
     def _analysed(self, wanted: CallFilter) -> int | None:
         """Calls that the analysis saw on the filter's ranks, in its steps."""
-        if any(value is not None for name, value in vars(wanted).items() if name not in _COUNTED):
+        if wanted.given().keys() - _COUNTED:
             return None
         ranks = self._ranks(wanted)
         if ranks is None:

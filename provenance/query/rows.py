@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy import ColumnElement, FromClause, Row, Select, and_, select
 
-from chimbuko.calls.record import RECORD_VERSION, CallRecord, Label
+from chimbuko.calls.record import RECORD_VERSION, CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.store.decode import Names, OwnCall, read_details, read_node_state
 from chimbuko.provenance.store.tables import CALLS, NODE_STATES, STEPS, STREAM_HEALTH

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from chimbuko.arrays import Rows
 from chimbuko.calls.record import StreamHealth
 from chimbuko.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords
+from chimbuko.calls.schema import STORED
 from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.provenance.store.kernels.pack import (
     COUNTS_BYTES,
@@ -23,24 +24,20 @@ from chimbuko.provenance.store.kernels.pack import (
 )
 
 CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
-_FLAGS = ("is_final", "is_anomaly", "is_gpu")
-_FROM_HEAD = (
-    *(
-        "begin_step",
-        "begin_row",
-        "revision",
-        "thread",
-        "function",
-        "entry_us",
-        "exclusive_us",
-        "step",
-        "score",
-    ),
-    *("severity_us", "expected_us", "spread_us", "seen", "model_version", "depth", "children"),
-    *("messages_count", "left_out", "launch_step", "launch_row", "launch_thread"),
+_FROM_HEAD = {name: field for name, field in STORED.items() if field.is_in_arrays}
+_FLAGS = tuple(name for name, field in _FROM_HEAD.items() if field.dtype == "?")
+_AS_THEY_ARE = tuple(name for name in _FROM_HEAD if name not in _FLAGS)
+CALL_COLUMNS = (
+    "run",
+    "program",
+    "rank",
+    "details",
+    "inclusive_us",
+    "is_open",
+    "path",
+    *_FLAGS,
+    *_AS_THEY_ARE,
 )
-"""Columns that a record's head has as they are."""
-CALL_COLUMNS = ("run", "program", "rank", "details", "inclusive_us", "is_open", "path", *_FLAGS, *_FROM_HEAD)
 """What ``call_rows`` gives, in order."""
 
 
@@ -104,19 +101,15 @@ def call_rows(
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of calls, with ``CALL_COLUMNS``; ``paths`` are numbers of ``stored.paths``."""
     heads = stored.heads
-    is_open = heads["exit_us"] == 0
-    so_far_us = np.rint(heads["expected_us"] + heads["severity_us"])
-    inclusive_us = np.where(is_open, so_far_us, heads["exit_us"] - heads["entry_us"]).astype(np.int64)
     return zip(
         repeat(run),
         repeat(stream.program),
         repeat(stream.rank),
         stored.details,
-        inclusive_us.tolist(),
-        is_open.tolist(),
+        (heads["exit_us"] == 0).tolist(),
         paths,
         *(heads[name].astype(np.bool_).tolist() for name in _FLAGS),
-        *(heads[name].tolist() for name in _FROM_HEAD),
+        *(heads[name].tolist() for name in _AS_THEY_ARE),
         strict=False,
     )
 

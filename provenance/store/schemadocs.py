@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Engine, inspect
 from sqlalchemy.types import NullType, TypeEngine
 
+from chimbuko.calls.schema import FIELDS, STORED
 from chimbuko.provenance.store.engine import store_errors
 
 TABLES = {
@@ -67,21 +68,7 @@ _ANYWHERE = {
 }
 """Columns that mean the same in all tables, but for ``_HERE``."""
 
-_OF_CALLS = {
-    "is_open": "Whether it had not ended when it was last told",
-    "is_gpu": "Whether it ran on a GPU",
-    "entry_us": "When it was entered, in µs since 1970 on the trace's clock",
-    "inclusive_us": "Runtime in µs, with the calls inside it; so far, of an open call",
-    "exclusive_us": "Runtime in µs, without the calls inside it",
-    "step": "Step in which it ended",
-    "score": "How far from ordinary it is; comparable within one detector",
-    "expected_us": "Runtime that was expected of it, in µs",
-    "spread_us": "Standard deviation of the function's runtime then, in µs",
-    "seen": "Calls of the function that were known then",
-    "depth": "Calls that were open around it",
-    "children": "Calls that it made itself",
-    "messages_count": "Messages that it sent and received itself",
-}
+_OF_CALLS = {name: field.meaning for name, field in STORED.items() if name not in ("program", "rank", "path")}
 _RUNTIMES = {
     "exclusive_mean_us": "Mean exclusive runtime, in µs",
     "exclusive_stddev_us": "Standard deviation of the exclusive runtime, in µs",
@@ -123,18 +110,8 @@ _HERE = {
     "calls": _OF_CALLS
     | {
         "id": "Number of the row; a call's id is program:rank:begin_step:begin_row",
-        "begin_step": "Step in which the call began",
-        "begin_row": "Row of its ENTRY in that step",
-        "revision": "How often it was told anew; 0 while the call is open",
-        "is_final": "Whether its window is complete",
-        "is_anomaly": "Whether it is abnormal; the others are for comparison",
-        "model_version": "Version of the global model that judged it",
-        "left_out": "Messages and counters of its window that were not kept",
-        "launch_step": "Of the call that launched it on the GPU, as begin_step; -1 without one",
-        "launch_row": "Of the call that launched it on the GPU, as begin_row",
-        "incident_id": "Not used yet",
+        "incident_id": FIELDS["incident_id"].meaning,
         "details": "Stack, window, messages and counters, packed; chimbuko show unpacks them",
-        "launch_thread": "Thread of the call that launched it on the GPU; -1 where it is not known",
     },
     "step_levels": {
         "level": "Sums are over 8 to this power of steps",

@@ -8,6 +8,7 @@ interval of its step stands with the step, its detector with the run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -24,6 +25,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+
+from chimbuko.calls.schema import INDEXED, STORED, Field
 
 SCHEMA_VERSION = "0006"
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
@@ -55,8 +58,21 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False)
 
 
+def _number(name: str, field: Field) -> Column[Any]:
+    """A column of the table of calls."""
+    return _OF_DTYPE[field.dtype](name)
+
+
 def _blob(name: str) -> Column[bytes]:
     return Column(name, LargeBinary, nullable=False)
+
+
+_OF_DTYPE: dict[str, Callable[[str], Column[Any]]] = {
+    **dict.fromkeys(("u1", "i4"), _small),
+    **dict.fromkeys(("u8", "i8"), _integer),
+    "f8": _real,
+    "?": _flag,
+}
 
 
 def _key(name: str) -> Column[int]:
@@ -74,7 +90,7 @@ def _indexed(name: str, *columns: Column[Any]) -> Table:
     return Table(name, SCHEMA, _key("run"), *columns)
 
 
-ORDERS = ("severity_us", "score", "entry_us", "exclusive_us", "inclusive_us", "step")
+ORDERS = INDEXED
 """Columns by which calls are listed."""
 PLACES = ("function", "rank", "path")
 """Columns at which a search for calls begins."""
@@ -121,37 +137,9 @@ CALLS = Table(
     SCHEMA,
     Column("id", RowNumber, primary_key=True),
     _small("run"),
-    _small("program"),
-    _small("rank"),
-    _small("begin_step"),
-    _small("begin_row"),
-    _small("revision"),
-    _flag("is_final"),
-    _flag("is_anomaly"),
-    _flag("is_open"),
-    _flag("is_gpu"),
-    _small("thread"),
-    _small("function"),
-    _integer("entry_us"),
-    _integer("inclusive_us"),
-    _integer("exclusive_us"),
-    _small("step"),
-    _real("score"),
-    _real("severity_us"),
-    _real("expected_us"),
-    _real("spread_us"),
-    _integer("seen"),
-    _integer("model_version"),
-    _small("depth"),
-    _small("children"),
-    _small("messages_count"),
-    _small("left_out"),
-    _small("launch_step"),
-    _small("launch_row"),
+    *(_number(name, field) for name, field in STORED.items()),
     Column("incident_id", Text),
     _blob("details"),
-    _small("path"),
-    _small("launch_thread"),
     UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
     # One for each order of a list, and one for each place where a search begins (``provenance.plan``).
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),

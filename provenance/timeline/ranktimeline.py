@@ -13,8 +13,9 @@ from itertools import groupby, zip_longest
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterValue, Label, Message, StackFrame, WindowCall
+from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.calls.schema import Label
 
 Argument = str | int | float | bool
 Interval = tuple[int, int]

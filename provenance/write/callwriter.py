@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from chimbuko.calls.schema import INDEXED
 from chimbuko.provenance.store.encode import CALL_COLUMNS, CALL_KEY
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import CALLS
@@ -17,8 +18,8 @@ from chimbuko.provenance.write.rollups import Counted, add
 Row = tuple[Any, ...]
 
 _KEY = CALL_KEY[1:]
-_AGE = ("revision", "severity_us")
-_SEARCHED = (*Counted._fields, "is_open", "is_gpu", "inclusive_us", "exclusive_us")
+_AGE = ("revision", "is_open", "inclusive_us")
+_SEARCHED = tuple(dict.fromkeys((*Counted._fields, "is_open", "is_gpu", *INDEXED)))
 """Columns that stand in an index."""
 _OTHERS = tuple(name for name in CALL_COLUMNS if name not in (*CALL_KEY, *_SEARCHED))
 _STORED = ("id", *_KEY, *_AGE, *_SEARCHED)
@@ -28,10 +29,10 @@ def _values(columns: Sequence[str], of: Sequence[str]) -> itemgetter[Row]:
     return itemgetter(*(columns.index(name) for name in of))
 
 
-_key, _age, _searched, _others, _counted = (
+_key, _told, _searched, _others, _counted = (
     _values(CALL_COLUMNS, names) for names in (_KEY, _AGE, _SEARCHED, _OTHERS, Counted._fields)
 )
-_stored_key, _stored_age, _stored_searched, _stored_counted = (
+_stored_key, _stored_told, _stored_searched, _stored_counted = (
     _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields)
 )
 # Most second revisions change nothing that is searched by: leaving seven indexes alone halves their cost.
@@ -43,19 +44,19 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
     """Write rows of ``CALL_COLUMNS``.
 
     Of several revisions of a call the highest stays, in whatever order they come; of several reports of one
-    that is still open, all revision 0, the one with the highest severity, which is the latest.
+    that is still open, all revision 0, the one that has been open for longest.
     """
     newest: dict[Row, Row] = {}
     for row in rows:
         before = newest.get(key := _key(row))
-        if before is None or _age(row) > _age(before):
+        if before is None or _age(*_told(row)) > _age(*_told(before)):
             newest[key] = row
     stored = {_stored_key(row): row for row in rows_of(connection, CALLS, _STORED, run, _KEY, newest)}
     new = [row for key, row in newest.items() if key not in stored]
     changes = [
         (stored[key], row)
         for key, row in newest.items()
-        if key in stored and _age(row) > _stored_age(stored[key])
+        if key in stored and _age(*_told(row)) > _age(*_stored_told(stored[key]))
     ]
     insert(connection, CALLS, CALL_COLUMNS, new)
     _change(connection, changes)
@@ -65,6 +66,10 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
         [Counted(*_counted(row)) for row in new],
         [(Counted(*_stored_counted(before)), Counted(*_counted(after))) for before, after in changes],
     )
+
+
+def _age(revision: int, is_open: bool, inclusive_us: int) -> tuple[int, bool, int]:
+    return revision, not is_open, inclusive_us
 
 
 def _change(connection: Connection, changes: Sequence[tuple[Row, Row]]) -> None:

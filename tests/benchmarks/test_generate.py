@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.calls.record import Label, call_id
+from chimbuko.calls.record import call_id
 from chimbuko.calls.recordarrays import unpack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep

@@ -7,16 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import (
-    CallRecord,
-    CounterValue,
-    Label,
-    Message,
-    StackFrame,
-    StreamHealth,
-    WindowCall,
-)
+from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
 from chimbuko.calls.recordarrays import PackedRecords, pack, unpack
+from chimbuko.calls.schema import Label
 from tests.sample_records import make_record
 
 PROGRAM, RANK = 2, 5

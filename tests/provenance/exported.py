@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from chimbuko.calls.record import CallRecord, Label, StepCount
+from chimbuko.calls.record import CallRecord, StepCount
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter, matching_names
 
 

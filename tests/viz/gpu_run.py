@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Label, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer

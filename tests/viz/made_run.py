@@ -14,7 +14,6 @@ from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
-    Label,
     Message,
     Metadata,
     StackFrame,
@@ -24,6 +23,7 @@ from chimbuko.calls.record import (
     call_id,
 )
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import (

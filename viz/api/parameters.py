@@ -11,23 +11,15 @@ import msgspec
 from msgspec import Meta, inspect
 from werkzeug.datastructures import MultiDict
 
+from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
-from chimbuko.viz.live.livetotals import RankKey
+from chimbuko.provenance.query.filters import Number
 
 P = TypeVar("P", bound=msgspec.Struct)
 Arguments = MultiDict[str, str]
 
-MOST = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exact; as a time in µs it is in the year 2255."""
 MAX_LIMIT = 1000
 
-Whole = Annotated[int, Meta(ge=0, le=MOST)]
-# Stores keep steps in 32 bits, and some more than the last one are added.
-Step = Annotated[int, Meta(ge=0, le=2_000_000_000)]
-Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-"""Of a program, rank or thread."""
-# PostgreSQL stores no text with a NUL, so none is looked for. Names of C++ kernels take thousands of bytes.
-Text = Annotated[str, Meta(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
 RankText = Annotated[str, Meta(pattern="^[0-9]{1,9}:[0-9]{1,9}$")]
 AnyRankText = Annotated[str, Meta(pattern="^([0-9]{1,9}:)?[0-9]{1,9}$")]
 

@@ -9,7 +9,7 @@ from typing import cast
 import click
 import msgspec
 
-from chimbuko.calls.record import Label
+from chimbuko.calls.schema import Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.recovery import tell_recovery

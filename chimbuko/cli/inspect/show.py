@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterValue, Label
+from chimbuko.calls.record import CallRecord, CounterValue
+from chimbuko.calls.schema import Label
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.recovery import tell_recovery
 from chimbuko.provenance.query.filters import as_object

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import click
+from msgspec import inspect
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.filters import AnomalyFilter, CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.units import parse_duration_us
 
 _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")
+
+
+_TYPED_OTHERWISE = ("step_min", "step_max", "time_min_us", "time_max_us", "detector")
+"""Filters that are typed as ranges; and a run has one detector."""
+_MORE = {"min_severity_us": ": 5 (ms), 200us, 1s"}
+_NAMES = {
+    name: f"--{name.removesuffix('_us').removeprefix('is_').replace('_', '-')}"
+    for name in AnomalyFilter.__struct_fields__
+    if name not in _TYPED_OTHERWISE
+}
+"""Filters to their options."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +35,10 @@ class CallChoice:
     """Which calls the options ask for, as they were typed."""
 
     label: str
-    function: str | None
-    through: str | None
-    path: int | None
-    text: str | None
-    program: int | None
-    rank: int | None
-    node: str | None
-    thread: int | None
-    is_gpu: bool | None
     step: str | None
     time: str | None
-    min_severity: str | None
-    max_severity: str | None
-    min_score: float | None
-    max_score: float | None
-    is_open: bool
+    others: Mapping[str, Any]
+    """By the names of the filters."""
 
     def filter(self, provenance: Provenance) -> CallFilter:
         """As the filter of a query of a run; times count from the start of that.
@@ -50,26 +50,18 @@ class CallChoice:
         """
         first_step, last_step = _steps(self.step)
         first_us, last_us = _times(self.time, start_us(provenance))
+        durations = {
+            name: parse_duration_us(text, "ms")
+            for name, text in self.others.items()
+            if name.endswith("_us") and text is not None
+        }
         return CallFilter(
+            **{**self.others, **durations},
             label=None if self.label == "any" else cast(Literal["anomaly", "normal"], self.label),
-            function=self.function,
-            through=self.through,
-            path=self.path,
-            text=self.text,
-            program=self.program,
-            rank=self.rank,
-            node=self.node,
-            thread=self.thread,
-            is_gpu=self.is_gpu,
             step_min=first_step,
             step_max=last_step,
             time_min_us=first_us,
             time_max_us=last_us,
-            min_severity_us=_severity_us(self.min_severity),
-            max_severity_us=_severity_us(self.max_severity),
-            min_score=self.min_score,
-            max_score=self.max_score,
-            is_open=self.is_open or None,
         )
 
 
@@ -84,12 +76,12 @@ def call_options(label: str) -> Callable[[Callable[..., None]], Callable[..., No
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def with_choice(**values: Any) -> None:
-            chosen = {name: values.pop(name) for name in CallChoice.__dataclass_fields__}
-            command(choice=CallChoice(**chosen), **values)
+        def with_choice(label: str, step: str | None, time: str | None, **values: Any) -> None:
+            others = {name: values.pop(name) for name in _NAMES}
+            command(choice=CallChoice(label, step, time, others), **values)
 
         wrapped: Callable[..., None] = with_choice
-        for option in reversed((*_OPTIONS, _label_option(label))):
+        for option in reversed((*_options(), *_RANGES, _label_option(label))):
             wrapped = option(wrapped)
         return wrapped
 
@@ -102,37 +94,36 @@ def start_us(provenance: Provenance) -> int:
     return time_range[0] if time_range else 0
 
 
-_OPTIONS = (
-    click.option("--function", help="Name, or a pattern with * and ?; all other characters are literal."),
-    click.option("--through", metavar="FUNCTION", help="Name or pattern of a function on the call stack."),
-    click.option("--path", type=int, metavar="N", help="Number of a call path, as --json shows it."),
-    click.option("--text", help="Part of a name on the call stack or of the node's; case does not matter."),
-    click.option("--program", type=int, help="Number of a program of the workflow."),
-    click.option("--rank", type=int),
-    click.option("--node", help="Name of a node, or a pattern."),
-    click.option("--thread", type=int),
-    click.option("--gpu/--no-gpu", "is_gpu", default=None, help="Only calls on GPUs, or only others."),
+_RANGES = (
     click.option("--step", metavar="A[:B]", help="One step, or a range: 20:30, 20:, :30."),
     click.option(
         "--time", metavar="A:B", help="Calls under way at that time since the start, as in 1.5s:2s."
     ),
-    click.option("--min-severity", metavar="DURATION", help="Least time lost: 5 (ms), 200us, 1s."),
-    click.option("--max-severity", metavar="DURATION", help="Most time lost."),
-    click.option("--min-score", type=float, metavar="X", help="Least score, in σ for sstd."),
-    click.option("--max-score", type=float, metavar="X", help="Highest score."),
-    click.option(
-        "--open", "is_open", is_flag=True, help="Only calls that have not ended: of ranks that hang."
-    ),
 )
+
+
+def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]:
+    """One for each filter, with the filter's own words."""
+    fields = {field.name: field for field in inspect.type_info(AnomalyFilter).fields}
+    for name, option in _NAMES.items():
+        field = fields[name].type
+        text = str((field.extra_json_schema or {})["description"]).replace("`", "")
+        kinds = {type(kind) for kind in field.type.types}
+        if inspect.BoolType in kinds:
+            yield click.option(f"{option}/{option.replace('--', '--no-')}", name, default=None, help=text)
+        elif name.endswith("_us"):
+            text = text.rstrip(".") + _MORE.get(name, "") + "."
+            yield click.option(option, name, metavar="DURATION", help=text)
+        elif inspect.FloatType in kinds:
+            yield click.option(option, name, type=float, metavar="X", help=text)
+        else:
+            is_number = inspect.IntType in kinds
+            yield click.option(option, name, type=int if is_number else str, help=text)
 
 
 def _label_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     labels = click.Choice(["anomaly", "normal", "any"])
     return click.option("--label", type=labels, default=default, show_default=True)
-
-
-def _severity_us(text: str | None) -> float | None:
-    return None if text is None else parse_duration_us(text, "ms")
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.calls.record import CallRecord, Label, StreamHealth
+from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, unpack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE

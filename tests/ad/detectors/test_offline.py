@@ -7,8 +7,9 @@ import pytest
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
 from chimbuko.calls.recordarrays import unpack
+from chimbuko.calls.schema import Label
 from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.statistics.model import Model
 from chimbuko.statistics.schema import schema_of

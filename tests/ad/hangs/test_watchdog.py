@@ -16,8 +16,9 @@ from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.hangs.watchdog import Watch
 from chimbuko.ad.streams.streamhandle import AgentStream
-from chimbuko.calls.record import CallRecord, Label, Silence
+from chimbuko.calls.record import CallRecord, Silence
 from chimbuko.calls.recordarrays import unpack
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.pserver.state.serverstate import ServerState

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from chimbuko.ad.spool import spool
 from chimbuko.ad.spool.segments import remove_acknowledged
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolReader, SpoolWriter
-from chimbuko.calls.record import CallRecord, CounterStatistics, Label, StepCount, StreamHealth
+from chimbuko.calls.record import CallRecord, CounterStatistics, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import RecordBatch
 from tests.places import ROOT
 from tests.sample_records import make_record

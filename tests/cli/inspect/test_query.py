@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, Label, StepCount
+from chimbuko.calls.record import CallRecord, StepCount
+from chimbuko.calls.schema import Label
 from chimbuko.cli import main
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RunStatistics

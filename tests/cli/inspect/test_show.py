@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from chimbuko.calls.record import CallRecord, Label, WindowCall
+from chimbuko.calls.record import CallRecord, WindowCall
+from chimbuko.calls.schema import Label
 from chimbuko.cli import main
 from chimbuko.cli.inspect.show import headline
 from chimbuko.config import AnalysisConfig

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from chimbuko.calls.record import Label
+from chimbuko.calls.schema import Label
 from chimbuko.cli import main
 from chimbuko.process.lifetime import hold
 from chimbuko.provenance.export.registry import export

@@ -11,15 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import (
-    CallRecord,
-    CounterStatistics,
-    CounterValue,
-    Label,
-    Metadata,
-    StackFrame,
-    StepCount,
-)
+from chimbuko.calls.record import CallRecord, CounterStatistics, CounterValue, Metadata, StackFrame, StepCount
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export

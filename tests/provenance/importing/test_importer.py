@@ -18,13 +18,13 @@ from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
-    Label,
     Message,
     Metadata,
     StackFrame,
     WindowCall,
     call_id,
 )
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.protocol.messages import FunctionModel, RunStatistics

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.calls.record import Label, StepCount
+from chimbuko.calls.record import StepCount
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.importing.cppmodels import FunctionProfile, Learned, RunStatistics, RuntimeProfile
 from chimbuko.provenance.importing.cpprecords import ForeignCall
 from chimbuko.provenance.importing.tally import ImportTally

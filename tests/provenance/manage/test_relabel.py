@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionModel, RunStatistics
 from chimbuko.provenance.manage import relabel as module
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel

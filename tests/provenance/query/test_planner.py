@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, Label, StackFrame, call_id
+from chimbuko.calls.record import CallRecord, StackFrame, call_id
+from chimbuko.calls.schema import Label
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query import planner
 from chimbuko.provenance.query.aggregates import BYS, By, Total

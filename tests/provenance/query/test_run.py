@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, Label, Metadata, StepCount
+from chimbuko.calls.record import CallRecord, Metadata, StepCount
+from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.protocol.messages import RecordBatch, RunStatistics

@@ -11,7 +11,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, MetaData
 
-from chimbuko.calls.record import CallRecord, Label, Metadata, StepCount, StreamHealth
+from chimbuko.calls.record import CallRecord, Metadata, StepCount, StreamHealth
+from chimbuko.calls.schema import Label
 from chimbuko.errors import StoreError
 from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
 from chimbuko.provenance.query.filters import CallFilter

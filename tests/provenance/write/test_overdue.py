@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

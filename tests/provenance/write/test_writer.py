@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, Table, select
 
-from chimbuko.calls.record import CallRecord, CounterStatistics, Label, Metadata, StepCount, StreamHealth
+from chimbuko.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Dropped, Provenance

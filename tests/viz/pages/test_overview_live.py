@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from chimbuko.calls.record import Label, Silence
+from chimbuko.calls.record import Silence
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.broker import PrivateBroker
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun

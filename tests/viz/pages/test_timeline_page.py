@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, Label
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.protocol.broker import PrivateBroker
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.gpu_run import GPU_THREAD, KERNEL, KERNELS, LAUNCH, gpu_run

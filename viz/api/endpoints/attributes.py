@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.calls.record import CounterStatistics, Metadata
+from chimbuko.provenance.query.filters import Number
 from chimbuko.statistics.moments import Moments
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
-from chimbuko.viz.api.parameters import Number, ProgramWanted
+from chimbuko.viz.api.parameters import ProgramWanted
 
 
 class StreamsParameters(PageParameters, frozen=True, kw_only=True):

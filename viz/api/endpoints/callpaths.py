@@ -9,8 +9,9 @@ from msgspec import Meta
 
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.provenance.query.aggregates import Total
+from chimbuko.provenance.query.filters import Text
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.parameters import ProgramWanted, Text
+from chimbuko.viz.api.parameters import ProgramWanted
 
 
 class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):

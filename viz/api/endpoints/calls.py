@@ -13,22 +13,16 @@ from msgspec import Meta
 from chimbuko.calls.record import CallRecord
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
-from chimbuko.provenance.query.filters import CallFilter, CallSummary, Sort
+from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
 from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import (
     MAX_LIMIT,
-    MOST,
     AnyRankText,
     Cursor,
     Limit,
-    Number,
-    ProgramWanted,
-    Step,
-    Text,
-    Whole,
     parse_rank,
     rank_text,
 )
@@ -42,52 +36,22 @@ EventId = Annotated[
 ]
 
 
-FILTERS = frozenset(CallFilter.__dataclass_fields__)
 MOST_COUNTED = 100_000
 """Calls that are counted one by one for a list: in 0.1 s."""
 
 
-class AnomalyParameters(msgspec.Struct, frozen=True, kw_only=True):
+class AnomalyParameters(AnomalyFilter, frozen=True, kw_only=True):
     """Which abnormal calls are wanted: those to which all applies that is given."""
 
-    function: Annotated[
-        Text | None, Meta(description="Name of a function, or a pattern with `*` and `?`.")
-    ] = None
-    through: Annotated[
-        Text | None,
-        Meta(description="Name of a function on the call path, or a pattern: the call itself or a caller."),
-    ] = None
-    path: Annotated[Number | None, Meta(description="Number of the call path.")] = None
-    text: Annotated[
-        Text | None,
-        Meta(description="Part of the name of a function on the call path or of the node; case is ignored."),
-    ] = None
-    program: ProgramWanted = None
-    rank: Annotated[
+    rank: Annotated[  # type: ignore[assignment]
         AnyRankText | None,
         Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any."),
     ] = None
-    thread: Annotated[Number | None, Meta(description="Number of a thread of the rank.")] = None
-    node: Annotated[Text | None, Meta(description="Name of a node, or a pattern with `*` and `?`.")] = None
-    step_min: Annotated[Step | None, Meta(description="First step in which calls ended.")] = None
-    step_max: Annotated[Step | None, Meta(description="Last step in which calls ended.")] = None
-    time_min_us: Annotated[
-        Whole | None, Meta(description="Calls under way at this time or later, µs since the epoch.")
-    ] = None
-    time_max_us: Annotated[
-        Whole | None, Meta(description="Calls under way at this time or earlier, µs since the epoch.")
-    ] = None
-    min_severity_us: Annotated[float | None, Meta(description="Least time lost.")] = None
-    max_severity_us: Annotated[float | None, Meta(description="Most time lost.")] = None
-    min_score: Annotated[float | None, Meta(description="Least score.")] = None
-    max_score: Annotated[float | None, Meta(description="Highest score.")] = None
-    is_open: Annotated[bool | None, Meta(description="Whether the call has not ended yet.")] = None
-    is_gpu: Annotated[bool | None, Meta(description="Whether the call ran on a GPU.")] = None
-    detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
 
     def call_filter(self) -> CallFilter:
         """As provenance understands it."""
-        given = {name: value for name, value in msgspec.structs.asdict(self).items() if name in FILTERS}
+        asked = msgspec.structs.asdict(self)
+        given = {name: asked[name] for name in CallFilter.__struct_fields__ if name in asked}
         if self.rank is not None:
             program, given["rank"] = parse_rank(self.rank)
             given["program"] = self.program if program is None else program

@@ -13,11 +13,11 @@ from chimbuko.errors import ConfigError, StoreError
 from chimbuko.provenance.compare.comparison import Comparison, compare, sentences
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
+from chimbuko.provenance.query.filters import Text
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import open_as_it_is
 from chimbuko.runs.directory import RunDirectory, RunInfo, runs_in
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import Text
 
 MOST_FUNCTIONS = 500
 """In one answer, the most important first: 1 kB each, with the distributions."""

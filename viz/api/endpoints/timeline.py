@@ -10,13 +10,14 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.filters import Whole
 from chimbuko.provenance.query.spans import JudgedCall
 from chimbuko.provenance.timeline.edges import Links, bundled
 from chimbuko.provenance.timeline.rankwindow import SpanRow, SpanWindow
 from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import RankText, Whole, parse_rank
+from chimbuko.viz.api.parameters import RankText, parse_rank
 from chimbuko.viz.live.livetotals import RankKey
 
 Interval = tuple[int, int]

@@ -9,16 +9,9 @@ import msgspec
 import sqlalchemy as sa
 from alembic import op
 
-from chimbuko.calls.record import (
-    CallRecord,
-    CounterValue,
-    Label,
-    Message,
-    StackFrame,
-    StreamHealth,
-    WindowCall,
-)
+from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
 from chimbuko.calls.recordarrays import pack
+from chimbuko.calls.schema import Label
 from chimbuko.provenance.store.encode import CALL_COLUMNS, call_rows, node_state_rows, store_records
 
 revision = "0002"
@@ -148,7 +141,8 @@ class RunConversion:
             {number: self._text(name) for number, name in packed.counter_names.items()},
         )
         # Columns of later layouts come with these.
-        kept = [n for n, name in enumerate(CALL_COLUMNS) if name not in ("run", "path", "launch_thread")]
+        known = {column["name"] for column in sa.inspect(self._bind).get_columns("calls")} - {"run"}
+        kept = [n for n, name in enumerate(CALL_COLUMNS) if name in known]
         rows = call_rows(self._run, health, stored, [-1] * len(records))
         self._insert(
             "calls", tuple(CALL_COLUMNS[n] for n in kept), [tuple(row[n] for n in kept) for row in rows]
