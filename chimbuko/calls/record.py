@@ -17,7 +17,7 @@ RECORD_VERSION = 1
 
 
 def severity_us(runtime_us: Float64Array, expected_us: Float64Array) -> Float64Array:
-    """Time lost: what runtimes, those by which calls are judged, have beyond what was expected; f8[n] each."""
+    """Time lost: what the runtimes by which calls are judged have beyond what was expected; f8[n] each."""
     return np.maximum(runtime_us - expected_us, 0.0)
 
 
