@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 METRICS = ("exclusive", "inclusive")
-DETECTORS = ("robust", "sstd", "hbos", "copod")
-"""Names to choose from; the first is the default."""
+"""Runtimes that can be judged; the first is the default."""
+
+
+@dataclass(frozen=True)
+class DetectorEntry:
+    """Where a detector is, and what it learns."""
+
+    maker: str
+    """Its class, as ``module.Class`` in ``chimbuko.ad.detectors``."""
+    learns_buckets: bool = True
+    """Whether it needs counts of runtimes in buckets, beside moments."""
+
+
+DETECTORS = {
+    "robust": DetectorEntry("robust.Robust"),
+    "sstd": DetectorEntry("sstd.Sstd", learns_buckets=False),
+    "hbos": DetectorEntry("hbos.Hbos"),
+    "copod": DetectorEntry("copod.Copod"),
+}
+"""The one list of detectors; the first is the default."""
 
 
 LEAST_CALLS = 38
@@ -17,7 +37,7 @@ outside before the 38th, and a tail that is told from fewer calls is a guess."""
 class AnalysisConfig(msgspec.Struct, frozen=True):
     """How calls are judged and what is kept of the abnormal ones."""
 
-    detector: str = DETECTORS[0]
+    detector: str = next(iter(DETECTORS))
     threshold: float | None = None
     """How far from ordinary a call has to be, in the detector's own measure; None for its usual one."""
     thresholds: tuple[tuple[str, float], ...] = ()

@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--lockstep-streams", type=int, default=0)
-    parser.add_argument("--detector", choices=DETECTORS, default=DETECTORS[0])
+    parser.add_argument("--detector", choices=DETECTORS, default=AnalysisConfig().detector)
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
     parser.add_argument("--load-model", type=Path)
     parser.add_argument("--freeze", action="store_true")

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
 from chimbuko.arrays import Float64Array
-from chimbuko.config import METRICS, AnalysisConfig
+from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.statistics.schema import TableSchema
 
@@ -81,20 +82,14 @@ def make_detector(config: AnalysisConfig) -> Detector:
     ConfigError
         Unknown detector or metric, or a threshold that is not positive.
     """
-    # Loaded here because each loads kernels, and most of the command line needs none.
-    from chimbuko.ad.detectors.copod import Copod
-    from chimbuko.ad.detectors.hbos import Hbos
-    from chimbuko.ad.detectors.robust import Robust
-    from chimbuko.ad.detectors.sstd import Sstd
-
-    makers: dict[str, Callable[[AnalysisConfig], Detector]] = {
-        maker.name: maker for maker in (Robust, Sstd, Hbos, Copod)
-    }
     if config.metric not in METRICS:
         raise ConfigError(f"metric {config.metric!r} is unknown; choose one of {', '.join(METRICS)}")
-    if config.detector not in makers:
-        raise ConfigError(f"detector {config.detector!r} is unknown; choose one of {', '.join(makers)}")
+    if config.detector not in DETECTORS:
+        raise ConfigError(f"detector {config.detector!r} is unknown; choose one of {', '.join(DETECTORS)}")
     for threshold in (config.threshold, *(threshold for _, threshold in config.thresholds)):
         if threshold is not None and not threshold > 0:
             raise ConfigError(f"threshold {threshold} is not possible; it must be positive")
-    return makers[config.detector](config)
+    # Loaded here because each loads kernels, and most of the command line needs none.
+    module, _, name = DETECTORS[config.detector].maker.rpartition(".")
+    maker: Callable[[AnalysisConfig], Detector] = getattr(import_module(f"{__name__}.{module}"), name)
+    return maker(config)

@@ -14,4 +14,4 @@ class Copod(ScoredBins):
     """
 
     name = "copod"
-    is_copod = True
+    judges_by_tails = True

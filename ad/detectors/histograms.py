@@ -32,7 +32,8 @@ class ScoredBins:
     schema = BUCKETED_PROFILE
     default_threshold = 0.99
     recheck_growth = 0.0
-    is_copod = False
+    judges_by_tails = False
+    """Whether bins are scored by how few calls lie beyond them, and not by how few are in them."""
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._buckets = BUCKETED_PROFILE.slices["buckets"]
@@ -42,7 +43,7 @@ class ScoredBins:
         edges_us = np.empty((len(table), histogram.EDGES))
         measures = np.empty((len(table), histogram.MEASURES))
         counts = np.ascontiguousarray(table[:, self._buckets])
-        histogram.score_bins(counts, thresholds, self.is_copod, edges_us, measures)
+        histogram.score_bins(counts, thresholds, self.judges_by_tails, edges_us, measures)
         return Limits(edges_us, measures[:, histogram.MEDIAN], measures)
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:

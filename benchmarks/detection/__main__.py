@@ -174,7 +174,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     if ALL in options.detectors:
-        options.detectors = DETECTORS
+        options.detectors = list(DETECTORS)
     if options.parts is None:
         options.parts = [part for part in PARTS if part != REAL or not options.quick]
     if options.quick:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Float64Array, Int64Array, UInt16Array
+from chimbuko.config import DETECTORS
 from chimbuko.kernels import merge
 from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.statistics.moments import EMPTY
@@ -240,17 +241,20 @@ BUCKETED_PROFILE = TableSchema(
 STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
 """... and, as it is stored, how many calls of the run had: none is forgotten, or scaled to newer ones."""
 
-_SCHEMAS = {"sstd": PROFILE}
-
 
 def schema_of(detector: str) -> TableSchema:
     """The table that a detector learns."""
-    return _SCHEMAS.get(detector, BUCKETED_PROFILE)
+    return BUCKETED_PROFILE if _learns_buckets(detector) else PROFILE
 
 
 def stored_schema_of(detector: str) -> TableSchema:
     """... and how the store has it. Stores of earlier versions lack what was counted, which stands last."""
-    return _SCHEMAS.get(detector, STORED_PROFILE)
+    return STORED_PROFILE if _learns_buckets(detector) else PROFILE
+
+
+def _learns_buckets(detector: str) -> bool:
+    # A store may name a detector that this version does not know.
+    return detector not in DETECTORS or DETECTORS[detector].learns_buckets
 
 
 class PackedTable(msgspec.Struct, frozen=True, array_like=True):

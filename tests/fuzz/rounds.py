@@ -54,7 +54,7 @@ def analyse(stream: Stream, config: AnalysisConfig, folder: Path) -> None:
 def config_for(chance: np.random.Generator) -> AnalysisConfig:
     """Any settings."""
     return AnalysisConfig(
-        detector=str(chance.choice(DETECTORS)),
+        detector=str(chance.choice(list(DETECTORS))),
         metric=str(chance.choice(METRICS)),
         window_calls=int(chance.choice((0, 1, 5, 50))),
         min_anomaly_us=int(chance.choice((0, 1000))),

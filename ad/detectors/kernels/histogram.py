@@ -179,7 +179,7 @@ def _score_as_copod(
 def score_bins(
     counts: Float64Array,
     thresholds: Float64Array,
-    is_copod: bool,
+    judges_by_tails: bool,
     edges: Float64Array,
     measures: Float64Array,
 ) -> None:
@@ -216,11 +216,11 @@ def score_bins(
         _calls_per_bin(above, low, (high - low) / BINS, calls)
         own[SPREAD], skewness = _deviation_and_skewness(calls, low, (high - low) / BINS)
         count = BINS
-        if is_copod:
+        if judges_by_tails:
             scott = SCOTT * own[SPREAD] / seen ** (1.0 / 3.0)
             count = int(min(max(math.ceil((high - low) / scott), 1.0), float(BINS)))
         own[LOW], own[WIDTH], own[COUNT] = low, (high - low) / count, count
-        if is_copod:
+        if judges_by_tails:
             _score_as_copod(counts[row], above, high, skewness, own)
         else:
             _score_as_hbos(calls, seen, own)

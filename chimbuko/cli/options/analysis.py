@@ -50,7 +50,9 @@ _OPTIONS = (
     click.option(
         "--config", type=click.Path(path_type=Path), help="TOML file with settings; options given here win."
     ),
-    click.option("--detector", type=click.Choice(DETECTORS), help=f"Default {DETECTORS[0]}."),
+    click.option(
+        "--detector", type=click.Choice(list(DETECTORS)), help=f"Default {AnalysisConfig().detector}."
+    ),
     click.option(
         "--threshold",
         type=float,

@@ -81,7 +81,7 @@ def test_any_stream_handed_on_at_any_step(
     steps = plain_steps(trace.steps(), names_with_metrics())
     handed_on = data.draw(st.sets(st.integers(0, max(len(steps) - 1, 0))))
     config = AnalysisConfig(
-        detector=data.draw(st.sampled_from(DETECTORS)),
+        detector=data.draw(st.sampled_from(list(DETECTORS))),
         min_anomaly_us=0,
         watched_counters=("monitoring:",),
         window_calls=3,
@@ -91,7 +91,7 @@ def test_any_stream_handed_on_at_any_step(
 
 
 @EXAMPLES
-@given(gpu_tasks(), st.sampled_from(DETECTORS))
+@given(gpu_tasks(), st.sampled_from(list(DETECTORS)))
 def test_launches_are_found_over_all_processes(
     tmp_path_factory: pytest.TempPathFactory, made: list[gpu.Task], detector: str
 ) -> None:
