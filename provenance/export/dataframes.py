@@ -31,7 +31,7 @@ from chimbuko.calls.record import (
     StreamHealth,
     WindowCall,
 )
-from chimbuko.calls.schema import FIELDS, STORED, Label
+from chimbuko.calls.schema import FIELDS, SORTS, STORED, Label
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
 from chimbuko.provenance.export.framecolumns import (
@@ -46,7 +46,7 @@ from chimbuko.provenance.export.framecolumns import (
     with_times,
 )
 from chimbuko.provenance.query.aggregates import By
-from chimbuko.provenance.query.filters import SORTS, CallFilter, Sort, matching_names
+from chimbuko.provenance.query.filters import CallFilter, Sort, matching_names
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of

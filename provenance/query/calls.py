@@ -9,6 +9,7 @@ from dataclasses import replace
 from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
 
 from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import SORTS
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.aggregates import (
     By,
@@ -21,7 +22,7 @@ from chimbuko.provenance.query.aggregates import (
     named,
     time_width_us,
 )
-from chimbuko.provenance.query.filters import SORTS, CallFilter, CallPage, Cursor, Sort
+from chimbuko.provenance.query.filters import CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.query.planner import Resolved, Search, one_of, searches, with_index
 from chimbuko.provenance.query.rows import CallReader, is_call, select_records, select_summaries
 from chimbuko.provenance.query.steps import StepQueries

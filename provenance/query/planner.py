@@ -197,11 +197,16 @@ def _matched(wanted: CallFilter) -> tuple[list[Place], Conditions]:
 
 def _condition(match: Match, value: Any) -> ColumnElement[bool]:
     column = CALLS.c[match.column]
-    if match.how == "least":
-        return column >= value
-    if match.how == "most":
-        return column <= value
-    return column.is_(value) if isinstance(value, bool) else column == value
+    condition: ColumnElement[bool] = (
+        column >= value
+        if match.how == "least"
+        else column <= value
+        if match.how == "most"
+        else column.is_(value)
+        if isinstance(value, bool)
+        else column == value
+    )
+    return condition
 
 
 def _text(resolved: Resolved) -> Conditions:

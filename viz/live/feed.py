@@ -15,6 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import Silence, StepCount, StreamHealth
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.protocol.broker import read_stream, wake
@@ -27,7 +28,7 @@ from chimbuko.viz.live.agents import Agents, AgentState
 from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.live.healthhistory import Past, Vital, Vitals
-from chimbuko.viz.live.livetotals import FunctionRanking, Ranking, RankKey, Statistic, Tally
+from chimbuko.viz.live.livetotals import FunctionRanking, Ranking, Statistic, Tally
 from chimbuko.viz.live.status import Status, status
 
 TICK_S = 0.25

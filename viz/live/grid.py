@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Int64Array, UInt8Array
+from chimbuko.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.store.levels import MOST_SHOWN
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged
-from chimbuko.viz.live.livetotals import RankKey
 
 MOST_ROWS = 512
 MOST_COLUMNS = 1024

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.viz.live.livetotals import RankKey
+from chimbuko.arrays import RankKey
 
 
 class ProgramRows(msgspec.Struct, frozen=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
-from chimbuko.viz.live.livetotals import RankKey
 
 MOST_READ = 600_000
 """Rows of the store for one grid: as many as an hour of 10,000 ranks takes by eight steps."""

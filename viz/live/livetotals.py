@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
+from chimbuko.arrays import RankKey as RankKey
 from chimbuko.calls.record import SILENT, StepCount, StreamHealth
 from chimbuko.protocol.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.statistics.flaggedsteps import moments_per_step
 from chimbuko.viz.live.recentsteps import RecentSteps
-from chimbuko.viz.live.sums import RankKey as RankKey
 from chimbuko.viz.live.sums import Sums, summed
 
 Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import cast
 
 import click
 import msgspec
 
-from chimbuko.calls.schema import Label
+from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.recovery import tell_recovery
-from chimbuko.provenance.query.filters import SORTS, CallFilter, CallPage, CallSummary, Sort
+from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us
@@ -50,7 +49,7 @@ def command(
     tell_recovery(directory)
     with open_run(directory) as provenance:
         wanted = choice.filter(provenance)
-        page = provenance.calls(wanted, cast(Sort, sort), not ascending, limit, cursor)
+        page = provenance.calls(wanted, sort, not ascending, limit, cursor)
         matched = provenance.count(wanted)
         if as_json:
             answer = {"calls": page.calls, "matched": matched, "next": page.next}

@@ -6,19 +6,18 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_type_hints
 
 import click
-from msgspec import inspect
+from msgspec import Meta, inspect
 
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.filters import AnomalyFilter, CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.units import parse_duration_us
 
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")
-
-
 _TYPED_OTHERWISE = ("step_min", "step_max", "time_min_us", "time_max_us", "detector")
 """Filters that are typed as ranges; and a run has one detector."""
 _MORE = {"min_severity_us": ": 5 (ms), 200us, 1s"}
@@ -65,7 +64,7 @@ class CallChoice:
         )
 
 
-def call_options(label: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def call_options(label: str) -> Decorator:
     """Give a command the options that choose calls; it gets them as ``choice``, a ``CallChoice``.
 
     Parameters
@@ -81,7 +80,8 @@ def call_options(label: str) -> Callable[[Callable[..., None]], Callable[..., No
             command(choice=CallChoice(label, step, time, others), **values)
 
         wrapped: Callable[..., None] = with_choice
-        for option in reversed((*_options(), *_RANGES, _label_option(label))):
+        options: tuple[Decorator, ...] = (*_options(), *_RANGES, _label_option(label))
+        for option in reversed(options):
             wrapped = option(wrapped)
         return wrapped
 
@@ -102,13 +102,15 @@ _RANGES = (
 )
 
 
-def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]:
+def _options() -> Iterator[Decorator]:
     """One for each filter, with the filter's own words."""
-    fields = {field.name: field for field in inspect.type_info(AnomalyFilter).fields}
+    hints = get_type_hints(AnomalyFilter, include_extras=True)
     for name, option in _NAMES.items():
-        field = fields[name].type
-        text = str((field.extra_json_schema or {})["description"]).replace("`", "")
-        kinds = {type(kind) for kind in field.type.types}
+        described = next(one for one in hints[name].__metadata__ if isinstance(one, Meta))
+        text = (described.description or "").replace("`", "")
+        wanted = inspect.type_info(hints[name].__origin__)
+        assert isinstance(wanted, inspect.UnionType)
+        kinds = {type(kind) for kind in wanted.types}
         if inspect.BoolType in kinds:
             yield click.option(f"{option}/{option.replace('--', '--no-')}", name, default=None, help=text)
         elif name.endswith("_us"):
@@ -121,7 +123,7 @@ def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]
             yield click.option(option, name, type=int if is_number else str, help=text)
 
 
-def _label_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _label_option(default: str) -> Decorator:
     labels = click.Choice(["anomaly", "normal", "any"])
     return click.option("--label", type=labels, default=default, show_default=True)
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from chimbuko.calls.record import CallRecord, StackFrame, call_id
-from chimbuko.calls.schema import Label
+from chimbuko.calls.schema import SORTS, Label
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query import planner
 from chimbuko.provenance.query.aggregates import BYS, By, Total
-from chimbuko.provenance.query.filters import SORTS, CallFilter
+from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.points import Points
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing

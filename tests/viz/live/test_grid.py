@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.viz.live import grid as grid_module
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_TOLD, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridlayout import arranged
-from chimbuko.viz.live.livetotals import RankKey
 
 UNKNOWN = 255
 Cells = npt.NDArray[np.uint8]

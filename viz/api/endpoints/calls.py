@@ -36,6 +36,9 @@ EventId = Annotated[
 ]
 
 
+RankWanted = Annotated[
+    AnyRankText | None, Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any.")
+]
 MOST_COUNTED = 100_000
 """Calls that are counted one by one for a list: in 0.1 s."""
 
@@ -43,10 +46,7 @@ MOST_COUNTED = 100_000
 class AnomalyParameters(AnomalyFilter, frozen=True, kw_only=True):
     """Which abnormal calls are wanted: those to which all applies that is given."""
 
-    rank: Annotated[  # type: ignore[assignment]
-        AnyRankText | None,
-        Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any."),
-    ] = None
+    rank: RankWanted = None  # type: ignore[assignment] # It may name the program, too.
 
     def call_filter(self) -> CallFilter:
         """As provenance understands it."""

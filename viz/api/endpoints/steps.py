@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.filters import Step
 from chimbuko.provenance.query.stepsums import StepSum
@@ -18,7 +19,6 @@ from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import Limit, RankText, parse_rank, rank_text
-from chimbuko.viz.live.livetotals import RankKey
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
 STEPS_AT_ONCE = 50_000

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.filters import Whole
 from chimbuko.provenance.query.spans import JudgedCall
@@ -18,7 +19,6 @@ from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import RankText, parse_rank
-from chimbuko.viz.live.livetotals import RankKey
 
 Interval = tuple[int, int]
 
