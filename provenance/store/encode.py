@@ -27,17 +27,8 @@ CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
 _FROM_HEAD = {name: field for name, field in STORED.items() if field.is_in_arrays}
 _FLAGS = tuple(name for name, field in _FROM_HEAD.items() if field.dtype == "?")
 _AS_THEY_ARE = tuple(name for name in _FROM_HEAD if name not in _FLAGS)
-CALL_COLUMNS = (
-    "run",
-    "program",
-    "rank",
-    "details",
-    "inclusive_us",
-    "is_open",
-    "path",
-    *_FLAGS,
-    *_AS_THEY_ARE,
-)
+_MADE = ("run", "program", "rank", "details", "is_open", "path")
+CALL_COLUMNS = (*_MADE, *_FLAGS, *_AS_THEY_ARE)
 """What ``call_rows`` gives, in order."""
 
 

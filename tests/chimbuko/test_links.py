@@ -93,7 +93,7 @@ def test_kernels_are_cached_free_of_the_lock_and_exact() -> None:
 
 def test_all_rooms_and_kernels_are_looked_at() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == {"chimbuko", *ROOMS}
-    assert {path.name for path in KERNELS} >= {"stack.py", "judge.py", "merge.py"}
+    assert {path.name for path in KERNELS} >= {"stack.py", "label.py", "merge.py"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
