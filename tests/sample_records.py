@@ -44,7 +44,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "function": function,
         "entry_us": entry,
         "exit_us": exit_,
-        "inclusive_us": exit_ - entry,
+        "inclusive_us": _inclusive_us(entry, exit_, changes),
         "exclusive_us": max(exit_ - entry - 1_000, 0),
         "step": step,
         "step_start_us": 1_000_000,
@@ -88,6 +88,13 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "launch_thread": -1,
     }
     return CallRecord(**usual | changes)
+
+
+def _inclusive_us(entry: int, exit_: int, changes: dict[str, Any]) -> int:
+    """Of an open call its time so far, where nothing else is said what was expected and what it lost."""
+    if exit_:
+        return max(exit_ - entry, 0)
+    return round(changes.get("expected_us", 1_000.0) + changes.get("severity_us", 7_000.0))
 
 
 def make_run(run_id: str = RUN_ID, **changes: Any) -> RunInfo:

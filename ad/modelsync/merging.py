@@ -16,7 +16,8 @@ from chimbuko.protocol.messages import NO_EPOCH, Delta, FunctionName, ModelUpdat
 from chimbuko.protocol.telemetry import FLAGGED, AgentFigures, ProgramPaths, StreamCounters, ViewDelta
 from chimbuko.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.statistics.flaggedsteps import merged
-from chimbuko.statistics.schema import FLAGS, PackedTable, TableSchema
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import FLAGS, TableSchema
 from chimbuko.trace.schema import unnamed_timer
 
 PATHS_SHARE = 0.1

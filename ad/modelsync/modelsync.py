@@ -28,7 +28,7 @@ from chimbuko.protocol.messages import (
     ModelUpdate,
     Seal,
 )
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 RECEIVED_PER_PERIOD = 3
 """So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags

@@ -9,6 +9,22 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.selection import PARALLEL, Selection
 from chimbuko.calls.record import severity_us
 
+REPORT = np.dtype(
+    [
+        ("limit_us", np.float64),
+        ("score", np.float64),
+        ("expected_us", np.float64),
+        ("spread_us", np.float64),
+        ("seen", np.int64),
+        ("step", np.int32),  # with row the call's id
+        ("row", np.int32),
+    ],
+    align=True,
+)
+"""A call that the agent has reported as overdue, and what it knew of the call's function."""
+Reports = npt.NDArray[np.void]
+"""REPORT[n]."""
+
 
 class ReportedCalls:
     """The calls of one stream that were reported while they were open and have not ended yet."""
@@ -61,20 +77,3 @@ def _joined(first: Selection, second: Selection) -> Selection:
     order = np.argsort(np.concatenate((first.rows, second.rows)), kind="stable")
     parts = (np.concatenate((getattr(first, name), getattr(second, name)))[order] for name in PARALLEL)
     return Selection(*parts)
-
-
-REPORT = np.dtype(
-    [
-        ("limit_us", np.float64),
-        ("score", np.float64),
-        ("expected_us", np.float64),
-        ("spread_us", np.float64),
-        ("seen", np.int64),
-        ("step", np.int32),  # with row the call's id
-        ("row", np.int32),
-    ],
-    align=True,
-)
-"""A call that the agent has reported as overdue, and what it knew of the call's function."""
-Reports = npt.NDArray[np.void]
-"""REPORT[n]."""

@@ -19,7 +19,8 @@ from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Delta
 from chimbuko.pserver.state.serverstate import Published, ServerState
-from chimbuko.statistics.schema import FLAGS, PackedTable
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import FLAGS
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 LATEST_EPOCHS = 1

@@ -19,7 +19,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import Published, ServerState
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 LOST = 0.1
 DOUBLED = 0.1

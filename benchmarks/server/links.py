@@ -14,7 +14,7 @@ from benchmarks.server.services import SEAL
 from benchmarks.server.wire import Requests, command
 from chimbuko.protocol.keys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 READ_COUNT = b"100"
 

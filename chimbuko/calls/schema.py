@@ -67,7 +67,7 @@ class CallFields(msgspec.Struct, frozen=True):
         int,
         Field(
             "Runtime in µs, with the calls inside it; so far, of an open call",
-            "i8",
+            "u8",
             is_sortable=True,
             is_indexed=True,
         ),

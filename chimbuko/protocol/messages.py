@@ -15,7 +15,7 @@ from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, Stream
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.telemetry import ViewChanges, ViewDelta
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 from chimbuko.trace.schema import StreamNames
 
 _encoder = msgspec.msgpack.Encoder()

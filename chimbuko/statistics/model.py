@@ -11,7 +11,8 @@ import msgspec
 from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.statistics.schema import PackedTable, TableSchema, schema_of
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import TableSchema, schema_of
 
 FORMAT = 2
 """Of the file; others are refused."""

@@ -12,7 +12,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.pserver.state.functions import SavedFunctions
 from chimbuko.pserver.state.ranks import SavedRanks
 from chimbuko.pserver.state.telemetry import SavedViews
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 VERSIONS_PER_SAVE = 1_000_000
 """More than are published from one save to the next."""

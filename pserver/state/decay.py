@@ -14,7 +14,7 @@ from chimbuko.arrays import Float64Array, Int64Array, UInt16Array
 from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.kernels.merge import add_cells
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
-from chimbuko.statistics.schema import PackedTable, pack_cells, unpack_cells
+from chimbuko.statistics.packed import PackedTable, pack_cells, unpack_cells
 
 
 class SavedEras(msgspec.Struct, frozen=True, array_like=True):

@@ -11,7 +11,8 @@ from chimbuko.pserver.state.decay import Eras, SavedEras
 from chimbuko.statistics import flaggedsteps
 from chimbuko.statistics.convergence import CONVERGED_CALLS
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
-from chimbuko.statistics.schema import FLAGS, PackedTable, TableSchema, cells_of
+from chimbuko.statistics.packed import PackedTable, cells_of
+from chimbuko.statistics.schema import FLAGS, TableSchema
 
 NEVER_S = -1e9
 

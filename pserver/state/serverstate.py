@@ -34,7 +34,8 @@ from chimbuko.pserver.state.telemetry import Views
 from chimbuko.statistics.convergence import HELD_PERIODS
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.schema import PROFILE, PackedTable, TableSchema
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import PROFILE, TableSchema
 
 MODEL_GROWTH = 1.5
 """Where a function's calls have grown by so much its model is told to the store. All versions of a function

@@ -10,7 +10,8 @@ from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import Delta, FunctionName
 from chimbuko.pserver.state.serverstate import Published, ServerState
-from chimbuko.statistics.schema import PROFILE, PackedTable, TableSchema
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import PROFILE, TableSchema
 
 
 class Broker:

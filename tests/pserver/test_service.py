@@ -26,7 +26,8 @@ from chimbuko.protocol.keys import (
 )
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate, Seal
 from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE, PackedTable
+from chimbuko.statistics.packed import PackedTable
+from chimbuko.statistics.schema import PROFILE
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (
     EXCLUSIVE,

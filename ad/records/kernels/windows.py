@@ -133,7 +133,7 @@ def _add_records(places: Places, here: Here, links: Links, chosen: Chosen, about
         head = heads[record]
         head.entry_us = call.entry
         head.exit_us = call.exit
-        head.inclusive_us = np.int64(call.exit - call.entry)
+        head.inclusive_us = call.exit - call.entry
         head.exclusive_us = call.exit - call.entry - call.child_us
         head.step_start_us = about.start_us
         head.step_end_us = about.end_us

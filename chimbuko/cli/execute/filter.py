@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.filteradvice import FilterAdvice, FunctionCost, advise
+from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, advise
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter

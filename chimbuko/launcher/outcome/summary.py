@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
-from chimbuko.launcher.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,

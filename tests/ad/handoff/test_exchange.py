@@ -243,11 +243,11 @@ def die(*_: object) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "exchange.ExchangeBox._try_lock",
-        "outbox.OutboxCopy.copy_from",
-        "outbox.OutboxCopy.add",
-        "views.ViewOutbox.put",
-        "paths.PathOutbox.put",
+        "handoff.exchange.ExchangeBox._try_lock",
+        "handoff.outbox.OutboxCopy.copy_from",
+        "handoff.outbox.OutboxCopy.add",
+        "handoff.telemetry.ViewOutbox.put",
+        "handoff.telemetry.PathOutbox.put",
         "save",
     ],
 )

@@ -6,7 +6,7 @@ import msgspec
 
 from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
 from chimbuko.protocol.messages import Acknowledgement, Delta
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 
 def delta(sequence: int, incarnation: int = 1) -> Delta:

@@ -9,7 +9,7 @@ import pytest
 
 from chimbuko.ad.streams.deltalog import Entry, Journal, Taken
 from chimbuko.protocol.messages import Delta
-from chimbuko.statistics.schema import PackedTable
+from chimbuko.statistics.packed import PackedTable
 
 
 def entry(sequence: int, size: int = 10) -> Entry:

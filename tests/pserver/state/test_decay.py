@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US, bucket_of, count_above, exceeded_by
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MEMORY_CALLS
 from chimbuko.pserver.state.decay import Eras
-from chimbuko.statistics.schema import cells_of, pack_cells
+from chimbuko.statistics.packed import cells_of, pack_cells
 from tests.reference.eras import NaiveEras
 
 FUNCTIONS = 3

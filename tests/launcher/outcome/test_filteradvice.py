@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.calls.record import StreamHealth
-from chimbuko.launcher.filteradvice import (
+from chimbuko.launcher.outcome.filteradvice import (
     LONGEST_WILDCARD,
     FilterAdvice,
     advise,
