@@ -111,7 +111,7 @@ def test_filters_are_those_of_every_list(run: Run, filters: dict[str, object]) -
 
 
 def test_an_unknown_filter_is_told(run: Run) -> None:
-    with pytest.raises(ConfigError, match=r"^funktion: not a filter of calls; there are label, function"):
+    with pytest.raises(ConfigError, match=r"^funktion: not a filter of calls; there are function, through"):
         run.calls(funktion="relax*")
     with pytest.raises(ConfigError, match=r"^sort 'length': not an order of calls"):
         run.calls(sort="length")  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_migrations_make_the_tables_that_the_code_expects(engine: Engine) -> Non
 
 def test_the_schema_version_is_that_of_the_newest_migration() -> None:
     config = Config()
-    config.set_main_option("script_location", "chimbuko.provenance:migrations")
+    config.set_main_option("script_location", "chimbuko.provenance.store:migrations")
     assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA_VERSION
 
 

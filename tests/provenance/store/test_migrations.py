@@ -63,7 +63,7 @@ def first_layout(any_store_url: str, tmp_path: Path) -> str:
 
 def migrate(engine: Engine, version: str) -> None:
     config = Config()
-    config.set_main_option("script_location", "chimbuko.provenance:migrations")
+    config.set_main_option("script_location", "chimbuko.provenance.store:migrations")
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, version)
