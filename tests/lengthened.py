@@ -9,7 +9,16 @@ import numpy.typing as npt
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, TraceStep
+from chimbuko.trace.schema import (
+    COMM_TIME,
+    COUNTER_TIME,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EVENT_TYPE,
+    EventType,
+    TraceStep,
+)
 from chimbuko.trace.writer import StreamWriter
 
 END_WAIT_S = 1.0
@@ -28,9 +37,7 @@ def lengthen(source: Path, target: Path, function: str, share: float) -> int:
             entry = reader.names.event_type_id(EventType.ENTRY)
             longer = {number for number, name in reader.names.timers.items() if name.startswith(function)}
             times, lags = [0], [lag_us]
-            rows = step.events[
-                :, [EventColumn.THREAD, EventColumn.EVENT_TYPE, EventColumn.TIMER, EventColumn.TIME]
-            ]
+            rows = step.events[:, [EVENT_THREAD, EVENT_TYPE, EVENT_TIMER, EVENT_TIME]]
             for thread, kind, timer, time_us in rows.tolist():
                 stack = stacks.setdefault(thread, [])
                 if kind == entry:
@@ -46,9 +53,9 @@ def lengthen(source: Path, target: Path, function: str, share: float) -> int:
                         lags.append(lag_us)
             later = (np.array(times), np.array(lags))
             writer.write_step(
-                _later(step.events, EventColumn.TIME, *later),
-                _later(step.comms, CommColumn.TIME, *later),
-                _later(step.counters, CounterColumn.TIME, *later),
+                _later(step.events, EVENT_TIME, *later),
+                _later(step.comms, COMM_TIME, *later),
+                _later(step.counters, COUNTER_TIME, *later),
                 reader.names,
             )
     return calls

@@ -20,7 +20,21 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.replay import END_WAIT_S
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import (
+    COMM_PARTNER,
+    COMM_RANK,
+    COMM_SIZE,
+    COMM_TAG,
+    COMM_THREAD,
+    COMM_TIME,
+    COMM_TYPE,
+    COUNTER_NUMBER,
+    COUNTER_VALUE,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
+from chimbuko.trace.source import BP_FILE
 
 TRACED_CALL = np.dtype(
     [
@@ -95,7 +109,7 @@ def read_whole(stream: StreamName, progress: Callable[[int], None]) -> WholeTrac
     TraceFormatError
         The stream cannot be opened.
     """
-    with StreamReader(stream.path, "BPFile", END_WAIT_S, stream.rank, stream.first_rank) as reader:
+    with StreamReader(stream.path, BP_FILE, END_WAIT_S, stream.rank, stream.first_rank) as reader:
         return whole_trace(_steps(reader), reader.names, stream.rank, progress)
 
 
@@ -189,29 +203,27 @@ class _Collected:
 
     def _messages(self, step: TraceStep, names: StreamNames) -> Table:
         send, receive = names.event_type_id(EventType.SEND), names.event_type_id(EventType.RECV)
-        kinds = step.comms[:, CommColumn.EVENT_TYPE]
-        is_ours = (step.comms[:, CommColumn.RANK] == self.stacks.rank) & (
-            (kinds == send) | (kinds == receive)
-        )
+        kinds = step.comms[:, COMM_TYPE]
+        is_ours = (step.comms[:, COMM_RANK] == self.stacks.rank) & ((kinds == send) | (kinds == receive))
         rows, calls = step.comms[is_ours], self.stacks.message_calls[is_ours]
         made = np.empty(len(rows), TRACED_MESSAGE)
-        made["time_us"], made["bytes"] = rows[:, CommColumn.TIME], rows[:, CommColumn.BYTES]
-        made["thread"], made["partner"] = rows[:, CommColumn.THREAD], rows[:, CommColumn.PARTNER]
-        made["tag"] = rows[:, CommColumn.TAG].astype(np.int64) & 0x7FFFFFFF
+        made["time_us"], made["bytes"] = rows[:, COMM_TIME], rows[:, COMM_SIZE]
+        made["thread"], made["partner"] = rows[:, COMM_THREAD], rows[:, COMM_PARTNER]
+        made["tag"] = rows[:, COMM_TAG].astype(np.int64) & 0x7FFFFFFF
         made["depth"] = np.where(calls == NONE, -1, self.stacks.calls["depth"][calls])
-        made["is_send"] = rows[:, CommColumn.EVENT_TYPE] == send
+        made["is_send"] = rows[:, COMM_TYPE] == send
         return made
 
     def _correlated(self, step: TraceStep, names: StreamNames) -> Table:
         """Correlation ids, each with the call that has it."""
         counter = next((number for number, name in names.counters.items() if name == CORRELATION_ID), NONE)
         at = np.flatnonzero(
-            (step.counters[:, CounterColumn.COUNTER].astype(np.int64) == counter)
+            (step.counters[:, COUNTER_NUMBER].astype(np.int64) == counter)
             & (self.stacks.counter_calls != NONE)
         )
         calls = self.stacks.calls[self.stacks.counter_calls[at]]
         made = np.empty(len(at), _CORRELATED)
-        made["id"], made["time_us"] = step.counters[at, CounterColumn.VALUE], calls["entry"]
+        made["id"], made["time_us"] = step.counters[at, COUNTER_VALUE], calls["entry"]
         made["thread"] = self.stacks.threads["id"][calls["thread"]]
         made["depth"] = calls["depth"]
         return made

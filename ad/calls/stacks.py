@@ -12,7 +12,7 @@ from chimbuko.ad.calls.kernels.calls import ENTRY, EXIT, build_calls
 from chimbuko.ad.calls.kernels.points import chain_points
 from chimbuko.ad.calls.kernels.stack import CALL, POINT, THREAD
 from chimbuko.arrays import Table, as_table
-from chimbuko.trace.schema import MAX_TIME_US, MPI_PREFIX, EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import EVENT_TIMER, MAX_TIME_US, MPI_PREFIX, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64
 
@@ -192,7 +192,7 @@ class CallStacks:
             if need == stack.NEED_THREADS:
                 self._reserve_threads(2 * len(self.threads))
             else:
-                timer = int(step.events[self._progress[stack.NEXT_ROW], EventColumn.TIMER])
+                timer = int(step.events[self._progress[stack.NEXT_ROW], EVENT_TIMER])
                 self._reserve_timers(timer + 1)
         _, count, _, first_us, last_us = self._progress.tolist()
         self.count = count

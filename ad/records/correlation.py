@@ -17,7 +17,7 @@ from chimbuko.ad.records.kernels import correlation as kernels
 from chimbuko.ad.records.selection import Selection
 from chimbuko.arrays import Int32Array, UInt64Array
 from chimbuko.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
-from chimbuko.trace.schema import CounterColumn, StreamNames, TraceStep
+from chimbuko.trace.schema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep
 
 CORRELATION_ID = "Correlation ID"
 """Name of the counter whose value a launch and what it launched have in common."""
@@ -80,9 +80,9 @@ class Correlation:
             self._counter = next(numbers, NONE)
         if self._counter == NONE:
             return
-        is_id = step.counters[:, CounterColumn.COUNTER] == self._counter
+        is_id = step.counters[:, COUNTER_NUMBER] == self._counter
         at = np.flatnonzero(is_id & (stacks.counter_calls != NONE))
-        ids, rows = step.counters[at, CounterColumn.VALUE], stacks.counter_calls[at]
+        ids, rows = step.counters[at, COUNTER_VALUE], stacks.counter_calls[at]
         is_on_gpu = is_gpu[stacks.calls["thread"][rows]] != 0
         self.new_ids = ids[~is_on_gpu]
         self._note_launches(rows[~is_on_gpu], stacks, selection)

@@ -16,6 +16,8 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from chimbuko.trace.source import Waiting
+
 from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
@@ -41,7 +43,6 @@ from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 
 READING = "reading"

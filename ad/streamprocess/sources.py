@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from chimbuko.ad.handoff.processspecs import ChildSpec
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.discovery import Transport, contact_of, read_mark_of
-from chimbuko.trace.reader import WAIT, StreamReader, Waiting
+from chimbuko.trace.reader import WAIT, StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import BP_FILE, SST, TraceSource, Waiting
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 
 
-class Source(Protocol):
-    """Steps of one stream, in order."""
-
-    names: StreamNames
-    is_joining: bool
-    """A death of this process would now take the writer with it, or hold it up for ever."""
-
-    @property
-    def written_steps(self) -> int | None:
-        """How many steps the writer has completed; None where only it knows."""
-
-    def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """The next step, or why there is none within ``timeout_s`` seconds; None for as long as is wise."""
-
-    def give_back(self, first_step: int) -> None:
-        """All that steps before this one have brought is kept: nobody will ask for them again."""
-
-    def end(self) -> None:
-        """Nobody writes any more: what is there is all."""
-
-    def close(self) -> None:
-        """Let go of it in order."""
-
-
-def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> Source:
+def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> TraceSource:
     """Open the stream of ``spec`` at a step; ``names`` are those that are known of it, and are added to.
 
     Raises
@@ -71,7 +47,7 @@ class _Recorded:
 
     def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
         self._reader = StreamReader(
-            path, "BPFile", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
+            path, BP_FILE, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
         self.names = self._reader.names
 
@@ -99,7 +75,7 @@ class _Joined:
         self.is_joining = True
         _check_contact(path, spec.contact)
         self._reader = StreamReader(
-            path, "SST", rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
+            path, SST, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
         try:
             # Between the look and the opening another one may have come.

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.arrays import Float64Array, Int64Array, UInt64Array
-from chimbuko.trace.schema import EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import (
+    EVENT_COLUMNS,
+    EVENT_RANK,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EVENT_TYPE,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 
 ROOT = 0
 EPOCHS = 50
@@ -88,14 +97,14 @@ def lay_out(work: Workload, names: Sequence[str], ranks: int, random: np.random.
         _events(work.function[own], runtime_us[own], rank, len(names), random)
         for rank, own in enumerate(owned)
     ]
-    duration_us = max(int(rows[-1, EventColumn.TIME]) for rows, _, _ in events) - START_US
+    duration_us = max(int(rows[-1, EVENT_TIME]) for rows, _, _ in events) - START_US
     period_us = max(duration_us // EPOCHS, 1)
     streams = [
         LabelledStream(0, rank, _names(names, rank), cut(rows, period_us))
         for rank, (rows, _, _) in enumerate(events)
     ]
     order = np.concatenate(owned)
-    exit_us = np.concatenate([rows[exits, EventColumn.TIME] for rows, _, exits in events]).astype(np.int64)
+    exit_us = np.concatenate([rows[exits, EVENT_TIME] for rows, _, exits in events]).astype(np.int64)
     function = work.function[order]
     truth = Truth(
         stream=np.repeat(np.arange(ranks), [len(own) for own in owned]),
@@ -123,7 +132,7 @@ def numbered(function: Int64Array, exit_us: Int64Array) -> Int64Array:
 
 def cut(events: UInt64Array, period_us: int) -> list[TraceStep]:
     """One step per epoch in which there is an event."""
-    epochs = events[:, EventColumn.TIME] // np.uint64(period_us)
+    epochs = events[:, EVENT_TIME] // np.uint64(period_us)
     at = np.flatnonzero(np.diff(epochs)) + 1
     pieces = np.split(events, at)
     return [TraceStep(number, piece, NO_COMMS, NO_COUNTERS) for number, piece in enumerate(pieces)]
@@ -154,14 +163,14 @@ def _events(
     elapsed_us[entries[has_children] + 1] = before_us
     elapsed_us[entries[starts]] = GAP_US
     elapsed_us[-1] = GAP_US
-    rows = np.zeros((2 * n + 2, len(EventColumn)), np.uint64)
-    rows[:, EventColumn.RANK] = rank
-    rows[exits, EventColumn.EVENT_TYPE] = EventType.EXIT
-    rows[-1, EventColumn.EVENT_TYPE] = EventType.EXIT
+    rows = np.zeros((2 * n + 2, EVENT_COLUMNS), np.uint64)
+    rows[:, EVENT_RANK] = rank
+    rows[exits, EVENT_TYPE] = EventType.EXIT
+    rows[-1, EVENT_TYPE] = EventType.EXIT
     timer = _timer(function, rank, functions)
-    rows[entries, EventColumn.TIMER] = timer
-    rows[exits, EventColumn.TIMER] = timer
-    rows[:, EventColumn.TIME] = np.cumsum(elapsed_us)
+    rows[entries, EVENT_TIMER] = timer
+    rows[exits, EVENT_TIMER] = timer
+    rows[:, EVENT_TIME] = np.cumsum(elapsed_us)
     return rows, entries, exits
 
 

@@ -19,7 +19,16 @@ from benchmarks.detection.labelled import (
     numbered,
 )
 from chimbuko.arrays import UInt64Array
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import (
+    COMM_COLUMNS,
+    COUNTER_COLUMNS,
+    EVENT_COLUMNS,
+    EVENT_RANK,
+    EVENT_THREAD,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 
 PERIOD_US = 1_000_000
 """TAU's."""
@@ -128,12 +137,12 @@ class RankTimeline:
 
     def stream(self) -> tuple[LabelledStream, list[int]]:
         """All steps, and where each row that was written down stands in them."""
-        events = self._array(self._events, len(EventColumn))
-        comms = self._array(sorted(self._comms, key=itemgetter(-1)), len(CommColumn))
-        values = self._array(sorted(self._values, key=itemgetter(-1)), len(CounterColumn))
+        events = self._array(self._events, EVENT_COLUMNS)
+        comms = self._array(sorted(self._comms, key=itemgetter(-1)), COMM_COLUMNS)
+        values = self._array(sorted(self._values, key=itemgetter(-1)), COUNTER_COLUMNS)
         numbers = [self._step_numbers(rows) for rows in (events, comms, values)]
         # As TAU writes them: step by step, within a step thread by thread.
-        order = np.lexsort((np.arange(len(events)), events[:, EventColumn.THREAD], numbers[0]))
+        order = np.lexsort((np.arange(len(events)), events[:, EVENT_THREAD], numbers[0]))
         events, numbers[0] = events[order], numbers[0][order]
         steps = [
             TraceStep(
@@ -149,16 +158,16 @@ class RankTimeline:
     def _step_numbers(self, rows: UInt64Array) -> Int64Array:
         """With which step each row comes, in seconds since the run began."""
         numbers = (rows[:, -1].astype(np.int64) - START_US) // PERIOD_US
-        late = [self._late_steps.get(thread, 0) for thread in rows[:, EventColumn.THREAD].tolist()]
+        late = [self._late_steps.get(thread, 0) for thread in rows[:, EVENT_THREAD].tolist()]
         last = (self._events[-1][-1] - START_US) // PERIOD_US
         return np.minimum(numbers + np.array(late, np.int64), np.maximum(numbers, last))
 
     def _array(self, rows: list[tuple[int, ...]], columns: int) -> UInt64Array:
         """Rows with program and rank before them."""
         array = np.zeros((len(rows), columns), np.uint64)
-        array[:, EventColumn.RANK] = self.rank
+        array[:, EVENT_RANK] = self.rank
         if rows:
-            array[:, EventColumn.THREAD :] = rows
+            array[:, EVENT_THREAD:] = rows
         return array
 
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from chimbuko.trace.source import Waiting
+
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.handoff.processspecs import ChildSpec
 from chimbuko.ad.streamprocess import process
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streamprocess.process import StreamChild
 from chimbuko.trace import reader
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 LABELS = "labels"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from chimbuko.trace.source import Waiting
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
@@ -22,7 +23,7 @@ from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.process.lifetime import die_with_parent
 from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 from chimbuko.trace.tausettings import FILE_PARAMETERS, SAFE_SST_PARAMETERS
 

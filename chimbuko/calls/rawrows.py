@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import UInt64Array
-from chimbuko.trace.schema import EventColumn, TraceStep
+from chimbuko.trace.schema import EVENT_THREAD, TraceStep
 
 COLUMNS: Final = {"open": 2, "events": 2, "messages": 5, "counters": 3}
 """Numbers per packed row of each part; the first is the time in µs.
@@ -51,7 +51,7 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
         events = _events(self.packed("open"), rank) if with_open else np.empty((0, 6), np.uint64)
         events = np.concatenate((events, _events(self.packed("events"), rank)))
         if with_open:
-            events = events[np.argsort(events[:, EventColumn.THREAD], kind="stable")]
+            events = events[np.argsort(events[:, EVENT_THREAD], kind="stable")]
         time, partner, size_bytes, tag, code = self.packed("messages").T
         messages = _rows(rank, code >> 32 & 0xFFFF, code >> 48, tag, partner, size_bytes, time)
         time, value, code = self.packed("counters").T

@@ -28,6 +28,7 @@ from chimbuko.runs.filesystems import is_on_network
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames
+from chimbuko.trace.source import SST
 from chimbuko.trace.writer import StreamWriter
 
 STEPS = 3
@@ -95,7 +96,7 @@ def check_streaming() -> Finding:
 def _write_stream(path: Path) -> None:
     """A stream that waits for its reader."""
     names = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT"})
-    with StreamWriter(path, "SST", {"RendezvousReaderCount": "1"}) as writer:
+    with StreamWriter(path, SST, {"RendezvousReaderCount": "1"}) as writer:
         for step in range(STEPS):
             events = np.array([[0, 0, 0, 0, 0, step + 1]], np.uint64)
             writer.write_step(events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64), names)
@@ -107,7 +108,7 @@ def _join_stream(path: Path) -> float:
     while not contact.exists():
         time.sleep(0.01)
     began_s = time.monotonic()
-    with StreamReader(path, "SST", open_timeout_s=30.0) as reader:
+    with StreamReader(path, SST, open_timeout_s=30.0) as reader:
         reader.next_step()
         joined_s = time.monotonic() - began_s
         for _ in range(STEPS):

@@ -16,6 +16,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.shield.library import find_compiler
 from chimbuko.shield.use import ADVICE, shield_environment, shield_problems, shield_states
 from chimbuko.trace.schema import StreamNames
+from chimbuko.trace.source import SST
 from chimbuko.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 
@@ -55,5 +56,5 @@ def write_stream(folder: str) -> None:
     names = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT"})
     events = np.array([[0, 0, 0, 0, 0, 1]], np.uint64)
     path = Path(folder) / "tau-metrics-doctor-0.bp"
-    with StreamWriter(path, "SST", SAFE_SST_PARAMETERS) as writer:
+    with StreamWriter(path, SST, SAFE_SST_PARAMETERS) as writer:
         writer.write_step(events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64), names)

@@ -13,8 +13,9 @@ from chimbuko.follow.kept import KeptTrace
 from chimbuko.follow.steps import DATA, METADATA, StepIndex
 from chimbuko.follow.writers import has_writer
 from chimbuko.process.lifetime import log
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import BP_FILE, Waiting
 
 POLL_S = 0.05
 LONGEST_WAIT_S = 1.25
@@ -171,7 +172,7 @@ class FollowedStream:
             rank, first_rank = self._ranks
             self._reader = StreamReader(
                 self._name,
-                "BPFile",
+                BP_FILE,
                 rank=rank,
                 first_rank=first_rank,
                 begin=max(self._next_step, self._first.by(READER)),

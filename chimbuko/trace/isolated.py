@@ -12,6 +12,7 @@ from typing import TypeVar
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.source import BP_FILE
 
 OPEN_TIMEOUT_S = 1.0
 """A recorded file is all there: ADIOS2 need not wait for the rest of it."""
@@ -82,4 +83,4 @@ def _look_into_all(look: Callable[[Path], Answer], paths: Sequence[Path], answer
 
 
 def _open(path: Path) -> None:
-    StreamReader(path, "BPFile", OPEN_TIMEOUT_S).close()
+    StreamReader(path, BP_FILE, OPEN_TIMEOUT_S).close()

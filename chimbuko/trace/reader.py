@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,17 +16,19 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
     ARRAY_COUNTS,
+    COMM_PARTNER,
+    COMM_RANK,
     COMMS,
+    COUNTER_RANK,
     COUNTERS,
+    EVENT_RANK,
     EVENTS,
     LOST_STEPS,
     UNRESOLVED,
-    CommColumn,
-    CounterColumn,
-    EventColumn,
     StreamNames,
     TraceStep,
 )
+from chimbuko.trace.source import SST, Waiting
 from chimbuko.trace.unnamed import AFTER_END_S, UnnamedFunctions
 
 MAX_ROWS = 1 << 28
@@ -46,14 +47,6 @@ WAIT = -1.0
 
 LOOK_UP_PATIENCE_S = 2.0
 """So long a caller that does not want to wait is kept while names are looked up."""
-
-
-class Waiting(Enum):
-    """Why there is no step."""
-
-    NOT_READY = "not ready"
-    END = "end of stream"
-    BROKEN = "stream broken"
 
 
 class StreamReader:
@@ -123,7 +116,7 @@ class StreamReader:
         self._io = self._adios.DeclareIO("chimbuko reader")
         self._io.SetEngine(engine)
         self._io.SetParameters({"OpenTimeoutSecs": str(open_timeout_s), **HARMLESS_SST_PARAMETERS})
-        if engine != "SST":
+        if engine != SST:
             # Else it starts threads for every array of every step: a tenth of the time at 10,000 rows.
             self._io.SetParameter("Threads", "1")
             # ... and leaves a file about itself in /tmp for every stream that it has read.
@@ -134,7 +127,7 @@ class StreamReader:
         if self._passed_over:
             self._io.SetParameter("SelectSteps", f"0:0:1 {begin}:n:1")
         files = path if files is None else files
-        if engine != "SST" and not files.exists():
+        if engine != SST and not files.exists():
             raise TraceFormatError(f"{path}: no such trace stream")
         self._lost_steps = _lost_steps(files)
         try:
@@ -215,10 +208,10 @@ class StreamReader:
 
     def _renumber(self, step: TraceStep) -> None:
         first_rank = np.uint64(self._first_rank)
-        step.events[:, EventColumn.RANK] += first_rank
-        step.comms[:, CommColumn.RANK] += first_rank
-        step.comms[:, CommColumn.PARTNER] += first_rank
-        step.counters[:, CounterColumn.RANK] += first_rank
+        step.events[:, EVENT_RANK] += first_rank
+        step.comms[:, COMM_RANK] += first_rank
+        step.comms[:, COMM_PARTNER] += first_rank
+        step.counters[:, COUNTER_RANK] += first_rank
 
     def _array(self, name: str, is_wanted: bool) -> UInt64Array:
         columns = ARRAY_COLUMNS[name]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
+from chimbuko.trace.source import BP_FILE, SST, Waiting
 from chimbuko.trace.writer import StreamWriter
 
 LOSSLESS_SST_PARAMETERS = {"RendezvousReaderCount": "1", "QueueFullPolicy": "Block", "QueueLimit": "4"}
@@ -54,7 +55,7 @@ def start_of(path: Path) -> int | None:
     TraceFormatError
         It cannot be opened.
     """
-    with StreamReader(path, "BPFile", END_WAIT_S) as reader, suppress(TraceFormatError):
+    with StreamReader(path, BP_FILE, END_WAIT_S) as reader, suppress(TraceFormatError):
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
             if interval_us := step.interval_us():
                 return interval_us[0]
@@ -85,11 +86,11 @@ def replay_stream(
     TraceFormatError
         ``source`` cannot be opened, or ``target`` not written.
     """
-    parameters = LOSSLESS_SST_PARAMETERS if engine == "SST" else {}
+    parameters = LOSSLESS_SST_PARAMETERS if engine == SST else {}
     steps = rows = 0
     complaint = ""
     with (
-        StreamReader(source, "BPFile") as reader,
+        StreamReader(source, BP_FILE) as reader,
         StreamWriter(target, engine, parameters, config_file) as writer,
     ):
         wait_for_others()

@@ -15,7 +15,6 @@ EVENTS: Final = "event_timestamps"
 COMMS: Final = "comm_timestamps"
 COUNTERS: Final = "counter_values"
 ARRAY_COUNTS: Final = {EVENTS: "timer_event_count", COMMS: "comm_count", COUNTERS: "counter_event_count"}
-ARRAY_COLUMNS: Final = {EVENTS: 6, COMMS: 8, COUNTERS: 6}
 SCALARS: Final = (
     "program_count",
     "comm_rank_count",
@@ -51,39 +50,20 @@ TAU_IO_NAME: Final = "TAU trace data"
 """The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
 
 
-class EventColumn(IntEnum):
-    """Columns of ``event_timestamps``, shape (N, 6)."""
+# Plain numbers, since they stand in compiled loops.
+EVENT_PROGRAM, EVENT_RANK, EVENT_THREAD, EVENT_TYPE, EVENT_TIMER, EVENT_TIME = range(6)
+EVENT_COLUMNS: Final = 6
+"""Columns of ``event_timestamps``, shape (N, 6)."""
 
-    PROGRAM = 0
-    RANK = 1
-    THREAD = 2
-    EVENT_TYPE = 3
-    TIMER = 4
-    TIME = 5
+COMM_PROGRAM, COMM_RANK, COMM_THREAD, COMM_TYPE, COMM_TAG, COMM_PARTNER, COMM_SIZE, COMM_TIME = range(8)
+COMM_COLUMNS: Final = 8
+"""Columns of ``comm_timestamps``, shape (N, 8)."""
 
+COUNTER_PROGRAM, COUNTER_RANK, COUNTER_THREAD, COUNTER_NUMBER, COUNTER_VALUE, COUNTER_TIME = range(6)
+COUNTER_COLUMNS: Final = 6
+"""Columns of ``counter_values``, shape (N, 6)."""
 
-class CommColumn(IntEnum):
-    """Columns of ``comm_timestamps``, shape (N, 8)."""
-
-    PROGRAM = 0
-    RANK = 1
-    THREAD = 2
-    EVENT_TYPE = 3
-    TAG = 4
-    PARTNER = 5
-    BYTES = 6
-    TIME = 7
-
-
-class CounterColumn(IntEnum):
-    """Columns of ``counter_values``, shape (N, 6)."""
-
-    PROGRAM = 0
-    RANK = 1
-    THREAD = 2
-    COUNTER = 3
-    VALUE = 4
-    TIME = 5
+ARRAY_COLUMNS: Final = {EVENTS: EVENT_COLUMNS, COMMS: COMM_COLUMNS, COUNTERS: COUNTER_COLUMNS}
 
 
 class EventType(IntEnum):
@@ -137,15 +117,15 @@ class TraceStep:
     step: int
     """The writer's step number: a jump by more than one is a gap."""
     events: UInt64Array
-    """(N, 6), columns as in ``EventColumn``."""
+    """(N, 6), columns ``EVENT_...``."""
     comms: UInt64Array
-    """(N, 8), columns as in ``CommColumn``."""
+    """(N, 8), columns ``COMM_...``."""
     counters: UInt64Array
-    """(N, 6), columns as in ``CounterColumn``."""
+    """(N, 6), columns ``COUNTER_...``."""
 
     def interval_us(self) -> tuple[int, int] | None:
         """First and last possible time of an event; None where there is none."""
-        times = self.events[:, EventColumn.TIME]
+        times = self.events[:, EVENT_TIME]
         if not len(times):
             return None
         first, last = int(times.min()), int(times.max())
@@ -156,7 +136,7 @@ class TraceStep:
 
     def last_timer(self, thread: int) -> int | None:
         """Timer of the last event of a thread, TAU's id; None where it has none."""
-        timers = self.events[self.events[:, EventColumn.THREAD] == thread, EventColumn.TIMER]
+        timers = self.events[self.events[:, EVENT_THREAD] == thread, EVENT_TIMER]
         return int(timers[-1]) if len(timers) else None
 
     @property

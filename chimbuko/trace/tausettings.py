@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from chimbuko.errors import ConfigError
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport, parse_stream_path
+from chimbuko.trace.source import BP5, BP_FILE, SST
 
 if TYPE_CHECKING:
     # A traced program loads this module, and must not pay for numpy.
@@ -175,7 +176,7 @@ def adios2_settings(engine: str, parameters: Mapping[str, str]) -> str:
 
 def transport_settings(transport: Transport) -> tuple[str, dict[str, str]]:
     """ADIOS2's engine of an application's streams, and its parameters."""
-    return ("SST", SAFE_SST_PARAMETERS) if transport is Transport.SST else ("BP5", FILE_PARAMETERS)
+    return (SST, SAFE_SST_PARAMETERS) if transport is Transport.SST else (BP5, FILE_PARAMETERS)
 
 
 def application_settings(
@@ -258,7 +259,7 @@ class WriterSettings:
         config_file = environment.get("TAU_ADIOS2_CONFIG_FILE")
         select_file = environment.get("TAU_ADIOS2_SELECT_FILE")
         return cls(
-            engine=environment.get("TAU_ADIOS2_ENGINE", "BPFile"),
+            engine=environment.get("TAU_ADIOS2_ENGINE", BP_FILE),
             prefix=Path(environment.get("TAU_ADIOS2_FILENAME", STREAM_PREFIX)),
             period_us=int(period),
             is_periodic=environment.get("TAU_ADIOS2_PERIODIC", "1").lower() in ("1", "yes", "true", "on"),
@@ -271,11 +272,11 @@ class WriterSettings:
     def is_live(self) -> bool:
         """Whether readers take the steps while the program runs."""
         if self.config_file is None:
-            return self.engine == "SST"
+            return self.engine == SST
         from xml.etree import ElementTree
 
         engines = ElementTree.parse(self.config_file).iter("engine")
-        return any(engine.get("type") == "SST" for engine in engines)
+        return any(engine.get("type") == SST for engine in engines)
 
     def stream_path(self, program: str, rank: int, first_rank: int = 0) -> Path:
         """TAU's name of the stream of one rank; ``first_rank`` is added to what the prefix says it to be."""
@@ -296,7 +297,7 @@ class WriterSettings:
         """
         from chimbuko.trace.writer import StreamWriter
 
-        parameters = SAFE_SST_PARAMETERS if self.engine.upper() == "SST" else {}
+        parameters = SAFE_SST_PARAMETERS if self.engine.upper() == SST else {}
         path = self.stream_path(program, rank, first_rank)
         return StreamWriter(path, self.engine, parameters, self.config_file)
 

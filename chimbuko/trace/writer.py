@@ -22,6 +22,7 @@ from chimbuko.trace.schema import (
     TAU_IO_NAME,
     StreamNames,
 )
+from chimbuko.trace.source import BP_FILE
 
 INT32_MAX = 2**31 - 1
 
@@ -44,7 +45,7 @@ class StreamWriter:
     def __init__(
         self,
         path: Path,
-        engine: str = "BPFile",
+        engine: str = BP_FILE,
         parameters: Mapping[str, str] | None = None,
         config_file: Path | None = None,
     ) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from chimbuko.trace.source import Waiting
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.guard.guard import Options
@@ -18,7 +19,6 @@ from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.follow.guard.trimmer import is_stream
 from chimbuko.follow.instances import aside_of, empty_aside, first_rank_of, number, parse_aside
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.follow.streams import ROWS, opened, wait_until, write_step
 from tests.places import ROOT

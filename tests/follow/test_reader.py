@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chimbuko.trace.source import Waiting
 
 from chimbuko.follow.holes import GUARD, DataFile
 from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.steps import StepIndex
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import LOST_STEPS, StreamNames, TraceStep
 from tests.follow.streams import NAMES, events, opened, write_step
 from tests.places import ROOT

@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 
 import adios2.bindings  # noqa: F401 - readers are forks of this process, and begin at once
 import numpy as np
+from chimbuko.trace.source import Waiting
 
-from chimbuko.trace.reader import StreamReader, Waiting
+from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
 

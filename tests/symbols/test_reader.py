@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chimbuko.trace.source import Waiting
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.symbols import client
 from chimbuko.symbols.lookup import STRIPPED
-from chimbuko.trace.reader import WAIT, StreamReader, Waiting
+from chimbuko.trace.reader import WAIT, StreamReader
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
 from tests.places import ROOT
 from tests.symbols.programs import PLACES, built, running

@@ -11,10 +11,22 @@ from pathlib import Path
 import adios2.bindings as adios2
 import numpy as np
 import pytest
+from chimbuko.trace.source import Waiting
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.reader import StreamReader, Waiting
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn, EventType, StreamNames, TraceStep
+from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.schema import (
+    COMM_PARTNER,
+    COMM_RANK,
+    COUNTER_RANK,
+    EVENT_RANK,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 from chimbuko.trace.writer import StreamWriter
 from tests.places import ROOT
 from tests.trace.whole_streams import random_stream, read_stream, write_stream
@@ -44,7 +56,7 @@ def test_real_traces_are_readable(real_traces: Path) -> None:
         assert [step.number for step in steps] == list(range(len(steps)))
         assert sum(len(step.events) for step in steps) > 1000
         for step in steps:
-            assert set(step.events[:, EventColumn.TIMER].tolist()) <= step.names.timers.keys()
+            assert set(step.events[:, EVENT_TIMER].tolist()) <= step.names.timers.keys()
         names = steps[-1].names
         assert names.event_type_id(EventType.RECV) == 3
         assert any(key == "Hostname" for _, _, key in names.metadata)
@@ -54,8 +66,8 @@ def test_real_traces_are_readable(real_traces: Path) -> None:
 def test_real_traces_keep_the_order_of_each_thread(real_traces: Path) -> None:
     for path in streams(real_traces):
         events = np.concatenate([step.events for step in read_stream(path, "BPFile")])
-        for thread in np.unique(events[:, EventColumn.THREAD]):
-            times = events[events[:, EventColumn.THREAD] == thread, EventColumn.TIME]
+        for thread in np.unique(events[:, EVENT_THREAD]):
+            times = events[events[:, EVENT_THREAD] == thread, EVENT_TIME]
             assert np.all(np.diff(times.astype(np.int64)) >= 0)
 
 
@@ -78,9 +90,9 @@ def test_instance_has_ranks_of_its_own(tmp_path: Path) -> None:
     with StreamReader(path, "BPFile", rank=5, first_rank=4) as reader:
         step = reader.next_step(20)
         assert isinstance(step, TraceStep)
-        assert step.events[:, EventColumn.RANK].tolist() == [5, 5]
-        assert step.comms[0, [CommColumn.RANK, CommColumn.PARTNER]].tolist() == [5, 4]
-        assert step.counters[:, CounterColumn.RANK].tolist() == [5]
+        assert step.events[:, EVENT_RANK].tolist() == [5, 5]
+        assert step.comms[0, [COMM_RANK, COMM_PARTNER]].tolist() == [5, 4]
+        assert step.counters[:, COUNTER_RANK].tolist() == [5]
         assert reader.names.metadata == {(5, 0, "pid"): "7"}
 
 

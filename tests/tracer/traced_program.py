@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from chimbuko.trace.source import Waiting
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.reader import StreamReader, Waiting
-from chimbuko.trace.schema import EventColumn, StreamNames, TraceStep
+from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.schema import EVENT_TIMER, EVENT_TYPE, StreamNames, TraceStep
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 
@@ -66,8 +67,7 @@ class Stream:
     def open_timers(self) -> list[str]:
         """Names entered and not left, on any thread."""
         entered, left = (
-            Counter(self.events[self.events[:, EventColumn.EVENT_TYPE] == kind, EventColumn.TIMER].tolist())
-            for kind in (0, 1)
+            Counter(self.events[self.events[:, EVENT_TYPE] == kind, EVENT_TIMER].tolist()) for kind in (0, 1)
         )
         return [self.names.timers[timer] for timer in (entered - left).elements()]
 

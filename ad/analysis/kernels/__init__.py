@@ -1,4 +1,4 @@
 """Compiled loops of the analysis.
 
-May import ad.calls.kernels and kernels.
+May import ad.calls.kernels, kernels and trace.
 """

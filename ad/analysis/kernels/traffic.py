@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.kernels.declare import kernel
+from chimbuko.trace.schema import COMM_PARTNER, COMM_PROGRAM, COMM_RANK, COMM_SIZE, COMM_TYPE
 
 OTHERS_ROW = 0
 MOST_MESSAGE_BYTES = 1 << 48
@@ -37,9 +38,9 @@ def count_sends(
         Rows in use, at least one.
     """
     for at in range(len(comms)):
-        if comms[at, 3] != send_type or comms[at, 0] != 0 or comms[at, 1] != rank:
+        if comms[at, COMM_TYPE] != send_type or comms[at, COMM_PROGRAM] != 0 or comms[at, COMM_RANK] != rank:
             continue
-        destination = comms[at, 5]
+        destination = comms[at, COMM_PARTNER]
         row = OTHERS_ROW
         if destination < np.uint64(len(places)):
             row = places[destination]
@@ -49,7 +50,7 @@ def count_sends(
                 destinations[row] = destination
                 count += 1
         totals[row, 0] += 1
-        size_bytes = comms[at, 6]
+        size_bytes = comms[at, COMM_SIZE]
         if size_bytes < np.uint64(MOST_MESSAGE_BYTES):
             totals[row, 1] += np.int64(size_bytes)
     return count

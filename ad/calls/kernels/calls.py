@@ -37,7 +37,15 @@ from chimbuko.ad.calls.kernels.stack import (
 )
 from chimbuko.arrays import Table
 from chimbuko.kernels.declare import inner, kernel
-from chimbuko.trace.schema import MAX_TIME_US
+from chimbuko.trace.schema import (
+    EVENT_PROGRAM,
+    EVENT_RANK,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EVENT_TYPE,
+    MAX_TIME_US,
+)
 
 # What an event type stands for.
 OTHER = 0
@@ -109,17 +117,17 @@ def build_calls(
     for row in range(progress[NEXT_ROW], len(events)):
         # Indices without a sign need no check for those that count from the end.
         i = np.uint64(row)
-        if (events[i, 0] | (events[i, 1] ^ rank)) != 0:
+        if (events[i, EVENT_PROGRAM] | (events[i, EVENT_RANK] ^ rank)) != 0:
             losses[BAD_ORIGIN] += 1
             continue
-        kind = kinds[min(events[i, 3], last_type)]
+        kind = kinds[min(events[i, EVENT_TYPE], last_type)]
         if kind == OTHER:
             losses[BAD_EVENT_TYPE] += 1
             continue
-        if events[i, 2] != thread_id:
+        if events[i, EVENT_THREAD] != thread_id:
             if number != NONE:
                 _leave_thread(threads[number], top, last_time)
-            thread_id = events[i, 2]
+            thread_id = events[i, EVENT_THREAD]
             number = numbers[min(thread_id, np.uint64(MAX_THREAD_ID))]
             if number == NONE:
                 number = new_thread(thread_id, numbers, threads, progress)
@@ -135,7 +143,7 @@ def build_calls(
         if number == NONE:
             losses[BAD_THREAD] += 1
             continue
-        timer = events[i, 4]
+        timer = events[i, EVENT_TIMER]
         if timer >= timers or is_named[timer] == 0:
             if timer >= np.uint64(MAX_UNNAMED_TIMERS):
                 losses[BAD_TIMER] += 1
@@ -147,7 +155,7 @@ def build_calls(
                 _pause(row, count, first_us, last_us, progress)
                 return NEED_TIMERS
             losses[UNNAMED_TIMER] += 1
-        time = events[i, 5]
+        time = events[i, EVENT_TIME]
         # A row is suspect when time runs backwards before it, and also just after it: one absurd
         # timestamp must not enter the statistics only because the others disagree with it.
         suspect = 0
@@ -164,7 +172,7 @@ def build_calls(
                 suspect = UNCERTAIN
             elif row + 1 < len(events):
                 following = np.uint64(row + 1)
-                if events[following, 5] < time and events[following, 2] == thread_id:
+                if events[following, EVENT_TIME] < time and events[following, EVENT_THREAD] == thread_id:
                     suspect = UNCERTAIN
         last_time = time
         is_exit = kind == EXIT

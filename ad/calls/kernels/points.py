@@ -23,7 +23,17 @@ from chimbuko.ad.calls.kernels.stack import (
 )
 from chimbuko.arrays import Table
 from chimbuko.kernels.declare import Whole, inner, kernel
-from chimbuko.trace.schema import MAX_TIME_US
+from chimbuko.trace.schema import (
+    COMM_PROGRAM,
+    COMM_RANK,
+    COMM_THREAD,
+    COMM_TIME,
+    COUNTER_PROGRAM,
+    COUNTER_RANK,
+    COUNTER_THREAD,
+    COUNTER_TIME,
+    MAX_TIME_US,
+)
 
 
 @kernel
@@ -63,19 +73,19 @@ def chain_points(
     comm = len(comms) - 1
     counter = len(counters) - 1
     while comm >= 0 or counter >= 0:
-        if counter < 0 or (comm >= 0 and comms[comm, 7] >= counters[counter, 5]):
+        if counter < 0 or (comm >= 0 and comms[comm, COMM_TIME] >= counters[counter, COUNTER_TIME]):
             at = comm
             row = np.uint64(comm)
-            origin = comms[row, 0] | (comms[row, 1] ^ rank)
-            its_thread = comms[row, 2]
-            time = comms[row, 7]
+            origin = comms[row, COMM_PROGRAM] | (comms[row, COMM_RANK] ^ rank)
+            its_thread = comms[row, COMM_THREAD]
+            time = comms[row, COMM_TIME]
             comm -= 1
         else:
             at = len(comms) + counter
             row = np.uint64(counter)
-            origin = counters[row, 0] | (counters[row, 1] ^ rank)
-            its_thread = counters[row, 2]
-            time = counters[row, 5]
+            origin = counters[row, COUNTER_PROGRAM] | (counters[row, COUNTER_RANK] ^ rank)
+            its_thread = counters[row, COUNTER_THREAD]
+            time = counters[row, COUNTER_TIME]
             counter -= 1
         point = points[at]
         point.time = time

@@ -7,7 +7,29 @@ import numpy.typing as npt
 
 from chimbuko.kernels.arrays import nones, zeros
 from chimbuko.kernels.declare import Whole, inner, kernel
-from chimbuko.trace.schema import MAX_TIME_US
+from chimbuko.trace.schema import (
+    COMM_PARTNER,
+    COMM_PROGRAM,
+    COMM_RANK,
+    COMM_SIZE,
+    COMM_TAG,
+    COMM_THREAD,
+    COMM_TIME,
+    COMM_TYPE,
+    COUNTER_NUMBER,
+    COUNTER_PROGRAM,
+    COUNTER_RANK,
+    COUNTER_THREAD,
+    COUNTER_TIME,
+    COUNTER_VALUE,
+    EVENT_PROGRAM,
+    EVENT_RANK,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EVENT_TYPE,
+    MAX_TIME_US,
+)
 
 FULL = -1
 NOBODY = -1
@@ -35,8 +57,13 @@ def pack_events(
     count = 0
     first, last = times[0], times[1]
     for i in range(len(rows)):
-        thread, kind, timer, time = rows[i, 2], rows[i, 3], rows[i, 4], rows[i, 5]
-        if rows[i, 0] != _ZERO or rows[i, 1] != rank or (thread | kind) >> _SMALL != _ZERO:
+        thread, kind = rows[i, EVENT_THREAD], rows[i, EVENT_TYPE]
+        timer, time = rows[i, EVENT_TIMER], rows[i, EVENT_TIME]
+        if (
+            rows[i, EVENT_PROGRAM] != _ZERO
+            or rows[i, EVENT_RANK] != rank
+            or (thread | kind) >> _SMALL != _ZERO
+        ):
             continue
         if timer >> _THREAD_BITS != _ZERO or time < since_us or time >= np.uint64(MAX_TIME_US):
             continue
@@ -62,17 +89,17 @@ def pack_messages(
     """As ``pack_events``, for u8[n, 8] into u8[m, 5]."""
     count = 0
     for i in range(len(rows)):
-        thread, kind, time = rows[i, 2], rows[i, 3], rows[i, 7]
-        if rows[i, 0] != _ZERO or rows[i, 1] != rank or (thread | kind) >> _SMALL != _ZERO:
+        thread, kind, time = rows[i, COMM_THREAD], rows[i, COMM_TYPE], rows[i, COMM_TIME]
+        if rows[i, COMM_PROGRAM] != _ZERO or rows[i, COMM_RANK] != rank or (thread | kind) >> _SMALL != _ZERO:
             continue
         if time < since_us or time >= np.uint64(MAX_TIME_US):
             continue
         if count == len(room):
             return FULL
         room[count, 0] = time
-        room[count, 1] = rows[i, 5]
-        room[count, 2] = rows[i, 6]
-        room[count, 3] = rows[i, 4]
+        room[count, 1] = rows[i, COMM_PARTNER]
+        room[count, 2] = rows[i, COMM_SIZE]
+        room[count, 3] = rows[i, COMM_TAG]
         room[count, 4] = thread << _THREAD_BITS | kind << _KIND_BITS
         times[0] = min(times[0], time)
         times[1] = max(times[1], time)
@@ -91,15 +118,15 @@ def pack_counters(
     """As ``pack_events``, for u8[n, 6] into u8[m, 3]."""
     count = 0
     for i in range(len(rows)):
-        thread, counter, time = rows[i, 2], rows[i, 3], rows[i, 5]
-        if rows[i, 0] != _ZERO or rows[i, 1] != rank or thread >> _SMALL != _ZERO:
+        thread, counter, time = rows[i, COUNTER_THREAD], rows[i, COUNTER_NUMBER], rows[i, COUNTER_TIME]
+        if rows[i, COUNTER_PROGRAM] != _ZERO or rows[i, COUNTER_RANK] != rank or thread >> _SMALL != _ZERO:
             continue
         if counter >> _THREAD_BITS != _ZERO or time < since_us or time >= np.uint64(MAX_TIME_US):
             continue
         if count == len(room):
             return FULL
         room[count, 0] = time
-        room[count, 1] = rows[i, 4]
+        room[count, 1] = rows[i, COUNTER_VALUE]
         room[count, 2] = counter | thread << _THREAD_BITS
         times[0] = min(times[0], time)
         times[1] = max(times[1], time)

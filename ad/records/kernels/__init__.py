@@ -1,4 +1,4 @@
 """Compiled loops of the records.
 
-May import ad.calls.kernels, calls and kernels.
+May import ad.calls.kernels, calls, kernels and trace.
 """

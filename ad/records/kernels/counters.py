@@ -10,6 +10,7 @@ from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.arrays import Table
 from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.merge import add_value
+from chimbuko.trace.schema import COUNTER_NUMBER, COUNTER_PROGRAM, COUNTER_RANK, COUNTER_TIME, COUNTER_VALUE
 
 UNDECIDED = 0
 """Not known yet whether its values are those of a metric."""
@@ -54,21 +55,25 @@ def read_counters(
     """
     is_undecided = False
     for at in range(len(counters)):
-        number = counters[at, 3]
-        if counters[at, 0] != 0 or counters[at, 1] != rank or number >= np.uint64(len(kinds)):
+        number = counters[at, COUNTER_NUMBER]
+        if (
+            counters[at, COUNTER_PROGRAM] != 0
+            or counters[at, COUNTER_RANK] != rank
+            or number >= np.uint64(len(kinds))
+        ):
             continue
         kind = kinds[number]
-        if kind in (METRIC, NUMBERED) or is_absurd(counters[at, 5]):
+        if kind in (METRIC, NUMBERED) or is_absurd(counters[at, COUNTER_TIME]):
             continue
         is_undecided |= kind == UNDECIDED
-        add_value(moments[number], np.float64(counters[at, 4]))
+        add_value(moments[number], np.float64(counters[at, COUNTER_VALUE]))
         if kind == WATCHED:
             if places[number] == NONE:
                 places[number] = watched
                 watched += 1
             state = node_state[places[number]]
-            state.time_us = counters[at, 5]
-            state.value = counters[at, 4]
+            state.time_us = counters[at, COUNTER_TIME]
+            state.value = counters[at, COUNTER_VALUE]
             state.counter = number
             state.step = NONE
             state.row = NONE

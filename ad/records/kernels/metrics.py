@@ -18,6 +18,19 @@ from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt64Array
 from chimbuko.kernels.arrays import first_above, nones, zeros
 from chimbuko.kernels.declare import inner, kernel
 from chimbuko.kernels.merge import add_value
+from chimbuko.trace.schema import (
+    COUNTER_NUMBER,
+    COUNTER_PROGRAM,
+    COUNTER_RANK,
+    COUNTER_THREAD,
+    COUNTER_TIME,
+    COUNTER_VALUE,
+    EVENT_PROGRAM,
+    EVENT_RANK,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TYPE,
+)
 
 
 class Series(NamedTuple):
@@ -54,21 +67,21 @@ def recognise(
     numbers = nones(np.int64(MAX_THREAD_ID))
     threads = 0
     for row in range(len(events)):
-        if _is_exit(events, row, rank, exit_type) and numbers[events[row, 2]] == NONE:
-            numbers[events[row, 2]] = threads
+        if _is_exit(events, row, rank, exit_type) and numbers[events[row, EVENT_THREAD]] == NONE:
+            numbers[events[row, EVENT_THREAD]] = threads
             threads += 1
     ends = zeros(threads + 1)
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type):
-            ends[numbers[events[row, 2]] + 1] += 1
+            ends[numbers[events[row, EVENT_THREAD]] + 1] += 1
     for thread in range(threads):
         ends[thread + 1] += ends[thread]
     exits = np.empty(ends[threads], np.uint64)
     at = _begins(ends)
     for row in range(len(events)):
         if _is_exit(events, row, rank, exit_type):
-            thread = numbers[events[row, 2]]
-            exits[at[thread]] = events[row, 5]
+            thread = numbers[events[row, EVENT_THREAD]]
+            exits[at[thread]] = events[row, EVENT_TIME]
             at[thread] += 1
     for counter in range(len(kinds)):
         if kinds[counter] == UNDECIDED:
@@ -86,8 +99,12 @@ def _begins(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @inner
 def _is_exit(events: UInt64Array, row: int, rank: np.uint64, exit_type: np.uint64) -> bool:
-    is_own = events[row, 0] == 0 and events[row, 1] == rank and events[row, 2] < np.uint64(MAX_THREAD_ID)
-    return bool(is_own and events[row, 3] == exit_type)
+    is_own = (
+        events[row, EVENT_PROGRAM] == 0
+        and events[row, EVENT_RANK] == rank
+        and events[row, EVENT_THREAD] < np.uint64(MAX_THREAD_ID)
+    )
+    return bool(is_own and events[row, EVENT_TYPE] == exit_type)
 
 
 @inner
@@ -109,18 +126,22 @@ def _judged(
         last[thread] = 0
     matched = 0
     for row in range(len(counters)):
-        is_own = counters[row, 0] == 0 and counters[row, 1] == rank and counters[row, 3] == counter
-        if not is_own or counters[row, 2] >= np.uint64(MAX_THREAD_ID):
+        is_own = (
+            counters[row, COUNTER_PROGRAM] == 0
+            and counters[row, COUNTER_RANK] == rank
+            and counters[row, COUNTER_NUMBER] == counter
+        )
+        if not is_own or counters[row, COUNTER_THREAD] >= np.uint64(MAX_THREAD_ID):
             continue
-        thread = numbers[counters[row, 2]]
-        if thread == NONE or counters[row, 4] < last[thread]:
+        thread = numbers[counters[row, COUNTER_THREAD]]
+        if thread == NONE or counters[row, COUNTER_VALUE] < last[thread]:
             return EVENT
         is_seen[thread] = 1
-        last[thread] = counters[row, 4]
-        while at[thread] < ends[thread + 1] and exits[at[thread]] < counters[row, 5]:
+        last[thread] = counters[row, COUNTER_VALUE]
+        while at[thread] < ends[thread + 1] and exits[at[thread]] < counters[row, COUNTER_TIME]:
             at[thread] += 1
             apart[thread] += 1
-        if at[thread] < ends[thread + 1] and exits[at[thread]] == counters[row, 5]:
+        if at[thread] < ends[thread + 1] and exits[at[thread]] == counters[row, COUNTER_TIME]:
             at[thread] += 1
             matched += 1
         else:
@@ -166,8 +187,8 @@ def sort_series(
     for row in range(len(counters)):
         number = _series(counters, row, rank, slots, metrics, numbers)
         if number != NONE:
-            times[at[number]] = counters[row, 5]
-            values[at[number]] = counters[row, 4]
+            times[at[number]] = counters[row, COUNTER_TIME]
+            values[at[number]] = counters[row, COUNTER_VALUE]
             at[number] += 1
 
 
@@ -182,11 +203,15 @@ def _series(
 ) -> int:
     """Number of a row's series; NONE for a row of another counter, or that is of no use."""
     series = NONE
-    if counters[row, 3] < np.uint64(len(slots)) and slots[counters[row, 3]] != NONE:
-        is_own = counters[row, 0] == 0 and counters[row, 1] == rank
-        is_own = is_own and counters[row, 2] < np.uint64(MAX_THREAD_ID)
-        if is_own and not is_absurd(counters[row, 5]) and numbers[counters[row, 2]] != NONE:
-            series = numbers[counters[row, 2]] * metrics + slots[counters[row, 3]]
+    if counters[row, COUNTER_NUMBER] < np.uint64(len(slots)) and slots[counters[row, COUNTER_NUMBER]] != NONE:
+        is_own = counters[row, COUNTER_PROGRAM] == 0 and counters[row, COUNTER_RANK] == rank
+        is_own = is_own and counters[row, COUNTER_THREAD] < np.uint64(MAX_THREAD_ID)
+        if (
+            is_own
+            and not is_absurd(counters[row, COUNTER_TIME])
+            and numbers[counters[row, COUNTER_THREAD]] != NONE
+        ):
+            series = numbers[counters[row, COUNTER_THREAD]] * metrics + slots[counters[row, COUNTER_NUMBER]]
     return series
 
 

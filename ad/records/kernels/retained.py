@@ -17,6 +17,16 @@ from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt64Array
 from chimbuko.kernels.arrays import sort
 from chimbuko.kernels.declare import Whole, inner, kernel
+from chimbuko.trace.schema import (
+    COMM_PARTNER,
+    COMM_SIZE,
+    COMM_TAG,
+    COMM_TIME,
+    COMM_TYPE,
+    COUNTER_NUMBER,
+    COUNTER_TIME,
+    COUNTER_VALUE,
+)
 
 Sizes = npt.NDArray[np.int64]
 
@@ -317,13 +327,13 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: In
             link.messages_seen += left[point]
         while point != NONE and count < begin + most:
             message = new[count]
-            message.time_us = comms[point, 7]
-            message.size_bytes = comms[point, 6]
-            message.partner = comms[point, 5]
-            message.tag = comms[point, 4]
+            message.time_us = comms[point, COMM_TIME]
+            message.size_bytes = comms[point, COMM_SIZE]
+            message.partner = comms[point, COMM_PARTNER]
+            message.tag = comms[point, COMM_TAG]
             message.step = calls[row].step
             message.row = calls[row].row
-            message.is_send = comms[point, 3] == send_type
+            message.is_send = comms[point, COMM_TYPE] == send_type
             count += 1
             point = after[point]
         link.messages = count - begin
@@ -351,9 +361,9 @@ def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, owners: In
             link.counters_seen += left[point]
         while point != NONE and count < begin + most:
             counter = new[count]
-            counter.time_us = counters[point, 5]
-            counter.value = counters[point, 4]
-            counter.counter = min(counters[point, 3], np.uint64(MAX_COUNTERS))
+            counter.time_us = counters[point, COUNTER_TIME]
+            counter.value = counters[point, COUNTER_VALUE]
+            counter.counter = min(counters[point, COUNTER_NUMBER], np.uint64(MAX_COUNTERS))
             counter.step = calls[row].step
             counter.row = calls[row].row
             count += 1

@@ -22,8 +22,7 @@ from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
-
-ENGINES = ("SST", "BP4", "BP5")
+from chimbuko.trace.source import ENGINES, SST
 
 
 class _PaceFactor(click.ParamType[float]):
@@ -55,7 +54,7 @@ class _PaceFactor(click.ParamType[float]):
     show_default=True,
     help="The trace's own pace, N times as fast, or as fast as readers take it.",
 )
-@click.option("--engine", type=click.Choice(ENGINES, case_sensitive=False), default="SST", show_default=True)
+@click.option("--engine", type=click.Choice(ENGINES, case_sensitive=False), default=SST, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Say what was replayed as JSON.")
 def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str, as_json: bool) -> None:
     """Write the recorded streams that match a PATTERN again, as tau-metrics-PROGRAM-RANK.bp, into a folder.

@@ -22,6 +22,7 @@ from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest, Sea
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.trace.discovery import STREAM_PREFIX
+from chimbuko.trace.source import BP_FILE
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.units import format_duration_us, parse_duration_us
 
@@ -131,7 +132,7 @@ def _write(answer: RecallAnswer, request: RecallRequest, path: Path) -> Recalled
     """Write one stream; its first step begins with the calls that were open."""
     steps = [step for step in answer.steps if step.rows or step.open]
     if steps:
-        with StreamWriter(path, "BPFile") as writer:
+        with StreamWriter(path, BP_FILE) as writer:
             for number, recorded in enumerate(steps):
                 step = recorded.trace_step(answer.rank, with_open=number == 0)
                 writer.write_step(step.events, step.comms, step.counters, answer.names)

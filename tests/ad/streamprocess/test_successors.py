@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from chimbuko.trace.source import Waiting
 
 from chimbuko.ad.handoff.bell import AgentBell, Bell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
@@ -29,7 +30,6 @@ from chimbuko.follow import holes
 from chimbuko.follow.holes import GUARD, FirstStep
 from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.reader import Waiting
 from chimbuko.trace.schema import LOST_STEPS, TraceStep
 from chimbuko.trace.writer import StreamWriter
 from tests.ad.followed import (

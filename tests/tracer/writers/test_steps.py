@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.trace.schema import CommColumn, CounterColumn, EventColumn
+from chimbuko.trace.schema import (
+    COMM_THREAD,
+    COUNTER_THREAD,
+    EVENT_THREAD,
+    EVENT_TIME,
+    EVENT_TIMER,
+    EVENT_TYPE,
+)
 from chimbuko.tracer.chunks import ENTRY, EXIT, RECEIVE, SEND, Handover, Header, ThreadRows
 from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, StepBuilder, open_timers
 
@@ -69,9 +76,9 @@ def test_threads_are_blocks_and_messages_and_counters_are_merged_by_time() -> No
             )
         )
     ((events, comms, counters),) = builder.cut()
-    assert events[:, EventColumn.THREAD].tolist() == [0, 0, 1, 1, 2, 2]
-    assert comms[:, CommColumn.THREAD].tolist() == [2, 0, 1, 2, 0, 1]
-    assert counters[:, CounterColumn.THREAD].tolist() == [2, 0, 1, 2, 0, 1]
+    assert events[:, EVENT_THREAD].tolist() == [0, 0, 1, 1, 2, 2]
+    assert comms[:, COMM_THREAD].tolist() == [2, 0, 1, 2, 0, 1]
+    assert counters[:, COUNTER_THREAD].tolist() == [2, 0, 1, 2, 0, 1]
 
 
 def test_rows_beyond_what_is_complete_stay_for_the_next_step() -> None:
@@ -92,10 +99,10 @@ def test_calls_open_on_the_main_thread_exit_at_the_end_from_the_inside_out() -> 
     builder.cut()
     builder.add(handover(8_000, events=[entry(2, 3_000), leave(2, 4_000), entry(3, 5_000)]))
     ((events, _, _),) = builder.cut_last(end_ns=8_000)
-    exits = events[events[:, EventColumn.TIME] == 1_000_000_008]
-    assert exits[:, EventColumn.TIMER].tolist() == [3, 1, 0]
-    assert exits[:, EventColumn.EVENT_TYPE].tolist() == [EXIT] * 3
-    assert set(exits[:, EventColumn.THREAD].tolist()) == {0}
+    exits = events[events[:, EVENT_TIME] == 1_000_000_008]
+    assert exits[:, EVENT_TIMER].tolist() == [3, 1, 0]
+    assert exits[:, EVENT_TYPE].tolist() == [EXIT] * 3
+    assert set(exits[:, EVENT_THREAD].tolist()) == {0}
 
 
 def test_killed_program_gets_no_exits() -> None:
@@ -132,8 +139,8 @@ def test_rows_beyond_what_a_reader_digests_become_several_steps() -> None:
     steps = builder.cut()
     assert [len(events) * 48 <= LARGEST_STEP_BYTES for events, _, _ in steps] == [True] * 3
     assert sum(len(events) for events, _, _ in steps) == number // 2 * 2
-    ends = [int(events[:, EventColumn.TIME].max()) for events, _, _ in steps]
-    starts = [int(events[:, EventColumn.TIME].min()) for events, _, _ in steps]
+    ends = [int(events[:, EVENT_TIME].max()) for events, _, _ in steps]
+    starts = [int(events[:, EVENT_TIME].min()) for events, _, _ in steps]
     assert all(end < start for end, start in zip(ends, starts[1:], strict=False))
 
 
@@ -179,11 +186,11 @@ def test_no_cut_loses_repeats_or_disorders_rows(threads: list[list[Row]], cuts: 
             builder.add(handover(cut, thread, events[taken[thread] : until]))
             taken[thread] = max(taken[thread], until)
         steps += [events for events, _, _ in builder.cut()]
-        assert (steps[-1][:, EventColumn.TIME] <= HEADER.clock_offset_ns // 1000 + cut).all()
+        assert (steps[-1][:, EVENT_TIME] <= HEADER.clock_offset_ns // 1000 + cut).all()
     rows = np.concatenate(steps)
     for thread, events in enumerate(threads):
-        own = rows[rows[:, EventColumn.THREAD] == thread]
-        codes = own[:, EventColumn.TIMER] * 2 + own[:, EventColumn.EVENT_TYPE]
+        own = rows[rows[:, EVENT_THREAD] == thread]
+        codes = own[:, EVENT_TIMER] * 2 + own[:, EVENT_TYPE]
         assert codes.tolist() == [code for code, _ in events]
 
 
