@@ -16,8 +16,6 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.trace.source import Waiting
-
 from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
@@ -35,7 +33,7 @@ from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
 from chimbuko.ad.streamprocess.shortage import Shortage
-from chimbuko.ad.streamprocess.sources import Source, open_source
+from chimbuko.ad.streamprocess.sources import open_source
 from chimbuko.calls.record import NO_ROOM_OPEN_CALLS, NO_ROOM_RECORDERS, NO_ROOM_RECORDS, NO_ROOM_STEPS
 from chimbuko.calls.recordarrays import PackedRecords, joined
 from chimbuko.errors import TraceFormatError
@@ -44,6 +42,7 @@ from chimbuko.process.lifetime import log
 from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
+from chimbuko.trace.source import TraceSource, Waiting
 
 READING = "reading"
 """State of a stream that goes on."""
@@ -81,7 +80,7 @@ class StreamChild:
         recorder_bytes = 0 if spec.transport is Transport.RECORDED else spec.config.recorder_bytes
         self._recorder = FlightRecorder(Path(spec.recorder), recorder_bytes, spec.rank)
         self._recorded_to = self._recorder.last_step
-        self._source: Source | None = None
+        self._source: TraceSource | None = None
         self._results: list[StepResult] = []
         """Since the last commit."""
         self._schedule = CommitSchedule(spec.config, can_wait=spec.transport is Transport.FILES)
@@ -160,7 +159,7 @@ class StreamChild:
         """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
         self._is_asked_to_go = True
 
-    def _drain(self, source: Source) -> Phase:
+    def _drain(self, source: TraceSource) -> Phase:
         last = None
         while not self._is_asked_to_go:
             self._box[Cell.PHASE] = Phase.OPENING if source.is_joining else Phase.IDLE
