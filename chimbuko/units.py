@@ -1,4 +1,4 @@
-"""Durations as people write and read them."""
+"""Durations and numbers of things as people write and read them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ _AGES_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
+
+
+def number_of(number: int, things: str) -> str:
+    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, of which the first word is changed."""
+    if number != 1:
+        return f"{number:,} {things}"
+    first, space, others = things.partition(" ")
+    singular = first[:-3] + "y" if first.endswith("ies") else first.removesuffix("s")
+    return f"1 {singular}{space}{others}"
 
 
 def format_duration_us(duration_us: float) -> str:

@@ -24,6 +24,7 @@ from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import ScratchNote, scratch_folder
 from chimbuko.trace.discovery import StreamName
+from chimbuko.units import number_of
 
 GUARD_STOP_S = 5.0
 """It ends when the application has: what that started in the background may go on."""
@@ -199,7 +200,7 @@ def check_agents(agents: int, recorded: list[StreamName]) -> None:
     if agents < 1:
         raise ConfigError(f"--agents {agents}: at least one agent is needed")
     if recorded and agents > len(recorded):
-        raise ConfigError(f"--agents {agents}: there are only {len(recorded)} streams")
+        raise ConfigError(f"--agents {agents}: there are only {number_of(len(recorded), 'streams')}")
 
 
 def core_numbers(cores: str) -> set[int]:

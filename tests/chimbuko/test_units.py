@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
-from chimbuko.units import format_duration_us, format_offset_us, parse_age_us, parse_duration_us
+from chimbuko.units import format_duration_us, format_offset_us, number_of, parse_age_us, parse_duration_us
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,18 @@ def test_ages_are_read_as_people_write_them() -> None:
     for text in ("7", "d", "7m", "-1d", "7 days"):
         with pytest.raises(ConfigError, match="not an age; give one like"):
             parse_age_us(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "things", "text"),
+    [
+        (0, "ranks", "0 ranks"),
+        (1, "ranks", "1 rank"),
+        (1200, "ranks", "1,200 ranks"),
+        (1, "anomalies", "1 anomaly"),
+        (1, "steps never seen", "1 step never seen"),
+        (1, "EXIT without ENTRY", "1 EXIT without ENTRY"),
+    ],
+)
+def test_one_thing_is_said_in_the_singular(number: int, things: str, text: str) -> None:
+    assert number_of(number, things) == text

@@ -23,6 +23,7 @@ from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
 from chimbuko.trace.source import ENGINES, SST
+from chimbuko.units import number_of
 
 
 class _PaceFactor(click.ParamType[float]):
@@ -96,7 +97,9 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
         if result.complaint:
             print(f"chimbuko: {result.stream}: {result.complaint}", file=sys.stderr)
     steps, rows = sum(result.steps for result in results), sum(result.rows for result in results)
-    click.echo(f"replayed {len(usable)} streams, {steps} steps, {rows} rows")
+    click.echo(
+        f"replayed {number_of(len(usable), 'streams')}, {number_of(steps, 'steps')}, {number_of(rows, 'rows')}"
+    )
 
 
 def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace) -> list[Replayed]:

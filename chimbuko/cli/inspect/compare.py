@@ -27,7 +27,7 @@ from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
-from chimbuko.units import format_duration_us
+from chimbuko.units import format_duration_us, number_of
 
 EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
@@ -204,8 +204,11 @@ def _print_ranks(output: Output, found: Comparison, limit: int) -> None:
 
 def _side(side: RunSide) -> str:
     took = format_duration_us(side.exclusive_us)
-    anomalies = f"{side.rate.anomalies:,} anomalies ({side.rate.per_million:.0f} per million calls)"
-    return f"{side.name}: {side.ranks} ranks, {side.calls:,} calls that took {took} in all, {anomalies}"
+    anomalies = (
+        f"{number_of(side.rate.anomalies, 'anomalies')} ({side.rate.per_million:.0f} per million calls)"
+    )
+    calls = f"{number_of(side.calls, 'calls')} that took {took} in all"
+    return f"{side.name}: {number_of(side.ranks, 'ranks')}, {calls}, {anomalies}"
 
 
 def _rate(rate: Rate) -> str:

@@ -15,7 +15,7 @@ from chimbuko.launcher.outcome.recovery import tell_recovery
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import find_run
-from chimbuko.units import format_duration_us
+from chimbuko.units import format_duration_us, number_of
 
 
 @click.command("query", short_help="List abnormal calls, worst first.")
@@ -103,9 +103,9 @@ def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Prove
     """What was shown, and how to go on."""
     if page.calls:
         more = f"; next page: --cursor {page.next}" if page.next else ""
-        return f"{len(page.calls):,} of {matched:,} calls{_only_counted(provenance)}{more}"
+        return f"{len(page.calls):,} of {number_of(matched, 'calls')}{_only_counted(provenance)}{more}"
     if matched:
-        return f"no more of the {matched:,} calls; leave out --cursor to begin again"
+        return f"no more of the {number_of(matched, 'calls')}; leave out --cursor to begin again"
     if wanted == CallFilter():
         goes_on = provenance.run().state == "running"
         return f"no anomalies{' yet' if goes_on else ''}; --label any shows the normal calls that were kept"

@@ -20,6 +20,7 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, find_run
 from chimbuko.runs.scratch import forget
+from chimbuko.units import number_of
 
 MOST_BYTES = 4 << 20
 """Of what goes into one transaction."""
@@ -60,7 +61,7 @@ def command(run_dir: Path, folder: Path) -> None:
         finally:
             close(engine)
         forget(run, folder)
-    stored = f"{records:,} records of {len(spools)} streams are stored"
+    stored = f"{number_of(records, 'records')} of {number_of(len(spools), 'streams')} stored"
     if is_store:
         stored = f"the store is in {run.path} now"
     print(f"{stored}; {folder} can be removed", file=sys.stderr)

@@ -21,6 +21,7 @@ from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
 from chimbuko.runs.directory import RunDirectory, find_run
 from chimbuko.runs.manifest import stamp_of
 from chimbuko.trace.discovery import StreamName
+from chimbuko.units import number_of
 
 Judged = dict[tuple[int, int], bool]
 """(Step, row) of the calls that have records, and whether they are abnormal."""
@@ -79,7 +80,9 @@ def command(run_dir: Path | None, ranks: tuple[str, ...], folder: Path | None, a
             if as_json:
                 print(msgspec.json.encode(made).decode(), flush=True)
             else:
-                print(f"rank {key[0]}:{key[1]}: {made.calls:,} calls, {made.links:,} messages and launches")
+                print(
+                    f"rank {key[0]}:{key[1]}: {number_of(made.calls, 'calls')}, {made.links:,} messages and launches"
+                )
 
 
 def _make(

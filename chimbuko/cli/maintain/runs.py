@@ -25,7 +25,7 @@ from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name, find_run, runs_in
-from chimbuko.units import format_duration_us, parse_age_us, parse_duration_us
+from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 
 if TYPE_CHECKING:
     from chimbuko.provenance.importing.importer import Imported
@@ -164,7 +164,7 @@ def archive(run_dir: Path | None, output: Path, as_json: bool) -> None:
     run = find_run(run_dir)
     with held(run):
         archived = write_archive(run, output)
-    size = f"{archived.files} files in {archived.size_bytes / 1e6:.2f} MB"
+    size = f"{number_of(archived.files, 'files')} in {archived.size_bytes / 1e6:.2f} MB"
     _tell(archived, f"{archived.name}: {size}: {archived.file}", as_json)
 
 

@@ -13,6 +13,7 @@ from chimbuko.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
+from chimbuko.units import number_of
 
 _MAKE_ROOM = (
     "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"
@@ -81,18 +82,18 @@ class Loss:
 
 def counted(kind: str, number: int) -> Loss:
     """So many of a kind that is counted by stream."""
-    return Loss(f"{number:,} {kind}", ADVICE.get(kind, ""))
+    return Loss(number_of(number, kind), ADVICE.get(kind, ""))
 
 
 def unrecorded(anomalies: int) -> Loss:
     """Anomalies that were counted only."""
     advice = "record more of them with --max-per-function, or take them for normal with --threshold-of"
-    return Loss(f"records of {anomalies:,} anomalies, too many of their functions", advice)
+    return Loss(f"records of {number_of(anomalies, 'anomalies')}, too many of their functions", advice)
 
 
 def without_end(streams: list[str]) -> Loss:
     """Streams that were not read to their end."""
-    return Loss(f"the end of {len(streams)} streams ({', '.join(streams)})", _LOOK_INTO_LOGS)
+    return Loss(f"the end of {number_of(len(streams), 'streams')} ({', '.join(streams)})", _LOOK_INTO_LOGS)
 
 
 def everything(steps: int) -> Loss:

@@ -16,6 +16,7 @@ from chimbuko.process.lifetime import log, write_error
 from chimbuko.protocol.broker import read_stream
 from chimbuko.protocol.keys import FRAMES
 from chimbuko.protocol.messages import Frame, Seal
+from chimbuko.units import number_of
 
 MOST_FRAMES = 100
 MOST_NAMED = 3
@@ -76,7 +77,8 @@ def progress_line(streams: Collection[StreamHealth]) -> str:
     calls = sum(stream.calls for stream in streams)
     steps = sum(stream.steps for stream in streams)
     anomalies = sum(stream.anomalies for stream in streams)
-    line = f"{len(streams)} ranks · {steps:,} steps · {calls:,} calls · ▲ {anomalies:,} anomalies"
+    counts = number_of(len(streams), "ranks"), number_of(steps, "steps"), number_of(calls, "calls")
+    line = " · ".join((*counts, f"▲ {number_of(anomalies, 'anomalies')}"))
     silent = [_silent(stream, stream.silence) for stream in streams if stream.silence is not None]
     return f"{line} · {len(silent)} silent: {', '.join(silent[:MOST_NAMED])}" if silent else line
 

@@ -29,7 +29,7 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.symbols.taunames import is_offset_name
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED, UNTRACED_CHILDREN
-from chimbuko.units import format_duration_us
+from chimbuko.units import format_duration_us, number_of
 
 MOST_SHOWN = 5
 CAME = {
@@ -135,8 +135,9 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people."""
     lines = [
-        f"{summary.anomalies:,} anomalies among {summary.calls:,} calls of {summary.ranks} ranks "
-        f"({summary.steps:,} steps, {summary.rows:,} events)"
+        f"{number_of(summary.anomalies, 'anomalies')} among {number_of(summary.calls, 'calls')} of "
+        f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
+        f"{number_of(summary.rows, 'events')})"
     ]
     if not summary.ranks:
         lines.append(NO_STREAM)
@@ -169,7 +170,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.ranks:
         lines += loss_lines(losses_of(summary))
     lines += [
-        f"Unresolved: {number:,} functions of {program} are known by their address only; "
+        f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
         f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
         for program, number in summary.unresolved.items()
     ]
