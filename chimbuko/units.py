@@ -18,7 +18,7 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 def number_of(number: int, things: str) -> str:
-    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, of which the first word is changed."""
+    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, and its first word changed."""
     if number != 1:
         return f"{number:,} {things}"
     first, space, others = things.partition(" ")

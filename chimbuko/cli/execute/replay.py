@@ -97,9 +97,8 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
         if result.complaint:
             print(f"chimbuko: {result.stream}: {result.complaint}", file=sys.stderr)
     steps, rows = sum(result.steps for result in results), sum(result.rows for result in results)
-    click.echo(
-        f"replayed {number_of(len(usable), 'streams')}, {number_of(steps, 'steps')}, {number_of(rows, 'rows')}"
-    )
+    counts = number_of(len(usable), "streams"), number_of(steps, "steps"), number_of(rows, "rows")
+    click.echo(f"replayed {', '.join(counts)}")
 
 
 def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace) -> list[Replayed]:

@@ -80,9 +80,8 @@ def command(run_dir: Path | None, ranks: tuple[str, ...], folder: Path | None, a
             if as_json:
                 print(msgspec.json.encode(made).decode(), flush=True)
             else:
-                print(
-                    f"rank {key[0]}:{key[1]}: {number_of(made.calls, 'calls')}, {made.links:,} messages and launches"
-                )
+                calls = number_of(made.calls, "calls")
+                print(f"rank {key[0]}:{key[1]}: {calls}, {made.links:,} messages and launches")
 
 
 def _make(

@@ -51,7 +51,7 @@ def test_all_ranks_over_sst_equal_their_sources(recorded: Path, tmp_path: Path) 
     assert done.stderr == ""
     for source, steps in zip(sources, replayed, strict=True):
         assert_equal(steps, read_stream(source, "BPFile"))
-    assert done.stdout == "replayed 4 streams, 144 steps, 353612 rows\n"
+    assert done.stdout == "replayed 4 streams, 144 steps, 353,612 rows\n"
     # Only what the readers themselves have left.
     assert sorted((tmp_path / "live").iterdir()) == [read_mark_of(target) for target in targets]
 
@@ -95,7 +95,7 @@ def test_replay_goes_on_without_a_stream_that_cannot_be_opened(tmp_path: Path) -
     os.truncate(tmp_path / "tau-metrics-app-1.bp" / "md.0", 0)
     done = run(tmp_path / "*.bp", "--to", tmp_path / "copy", "--engine", "BP5", "--pace", "max")
     assert done.returncode == 0
-    assert done.stdout == "replayed 1 streams, 1 steps, 3 rows\n"
+    assert done.stdout == "replayed 1 stream, 1 step, 3 rows\n"
     assert "tau-metrics-app-1.bp: not a readable BPFile trace stream" in done.stderr
 
 
@@ -107,7 +107,7 @@ def test_truncated_stream_is_said_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert "tau-metrics-app-0.bp: ends with a damaged step" in done.stderr
-    assert done.stdout.startswith("replayed 1 streams")
+    assert done.stdout.startswith("replayed 1 stream")
 
 
 def test_adios2_settings_of_the_environment_win(tmp_path: Path) -> None:

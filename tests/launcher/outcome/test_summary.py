@@ -90,7 +90,7 @@ def test_functions_without_a_name_come_with_the_reason(summary_of: Summarize) ->
     summary = summary_of([function(name, 10, 100.0) for name in names], told)
     assert (summary.unresolved, summary.unnamed) == ({"app": 2}, {"app": ["/a/bare: it has no symbols"]})
     (line,) = (line for line in summary_lines(summary) if line.startswith("Unresolved"))
-    assert line.endswith("known by their address only; /a/bare: it has no symbols")
+    assert line.endswith("known by address only; /a/bare: it has no symbols")
 
 
 def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: Summarize) -> None:

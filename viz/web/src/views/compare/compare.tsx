@@ -54,7 +54,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
         <Runtimes shift={shown} name={shown ? (names.get(shown.name)?.text ?? shown.name) : ''} />
       </div>
       <div class="evidence">
-        <Functions name="new" title="New functions" rows={changes.new} nothing="Every function that ran ran before too." />
+        <Functions name="new" title="New functions" rows={changes.new} nothing="No function is new." />
         <Functions name="vanished" title="Vanished functions" rows={changes.vanished} nothing="Every function that ran before ran again." />
         <Anomalies changes={changes} />
         <Ranks rows={changes.ranks} />

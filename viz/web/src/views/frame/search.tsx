@@ -81,7 +81,7 @@ export function Search() {
           ))}
         {isOpen && found.length === 0 && (
           <li class="found-none" role="option" aria-selected={false} aria-disabled="true">
-            {searchable.busy.value ? 'Reading functions…' : 'Nothing is called so. Try a part of a function’s name, 0:3, step 86, or a page.'}
+            {searchable.busy.value ? 'Reading functions…' : 'Nothing has this name. Try a part of a function’s name, 0:3, step 86, or a page.'}
           </li>
         )}
       </ul>
