@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.calls.record import Metadata
 from chimbuko.trace.schema import StreamNames
 
@@ -36,13 +36,7 @@ class NamesFile:
         sizes = (len(names.timers), len(names.counters), len(names.event_types), len(names.metadata))
         if sizes == self._sizes:
             return False
-        temporary = self._path.with_suffix(".tmp")
-        try:
-            temporary.write_bytes(msgspec.msgpack.encode(names))
-            os.replace(temporary, self._path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_atomically(self._path, msgspec.msgpack.encode(names))
         self._sizes = sizes
         return True
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
 from chimbuko.shield.use import PRELOAD_VARIABLE, REPORT_VARIABLE
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport
@@ -87,10 +88,8 @@ def leave_mark(streams: Path, transport: Transport, shield: Sequence[Path] = ())
     OSError
         It cannot be written.
     """
-    mark = streams / AGENT_MARK
-    temporary = mark.with_name(f".{AGENT_MARK}")
-    temporary.write_text(" ".join([transport.value, *map(str, shield)]) + "\n")
-    temporary.replace(mark)
+    text = " ".join([transport.value, *map(str, shield)]) + "\n"
+    write_atomically(streams / AGENT_MARK, text.encode())
 
 
 def _exports(settings: Mapping[str, str]) -> str:

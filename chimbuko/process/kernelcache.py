@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 import chimbuko
+from chimbuko.atomicfile import write_atomically
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 """Numba's own: where it keeps what it has compiled."""
@@ -73,10 +74,8 @@ def note_compiled(cache: Path, folders: Iterable[str]) -> None:
     OSError
         It cannot be noted: the next run looks again.
     """
-    note = _note_of(cache)
-    temporary = note.with_name(f"{note.name}-{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode({folder: _compiled_in(folder) for folder in sorted(folders)}))
-    temporary.replace(note)
+    compiled = {folder: _compiled_in(folder) for folder in sorted(folders)}
+    write_atomically(_note_of(cache), msgspec.json.encode(compiled))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import platform
 import re
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko import __version__
+from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 
@@ -209,21 +209,15 @@ class RunDirectory:
         ConfigError
             The folder cannot be written.
         """
-        temporary = self.info_path.with_suffix(".tmp")
         try:
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(info)))
-            os.replace(temporary, self.info_path)
+            write_atomically(self.info_path, msgspec.json.format(msgspec.json.encode(info)))
         except OSError as error:
             raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
 
 
 def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whatever was there; a reader sees all of the text."""
-    temporary = path.with_suffix(".tmp")
-    temporary.unlink(missing_ok=True)
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    write_atomically(path, text.encode(), mode=0o600)
 
 
 def new_run(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from chimbuko.arrays import Float64Array
+from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.statistics.packed import PackedTable
@@ -59,10 +59,8 @@ def save_model(path: Path, model: Model) -> None:
     schema = model.schema
     columns = [(column.name, column.width) for column in schema.columns]
     file = _File(FORMAT, model.detector, model.metric, columns, model.functions, schema.pack(model.table))
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        temporary.write_bytes(msgspec.msgpack.encode(file))
-        os.replace(temporary, path)
+        write_atomically(path, msgspec.msgpack.encode(file))
     except OSError as error:
         raise ConfigError(f"{path}: the model cannot be written ({error.strerror})") from error
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.symbols.elf.buildid import DEBUG_FOLDER, build_id
 from chimbuko.symbols.requests import BinarySymbols
 
@@ -86,14 +86,7 @@ class SymbolCache:
         data = msgspec.msgpack.encode(symbols)
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".saving-", delete=False) as file:
-                try:
-                    file.write(hashlib.sha256(data).digest() + data)
-                    file.flush()
-                    os.replace(file.name, self._path(key))
-                except OSError:
-                    os.unlink(file.name)
-                    raise
+            write_atomically(self._path(key), hashlib.sha256(data).digest() + data, mode=0o600)
             self._make_room()
 
     def _path(self, key: str) -> Path:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.pserver.state.functions import SavedFunctions
@@ -53,14 +53,7 @@ def write_state(path: Path, state: SavedState) -> None:
     OSError
         It cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        temporary.write_bytes(msgspec.msgpack.encode(state))
-        os.replace(temporary, path)
-    except OSError:
-        # Half of it would take the room from others.
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, msgspec.msgpack.encode(state))
 
 
 def read_state(path: Path) -> SavedState | None:

@@ -6,7 +6,6 @@ Names are those of Chimbuko's own final records where it has them. All times are
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.atomicfile import write_atomically
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.messages import Frame, PathStatistics, RankStatistics
 from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
@@ -194,11 +194,9 @@ def write_report(path: Path, report: Report) -> None:
     ServiceError
         It cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
     try:
         # Names of call paths repeat: of 2,500 paths 1.8 MB of indented text become 0.08 MB.
-        temporary.write_bytes(gzip.compress(msgspec.json.encode(report), mtime=0))
-        os.replace(temporary, path)
+        write_atomically(path, gzip.compress(msgspec.json.encode(report), mtime=0))
     except OSError as error:
         raise ServiceError(f"{path}: the report cannot be written ({error.strerror})") from error
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
+from chimbuko.atomicfile import write_atomically
+
 LOCK = "guard.lock"
 STOPPED = "T"
 """State of who was stopped by a signal. Who is traced has the small letter: somebody debugs it."""
@@ -95,10 +97,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
     state, started = looked_up(number)
     if not state:
         raise ProcessLookupError(f"no process {number}")
-    path = os.path.join(folder, name + _SUFFIX)
-    with open(f"{path}-{os.getpid()}", "w", encoding="utf-8") as file:
-        file.write(f"{number} {started} {role}\n")
-    os.replace(f"{path}-{os.getpid()}", path)
+    write_atomically(Path(folder, name + _SUFFIX), f"{number} {started} {role}\n".encode())
 
 
 def withdraw(folder: Path | str, name: str) -> None:
