@@ -25,7 +25,7 @@ START_S = 15.0
 """How long the services of a new run may take until they can be seen."""
 
 _FILES = (
-    *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", "*.tmp"),
+    *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
     *("settings/scratch-*.json", "logs/*.log"),

@@ -12,7 +12,7 @@ import pytest
 STARTS = """
 import json, sys, time
 from pathlib import Path
-from chimbuko import starting
+from chimbuko.process import starting
 from chimbuko.errors import ServiceError
 from chimbuko.process.service import Service
 

@@ -212,12 +212,12 @@ def test_look_up_outlives_a_reader_that_is_killed(app: Path, tmp_path: Path) -> 
         "from chimbuko.symbols import lookup\nlookup.main()\n"
     )
     asker = (
-        "import sys\nfrom pathlib import Path\nfrom chimbuko.symbols import asking, cache, known\n"
+        "import sys\nfrom pathlib import Path\nfrom chimbuko.symbols import cache, client, requests\n"
         "from tests.symbols.programs import drained\n"
-        "asking.MODULE = 'slow_lookup'\n"
+        "client.MODULE = 'slow_lookup'\n"
         "path = Path(sys.argv[1])\n"
-        "request = known.Request(str(path), cache.binary_key(path), [], [], [int(sys.argv[2])])\n"
-        "print(drained(asking.ask(request, cache.SymbolCache())).places[int(sys.argv[2])].name)\n"
+        "request = requests.Request(str(path), cache.binary_key(path), [], [], [int(sys.argv[2])])\n"
+        "print(drained(client.ask(request, cache.SymbolCache())).places[int(sys.argv[2])].name)\n"
     )
     place = str(int(Binary(app).symbols().entries[-1]))
     words = [sys.executable, "-c", asker, str(app), place]

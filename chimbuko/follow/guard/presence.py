@@ -97,7 +97,7 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
     state, started = looked_up(number)
     if not state:
         raise ProcessLookupError(f"no process {number}")
-    write_atomically(Path(folder, name + _SUFFIX), f"{number} {started} {role}\n".encode())
+    write_atomically(os.path.join(folder, name + _SUFFIX), f"{number} {started} {role}\n".encode())
 
 
 def withdraw(folder: Path | str, name: str) -> None:

@@ -399,7 +399,7 @@ def test_a_full_disk_leaves_runs_as_they_are(small_disk: Path, made: MadeRun) ->
 
 SLOWLY = """
 import os, sys, time
-from chimbuko.provenance import pruning
+from chimbuko.provenance.manage import pruning
 from chimbuko.cli import main
 
 pruning.AT_ONCE = 3
