@@ -51,7 +51,7 @@ def test_truncated_file_keeps_what_was_found(start: Start, heat4: Path, tmp_path
     assert run.end() == 0, run.output
     states = {stream.rank: stream.state for stream in run.health}
     assert states == {0: "ended", 1: "ended", 2: "broken", 3: "ended"}
-    assert "the end of 1 streams (0:2)" in run.output
+    assert "the end of 1 stream (0:2)" in run.output
     assert {call.rank for call in run.anomalies} >= {0, 1, 3}
 
 
@@ -163,7 +163,7 @@ def test_stream_that_never_opens_is_counted(start: Start) -> None:
     run = start("--no-dashboard", "--", "sh", "-c", script)
     assert run.end() == 6, run.output
     assert [(stream.rank, stream.state, stream.rows) for stream in run.health] == [(3, "broken", 0)]
-    assert "the end of 1 streams (0:3)" in run.output
+    assert "the end of 1 stream (0:3)" in run.output
 
 
 def test_killed_application_keeps_what_was_found(start: Start) -> None:

@@ -13,6 +13,7 @@ import pytest
 from chimbuko.calls.record import NO_ROOM_STEPS, UNREAD_STREAMS, UNREADABLE_STREAMS
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from chimbuko.units import number_of
 from tests.integration.conftest import AGENT, STAND_IN, Run, Start
 from tests.integration.marked import RANKS, write_marked
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
@@ -273,4 +274,4 @@ def test_a_stream_for_which_an_agent_has_no_memory_is_not_read_and_the_others_ar
     read, given_up = sorted(run.health, key=lambda stream: -stream.steps)
     assert (read.state, read.gap_steps) == ("ended", 0)
     assert (given_up.state, given_up.losses) == ("lost", {UNREADABLE_STREAMS: 1})
-    assert any(f"1 {UNREADABLE_STREAMS}" in line for line in run.lines if line.startswith("Lost: "))
+    assert any(number_of(1, UNREADABLE_STREAMS) in line for line in run.lines if line.startswith("Lost: "))

@@ -21,6 +21,7 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
+from chimbuko.units import number_of
 from tests.sample_records import make_batch
 
 Summarize = Callable[..., Summary]
@@ -109,7 +110,7 @@ def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: 
 def test_stream_without_an_end_is_told(state: str, summary_of: Summarize) -> None:
     summary = summary_of([], state=state)
     assert summary.broken_streams == ["0:3"]
-    assert any("the end of 1 streams (0:3)" in line for line in summary_lines(summary))
+    assert any("the end of 1 stream (0:3)" in line for line in summary_lines(summary))
 
 
 def test_functions_that_have_slowly_changed_are_named(summary_of: Summarize) -> None:
@@ -189,7 +190,7 @@ def test_what_there_was_no_room_for_is_told_with_its_remedy_and_counted_once(sum
     summary = msgspec.structs.replace(summary_of([function("main", 1, 1e6)], losses=losses), dropped=9)
     lines = summary_lines(summary)
     (lost,) = (line for line in lines if line.startswith("Lost: "))
-    assert f"7 {NO_ROOM_RECORDS}" in lost and f"1 {UNREAD_STREAMS}" in lost
+    assert f"7 {NO_ROOM_RECORDS}" in lost and number_of(1, UNREAD_STREAMS) in lost
     assert "records of 2 anomalies, too many of their functions" in lost
     assert any("set TMPDIR" in line for line in lines)
 
