@@ -3,7 +3,7 @@
 May import process and symbols.elf.
 
 ``resolver`` is what a stream's reader uses. It finds out where the binaries lie in the traced process
-(``tracedprocess``, ``maps``; ``loadbase`` where the process has ended), and what lies there (``cache``). What a
-binary holds is looked up by a process of its own, ``lookup``, with limits of time and memory: it reads the
-ELF (``binary``) and DWARF (``debuglines``, ``lineprogram``) of files that nobody has checked.
+(``tracedprocess``, ``maps``; ``loadbase`` where the process has ended), and what lies there (``cache``).
+What a binary holds is looked up by a process of its own, ``lookup``, with limits of time and memory: it
+reads the ELF (``binary``) and DWARF (``debuglines``, ``lineprogram``) of files that nobody has checked.
 """
