@@ -3,7 +3,7 @@ import { sqlCommand } from '../src/lib/commands';
 import { callSql, callsSql, functionSql, literal, pathsSql, ranksSql, trendSql, worstSql } from '../src/lib/sql';
 import { FIRST_VIEW } from '../src/lib/view';
 
-// That they answer what the page shows is tested on a store, in tests/viz/test_panel_sql.py.
+// That they answer what the page shows is tested on a store, in tests/viz/evident/test_panel_sql.py.
 
 test('texts cannot end their literal', () => {
   expect(literal("it's")).toBe("'it''s'");
