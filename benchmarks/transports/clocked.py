@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from chimbuko.trace.source import Waiting
-
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.handoff.processspecs import ChildSpec
 from chimbuko.ad.streamprocess import process
@@ -19,6 +17,7 @@ from chimbuko.ad.streamprocess.process import StreamChild
 from chimbuko.trace import reader
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 
 LABELS = "labels"
 """File of a stream's folder: step, time of its newest event, and when its calls had labels, in µs."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chimbuko.trace.source import Waiting
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
@@ -25,6 +24,7 @@ from chimbuko.process.lifetime import die_with_parent
 from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.tausettings import FILE_PARAMETERS, SAFE_SST_PARAMETERS
 
 ROWS = (5_000, 20_000, 100_000)

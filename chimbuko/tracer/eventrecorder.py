@@ -232,7 +232,7 @@ class Recorder:
 
     def _connect(self) -> None:
         from chimbuko.tracer.connection import Connection
-        from chimbuko.tracer.metadata import describe_process
+        from chimbuko.tracer.processmetadata import describe_process
 
         offset_ns = clock_offset_ns()
         start_us = (self._main.events[1] + offset_ns) // 1000

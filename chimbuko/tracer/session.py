@@ -46,8 +46,8 @@ def start(program: str | None = None, rank: int | None = None) -> None:
 
     from chimbuko.errors import ChimbukoError
     from chimbuko.trace.tausettings import WriterSettings
-    from chimbuko.tracer.metadata import program_name, rank_from
     from chimbuko.tracer.nurserystart import start_nursery
+    from chimbuko.tracer.processmetadata import program_name, rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from chimbuko.trace.source import Waiting
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.guard.guard import Options
@@ -20,6 +19,7 @@ from chimbuko.follow.guard.trimmer import is_stream
 from chimbuko.follow.instances import aside_of, empty_aside, first_rank_of, number, parse_aside
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 from tests.follow.streams import ROWS, opened, wait_until, write_step
 from tests.places import ROOT
 

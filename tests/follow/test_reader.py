@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chimbuko.trace.source import Waiting
 
 from chimbuko.follow.holes import GUARD, DataFile
 from chimbuko.follow.instances import aside_of
@@ -20,6 +19,7 @@ from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.steps import StepIndex
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import LOST_STEPS, StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 from tests.follow.streams import NAMES, events, opened, write_step
 from tests.places import ROOT
 from tests.trace.whole_streams import assert_equal, random_stream, read_stream, write_stream

@@ -24,8 +24,11 @@ from chimbuko.process.kernelcache import are_compiled, note_compiled, only_one, 
 from tests.integration.conftest import Start
 
 PACKAGE = Path(chimbuko.__file__).parent
-PLACES = ("kernels", "ad/kernels", "pserver/kernels", "provenance/kernels")
-MISSING = "judge."
+PLACES = [
+    str(path.relative_to(PACKAGE))
+    for path in sorted((*PACKAGE.glob("kernels"), *PACKAGE.glob("*/kernels"), *PACKAGE.glob("*/*/kernels")))
+]
+MISSING = "label."
 COMPILING = "compiling kernels, once on each kind of machine"
 CALLS = 500
 """Of a function; the script itself and the program are two more."""
@@ -99,7 +102,7 @@ def test_sources_that_changed_are_compiled_again(cold: Path, monkeypatch: pytest
     monkeypatch.setenv("NUMBA_OPT", "2")
     assert not are_compiled(cold)
     monkeypatch.delenv("NUMBA_OPT")
-    one = next(folder_in(cold, "ad/kernels").glob("*.nbc"))
+    one = next(folder_in(cold, "ad/calls/kernels").glob("*.nbc"))
     one.rename(one.with_name(f"older.{one.name}"))
     assert not are_compiled(cold)
 

@@ -23,10 +23,10 @@ from tempfile import TemporaryDirectory
 
 import adios2.bindings  # noqa: F401 - readers are forks of this process, and begin at once
 import numpy as np
-from chimbuko.trace.source import Waiting
 
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
 
 PARAMETERS = {

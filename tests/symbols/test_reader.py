@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chimbuko.trace.source import Waiting
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
@@ -18,6 +17,7 @@ from chimbuko.symbols import client
 from chimbuko.symbols.lookup import STRIPPED
 from chimbuko.trace.reader import WAIT, StreamReader
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 from tests.places import ROOT
 from tests.symbols.programs import PLACES, built, running
 from tests.symbols.traced_ranks import write_rank

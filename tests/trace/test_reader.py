@@ -11,7 +11,6 @@ from pathlib import Path
 import adios2.bindings as adios2
 import numpy as np
 import pytest
-from chimbuko.trace.source import Waiting
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader
@@ -27,6 +26,7 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
 from tests.places import ROOT
 from tests.trace.whole_streams import random_stream, read_stream, write_stream

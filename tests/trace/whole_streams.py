@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
-from chimbuko.trace.source import Waiting
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.discovery import CONTACT_SUFFIX, read_mark_of
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from chimbuko.trace.source import Waiting
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EVENT_TIMER, EVENT_TYPE, StreamNames, TraceStep
+from chimbuko.trace.source import Waiting
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 

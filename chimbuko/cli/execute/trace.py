@@ -14,7 +14,7 @@ import click
 import __main__
 from chimbuko.errors import ConfigError
 from chimbuko.tracer import session
-from chimbuko.tracer.metadata import program_name
+from chimbuko.tracer.processmetadata import program_name
 
 
 @click.command(

@@ -30,7 +30,7 @@ from chimbuko.trace.schema import ARRAY_COLUMNS, COMMS, COUNTERS, EVENTS, UNTRAC
 from chimbuko.trace.tausettings import WriterSettings, claim
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.tracer.chunks import COMPLETE, Handover, Header
-from chimbuko.tracer.metadata import size_from
+from chimbuko.tracer.processmetadata import size_from
 from chimbuko.tracer.writers.members import Members, Started, State
 from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, StepBuilder
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from chimbuko.trace.source import Waiting
 
 from chimbuko.ad.handoff.bell import AgentBell, Bell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
@@ -31,6 +30,7 @@ from chimbuko.follow.holes import GUARD, FirstStep
 from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.schema import LOST_STEPS, TraceStep
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
 from tests.ad.followed import (
     CONFIG,

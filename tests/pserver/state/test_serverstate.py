@@ -112,7 +112,9 @@ def test_any_order_and_repetition_gives_the_same_model(sequence: list[tuple[str,
     for number, one in enumerate(agents):
         table = one.statistics.model_for(0, timers_of(number))
         held = {name: Moments.from_row(table[t, EXCLUSIVE]) for t, name in timers_of(number).items()}
-        assert_model(held, everything if published else [])
+        # Where nothing came after the last update, the others have all of it.
+        has_heard = published or number < 3
+        assert_model(held, everything if has_heard else [])
         assert server.acknowledgements().get(f"agent{number}", Acknowledgement(1, 0, 0)).merged >= 0
 
 

@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from chimbuko.tracer.metadata import describe_process, program_name, rank_from, size_from
+from chimbuko.tracer.processmetadata import describe_process, program_name, rank_from, size_from
 
 
 @pytest.mark.parametrize(
