@@ -18,6 +18,7 @@ from chimbuko.ad.records.launches import GPU_KEYS
 from chimbuko.arrays import Table
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.replay import END_WAIT_S
 from chimbuko.trace.schema import (
@@ -34,7 +35,6 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
-from chimbuko.trace.source import BP_FILE
 
 TRACED_CALL = np.dtype(
     [

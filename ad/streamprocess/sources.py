@@ -8,9 +8,10 @@ from chimbuko.ad.handoff.processspecs import ChildSpec
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.discovery import Transport, contact_of, read_mark_of
+from chimbuko.trace.engines import BP_FILE, SST
 from chimbuko.trace.reader import WAIT, StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.source import BP_FILE, SST, TraceSource, Waiting
+from chimbuko.trace.source import TraceSource, Waiting
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""

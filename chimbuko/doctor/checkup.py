@@ -25,10 +25,10 @@ from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_writa
 from chimbuko.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.provenance.store.engine import ping
 from chimbuko.runs.filesystems import is_on_network
+from chimbuko.trace.engines import SST
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.source import SST
 from chimbuko.trace.writer import StreamWriter
 
 STEPS = 3

@@ -15,8 +15,8 @@ from chimbuko.doctor.finding import Finding
 from chimbuko.errors import ConfigError
 from chimbuko.shield.library import find_compiler
 from chimbuko.shield.use import ADVICE, shield_environment, shield_problems, shield_states
+from chimbuko.trace.engines import SST
 from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.source import SST
 from chimbuko.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 

@@ -13,9 +13,10 @@ from chimbuko.follow.kept import KeptTrace
 from chimbuko.follow.steps import DATA, METADATA, StepIndex
 from chimbuko.follow.writers import has_writer
 from chimbuko.process.lifetime import log
+from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.source import BP_FILE, Waiting
+from chimbuko.trace.source import Waiting
 
 POLL_S = 0.05
 LONGEST_WAIT_S = 1.25

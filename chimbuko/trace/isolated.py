@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.source import BP_FILE
 
 OPEN_TIMEOUT_S = 1.0
 """A recorded file is all there: ADIOS2 need not wait for the rest of it."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.engines import SST
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
     ARRAY_COUNTS,
@@ -28,7 +29,7 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
-from chimbuko.trace.source import SST, Waiting
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.unnamed import AFTER_END_S, UnnamedFunctions
 
 MAX_ROWS = 1 << 28

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.engines import BP_FILE, SST
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
-from chimbuko.trace.source import BP_FILE, SST, Waiting
+from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
 
 LOSSLESS_SST_PARAMETERS = {"RendezvousReaderCount": "1", "QueueFullPolicy": "Block", "QueueLimit": "4"}

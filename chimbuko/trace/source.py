@@ -1,4 +1,4 @@
-"""Where steps of a trace come from, and the one module that knows the names of ADIOS2's engines.
+"""Where steps of a trace come from: the seam for other formats.
 
 A source gives the steps of one stream in TAU's layout (``trace.schema``), whatever it reads: ADIOS2 over SST,
 followed or recorded BP files (``ad.streamprocess.sources``). One for another format makes the three arrays of
@@ -8,16 +8,9 @@ a step, and names in ``StreamNames``, of what it reads; from there on nobody kno
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Protocol
+from typing import Protocol
 
 from chimbuko.trace.schema import StreamNames, TraceStep
-
-SST: Final = "SST"
-BP_FILE: Final = "BPFile"
-"""Reads BP4 and BP5, and writes the newest."""
-BP5: Final = "BP5"
-ENGINES: Final = (SST, "BP4", BP5)
-"""What a stream can be written by."""
 
 
 class Waiting(Enum):

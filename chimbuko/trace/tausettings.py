@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from chimbuko.errors import ConfigError
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport, parse_stream_path
-from chimbuko.trace.source import BP5, BP_FILE, SST
+from chimbuko.trace.engines import BP5, BP_FILE, SST
 
 if TYPE_CHECKING:
     # A traced program loads this module, and must not pay for numpy.

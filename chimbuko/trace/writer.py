@@ -11,6 +11,7 @@ import numpy as np
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.reader import adios2_reason
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
@@ -22,7 +23,6 @@ from chimbuko.trace.schema import (
     TAU_IO_NAME,
     StreamNames,
 )
-from chimbuko.trace.source import BP_FILE
 
 INT32_MAX = 2**31 - 1
 

@@ -20,9 +20,9 @@ import click
 
 from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
+from chimbuko.trace.engines import ENGINES, SST
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
-from chimbuko.trace.source import ENGINES, SST
 from chimbuko.units import number_of
 
 

@@ -22,7 +22,7 @@ from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest, Sea
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.trace.discovery import STREAM_PREFIX
-from chimbuko.trace.source import BP_FILE
+from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.units import format_duration_us, parse_duration_us
 
