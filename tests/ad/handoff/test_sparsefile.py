@@ -30,7 +30,8 @@ from tests.ad.handoff.test_exchange import STEPS, analyse, calls_known, forked, 
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
 from tests.trace.whole_streams import random_stream, write_stream
 
-LEFT_BYTES = 64 << 20
+LEFT_BYTES = 16 << 20
+"""With 64 MB a reader sometimes gets by."""
 
 
 @pytest.fixture

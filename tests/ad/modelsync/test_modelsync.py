@@ -114,12 +114,12 @@ class Node:
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has told last."""
         told = msgspec.msgpack.Decoder(RunStatistics)
-        for _, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+        for number, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+            # As the store does; the server tells no more before.
+            self.client.xdel(STATISTICS, number)
             for path in SEAL.decode(fields[PAYLOAD], told).paths:
                 assert path.functions == ["solve"]
                 self._told = path.calls
-        # As the store does; the server tells no more before.
-        self.client.delete(STATISTICS)
         return self._told
 
 
