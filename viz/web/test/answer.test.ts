@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { callAnswer, overviewAnswer } from '../src/lib/answer';
-import type { Answer, CallRecord, Run, Status } from '../src/lib/types';
+import type { Answer, CallRecord, Run, Status } from '../src/shared/api/types';
 
 const status: Status = {
   state: 'live',

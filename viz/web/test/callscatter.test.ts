@@ -3,8 +3,8 @@ import { AXES, AXIS_KINDS } from '../src/lib/axes';
 import type { Telling } from '../src/lib/callpoints';
 import { logTicks, timeText } from '../src/lib/callaxis';
 import { boxAround, boxAside, FASTER, layoutCalls, nearestCall, neighbourCall, NORMAL, rangesOf, sizeOf, SLOWER, type CallLayout, type Wanted } from '../src/lib/callscatter';
-import type { Points } from '../src/lib/types';
 import { pointsOf, type Row } from './points';
+import type { Points } from '../src/shared/api/types';
 
 const TELLING: Telling = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', detector: 'sstd' };
 const ENTRY_BY_FUNCTION: Wanted = { x: 'entry', y: 'function', xScale: null, yScale: null, xRange: null, yRange: null };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { barsOf, change, placeOf, reachOf, ticksOf } from '../src/lib/comparison';
-import type { Shift } from '../src/lib/types';
+import type { Shift } from '../src/shared/api/types';
 
 const shift = (low: number, high: number, verdict: Shift['verdict']): Shift => ({
   program: 'heat',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bucketsOf, callsIn, columnsOf, flaggedText, inLanes, isFlagged, limitsOf, logAxis, medianOf, percentile, shareBelow } from '../src/lib/distribution';
-import type { Bucket, Distribution, Runtimes } from '../src/lib/functiontypes';
+import type { Bucket, Distribution, Runtimes } from '../src/shared/api/types';
 
 const bucket = (lower_us: number, upper_us: number, calls: number): Bucket => ({ lower_us, upper_us, calls });
 const runtimes = (calls: number): Runtimes => ({ calls, mean_us: 100, stddev_us: 10, minimum_us: 80, maximum_us: 400 });

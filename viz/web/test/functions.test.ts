@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { functionAnswer } from '../src/lib/answer';
 import { treeRows } from '../src/lib/calltree';
-import type { FunctionStatistics, PathNode, Total } from '../src/lib/functiontypes';
 import { trendOf } from '../src/lib/trend';
-import type { CallRecord } from '../src/lib/types';
 import { byWait } from '../src/lib/waits';
+import type { CallRecord, FunctionStatistics, PathNode, Total } from '../src/shared/api/types';
 
 const node = (parent: number | null, name: string, calls = 0, severity_us = 0): PathNode => ({
   parent, program: 0, function: name, path: calls > 0 ? 1 : null, calls, exclusive: null, inclusive: null, anomalies: 0, severity_us,

@@ -1,17 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  columnOfStep,
-  decoded,
-  larger,
-  merged,
-  placesOfRow,
-  ranksOfRow,
-  rowOfRank,
-  stepsOfColumn,
-  UNKNOWN,
-  type Grid,
-  type GridUpdate,
-} from '../src/lib/grid';
+import { columnOfStep, decoded, larger, merged, placesOfRow, ranksOfRow, rowOfRank, stepsOfColumn, UNKNOWN, type Grid } from '../src/lib/grid';
+import type { GridUpdate } from '../src/shared/api/types';
 
 /** Five ranks of program 0 with a hole, three of program 1, two a row. */
 function grid(steps_per_column: number, columns: number, cells?: number[]): Grid {

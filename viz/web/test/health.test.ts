@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { callStrip, cpuShare, healthAnswer, isSilent, levelFor, losses, pipeline, settings, strips, type Agent, type Vital, type Vitals } from '../src/lib/health';
-import type { Run, Status } from '../src/lib/types';
+import { callStrip, cpuShare, healthAnswer, isSilent, levelFor, losses, pipeline, settings, strips } from '../src/lib/health';
+import type { Agent, Run, Status, Vital, Vitals } from '../src/shared/api/types';
 
 const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3 };
 const status = { state: 'live', sentence: '', clock_us: 100e6, lag_us: 1.2e6, last_step: 99 } as Status;

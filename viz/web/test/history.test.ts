@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { gaps, lowerBound, merge, rowsOf, total, wholeFrom, type History } from '../src/lib/history';
-import type { StepRow } from '../src/lib/types';
+import type { StepRow } from '../src/shared/api/types';
 
 const row = (step: number, anomalies = 0): StepRow => [step, step * 1e6, (step + 1) * 1e6, 100, anomalies, anomalies * 5];
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { GapsAnswer } from '../src/lib/health';
 import { LINE_PX, lossLayout, lostAt, nextLost } from '../src/lib/lossmap';
+import type { GapsAnswer } from '../src/shared/api/types';
 
 const answer: GapsAnswer = {
   ranks: [

@@ -1,6 +1,7 @@
 /** Makes calls in columns, for tests. */
 
-import type { PointColumns, Points } from '../src/lib/types';
+import type { PointColumns, Points } from '../src/shared/api/types';
+
 
 type Numbers = Record<Exclude<keyof PointColumns, 'function' | 'caller' | 'rank' | 'is_anomaly' | 'is_gpu' | 'is_open'>, number>;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { lostTime, rankedFunctions, statisticFacts } from '../src/lib/ranking';
-import type { FunctionRankRow, FunctionRow } from '../src/lib/types';
+import type { FunctionRankRow, FunctionRow } from '../src/shared/api/types';
 
 const row = (name: string, anomalies: number, severity_us: number): FunctionRow => ({
   program: 0,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { layout, nearest, stepAt, ticks, xOf, zoomed, type Series } from '../src/lib/scatter';
-import type { StepRow } from '../src/lib/types';
+import type { StepRow } from '../src/shared/api/types';
 
 const row = (step: number, anomalies: number): StepRow => [step, 0, 1, 10, anomalies, 0];
 const series = (counts: (number | null)[], rank = '0:1', slot = 0): Series => ({

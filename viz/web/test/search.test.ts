@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MOST_FOUND, search } from '../src/lib/search';
-import type { FunctionRow } from '../src/lib/types';
+import type { FunctionRow } from '../src/shared/api/types';
 
 const row = (name: string, anomalies = 0): FunctionRow => ({ name, anomalies, calls: 1234, severity_us: anomalies * 1000 }) as FunctionRow;
 const functions = [row('relax_block [{heat2d.c} {47,0}]', 3), row('MPI_Waitall()', 2), row('void update_waits(int)')];

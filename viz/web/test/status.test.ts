@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bannerOf, conditionOf, type Circumstances } from '../src/lib/status';
-import type { Status } from '../src/lib/types';
+import type { Status } from '../src/shared/api/types';
 
 const status = { state: 'live', sentence: '', clock_us: 3_912_000_000, anomalies: 14 } as Status;
 const now = (more: Partial<Circumstances>, of: Partial<Status> = {}): Circumstances => ({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { patternOf, suggested } from '../src/lib/suggestions';
-import type { FunctionRow } from '../src/lib/types';
+import type { FunctionRow } from '../src/shared/api/types';
 
 const row = (name: string, anomalies: number, severity_us: number): FunctionRow => ({ name, anomalies, severity_us, calls: 40 }) as FunctionRow;
 const ROWS = [row('MPI_Recv()', 0, 0), row('MPI_Waitall()', 3, 900), row('my_mpi_wrapper', 1, 5000), row('relax(double *)', 2, 10)];

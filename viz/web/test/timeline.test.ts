@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { commonTimes, groupOf, timelineOf, timeTicks } from '../src/lib/timeline';
-import type { CallRecord } from '../src/lib/types';
+import type { CallRecord } from '../src/shared/api/types';
 
 const call = (id: string, entry_us: number, exit_us: number, depth: number, is_anomaly = false) => ({
   id,

@@ -1,6 +1,7 @@
 /** What the server says of a rank, for tests of what is made of it. */
 
-import type { TimelineAnswer } from '../src/lib/spans';
+import type { TimelineAnswer } from '../src/shared/api/types';
+
 
 export const answer: TimelineAnswer = {
   source: 'store',

@@ -3,9 +3,9 @@
 import { binOf, silentRows, xOfStep, yOfRank, type HeatLayout } from '../lib/heatmap';
 import { rasterised, type HeatPalette } from '../lib/heatraster';
 import { COLOURS, HEAT_RAMP, pick, pixelOf, type Pair, type Theme } from '../lib/tokens';
-import type { RankKey } from '../lib/types';
 import { colour, drawMark, FONT } from './canvas';
 import { layerOf } from './stamps';
+import type { RankKey } from '../shared/api/types';
 
 export interface HeatMarks {
   /** Ranks by colour slot. */

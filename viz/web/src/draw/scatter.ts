@@ -4,10 +4,10 @@ import type { Layout, Point } from '../lib/scatter';
 import { STRIP_ROW, xOf } from '../lib/scatter';
 import { stamp } from '../lib/stamps';
 import { shapeOf, type Theme } from '../lib/tokens';
-import type { RankKey } from '../lib/types';
 import type { Range } from '../lib/view';
 import { colour, FONT, hatch, slotColour } from './canvas';
 import { maskOf, paste, rasterFor } from './stamps';
+import type { RankKey } from '../shared/api/types';
 
 const MARK_PX = 8;
 const ZERO_PX = 3;

@@ -2,9 +2,8 @@
 
 import { judgedUs } from './calls';
 import { shorten } from './names';
-import type { Answer, CallSummary, Run } from './types';
-import type { FunctionStatistics } from './functiontypes';
 import { count, duration, percent, plural, ratio } from './units';
+import type { Answer, CallSummary, FunctionStatistics, Run } from '../shared/api/types';
 
 export const ranked = (rank: string, programs: number): string =>
   programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`;

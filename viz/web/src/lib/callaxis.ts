@@ -5,9 +5,9 @@ import type { Telling } from './callpoints';
 import { shortenAll } from './names';
 import { ticks as wholeTicks } from './scatter';
 import { timeTicks } from './timeline';
-import type { PointColumns, Points } from './types';
 import { columnUnit, digits, durationUnit, exact, inUnit, type DurationUnit } from './units';
 import type { Span } from './view';
+import type { PointColumns, Points } from '../shared/api/types';
 
 export interface Tick {
   at: number;

@@ -3,9 +3,9 @@
 import { ranked } from './answer';
 import { filtersOf } from './filters';
 import { shorten } from './names';
-import type { CallSummary, Points, Run } from './types';
 import { count, duration, exact, plural, ratio, score, sinceStart, wallClock } from './units';
 import type { Sort, View } from './view';
+import type { CallSummary, Points, Run } from '../shared/api/types';
 
 /** A call of a chart: what lists show, and who called it. */
 export interface PointCall extends CallSummary {

@@ -1,6 +1,7 @@
 /** What is said of a recorded call, on whatever page. */
 
-import type { CallRecord, CallSummary, CounterValue, Run } from './types';
+import type { CallRecord, CallSummary, CounterValue, Run } from '../shared/api/types';
+
 
 /** The runtime by which a call is judged; while it is open, its time so far. */
 export function judgedUs(call: CallSummary, metric: Run['config']['metric']): number {

@@ -3,8 +3,8 @@
 import { AXIS_KINDS } from './axes';
 import { place, type Placed, type PlacedAxis } from './callaxis';
 import { isFaster, type Telling } from './callpoints';
-import type { PointColumns, Points } from './types';
 import type { Span, View } from './view';
+import type { PointColumns, Points } from '../shared/api/types';
 
 export interface CallLayout {
   width: number;

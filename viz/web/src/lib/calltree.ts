@@ -1,6 +1,7 @@
 /** Call paths to a function, as rows of a tree. */
 
-import type { PathNode } from './functiontypes';
+import type { PathNode } from '../shared/api/types';
+
 
 export interface TreeRow {
   node: PathNode;

@@ -1,7 +1,7 @@
 /** What changed between two runs: how it is drawn and put in words. */
 
-import type { BothRuntimes, Rate, Shift } from './types';
 import { digits, duration, exact } from './units';
+import type { BothRuntimes, Rate, Shift } from '../shared/api/types';
 
 /** Beside colour, so that nothing is said by colour alone. */
 export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;

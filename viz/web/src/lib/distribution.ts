@@ -1,8 +1,8 @@
 /** How the runtimes of a function are distributed, laid out on a logarithmic axis. */
 
-import type { Bucket, Distribution } from './functiontypes';
 import { timeTicks } from './timeline';
 import { columnUnit, duration, inUnit, type DurationUnit } from './units';
+import type { Bucket, Distribution } from '../shared/api/types';
 
 /** Share of the calls that took less than `us`, by the buckets; null where nothing is counted. */
 export function shareBelow(us: number, buckets: readonly Bucket[]): number | null {

@@ -6,73 +6,15 @@
  * what is read and what is told may be put together in any order, and more than once.
  */
 
-import type { RankKey } from './types';
+import type { GridAnswer, GridProgram, GridUpdate, RankKey } from '../shared/api/types';
+
+/** A grid whose cells are bytes, row by row. */
+export type Grid = Omit<GridAnswer, 'ok' | 'cells'> & { cells: Uint8Array };
 
 /** A cell where no step was analysed. */
 export const UNKNOWN = 255;
 /** The largest number that a cell tells from larger ones. */
 export const MOST = 254;
-
-export interface GridProgram {
-  program: number;
-  first_row: number;
-  rows: number;
-  /** Place of its first rank here among all ranks, in order of program and rank. */
-  first_place: number;
-  /** Its ranks here, as runs of consecutive ones: first, how many. */
-  ranks: [first: number, count: number][];
-}
-
-/** A rank that gives no step: what it is in, since when. */
-export interface SilentRank {
-  rank: RankKey;
-  place: number;
-  /** Innermost open call of its main thread; empty where none is known. */
-  function: string;
-  /** When that was entered. */
-  entry_us: number;
-  /** Time of its newest event. */
-  since_us: number;
-}
-
-/** What rows and columns stand for. */
-interface Axes {
-  /** Grows with each change. */
-  version: number;
-  /** What the rows stand for and which ranks are silent; where a frame names another one, the grid is to be read again. */
-  layout: number;
-  programs: GridProgram[];
-  ranks_per_row: number;
-  rows: number;
-  first_step: number;
-  /** A power of two. */
-  steps_per_column: number;
-  columns: number;
-  /** Start of the first analysed step of each column, µs since the epoch; 0 where none is known. */
-  start_us: number[];
-  silent: SilentRank[];
-}
-
-export interface GridAnswer extends Axes {
-  /** Bytes of the cells, row by row, in base64. */
-  cells: string;
-}
-
-export interface Grid extends Axes {
-  /** Row by row. */
-  cells: Uint8Array;
-}
-
-/** What a frame tells of the whole grid. */
-export interface GridUpdate {
-  layout: number;
-  steps_per_column: number;
-  columns: number;
-  /** A little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
-  cells: ArrayBuffer;
-  /** Column and new start of those whose start is known, or earlier than was told. */
-  starts: [column: number, start_us: number][];
-}
 
 export function decoded(answer: GridAnswer, cells: Uint8Array): Grid {
   return { ...answer, cells };

@@ -1,121 +1,13 @@
 /** How the analysis itself fares: what the server says of it, and what that means in words. */
 
-import type { RankKey, Run, Status } from './types';
 import { bytes, count, digits, duration, exact, percent, plural, ratio } from './units';
+import type { Agent, Run, StepSum, StreamHealth, Vital, Vitals } from '../shared/api/types';
 
 export const STREAM_STATES = ['reading', 'silent', 'ended', 'broken', 'lost'] as const;
 export type StreamState = (typeof STREAM_STATES)[number];
 
-export interface StreamHealth {
-  program: number;
-  rank: number;
-  node: string;
-  state: StreamState;
-  steps: number;
-  rows: number;
-  size_bytes: number;
-  calls: number;
-  anomalies: number;
-  gap_steps: number;
-  losses: Record<string, number>;
-  largest_step_bytes: number;
-}
-
-export interface StreamSums {
-  streams: number;
-  states: Partial<Record<StreamState, number>>;
-  steps: number;
-  rows: number;
-  size_bytes: number;
-  calls: number;
-  gap_steps: number;
-  lossy_ranks: number;
-  losses: Record<string, number>;
-  largest_step_bytes: number;
-}
-
-export interface Agent {
-  name: string;
-  node: string;
-  streams: number;
-  pss_bytes: number;
-  cpu_s: number;
-  spool_bytes: number;
-  lag_s: number;
-  /** Since it last spoke; null where the run has ended. */
-  age_s: number | null;
-}
-
-export interface SlowRank {
-  program: number;
-  rank: number;
-  node: string;
-  function: string;
-  ratio: number;
-  deviations: number;
-  lost_us: number;
-  windows: number;
-  ranks: number;
-}
-
-export interface Pruning {
-  program: number;
-  function: string;
-  pruned_us: number;
-  rule: string;
-  anomalies: number;
-  normal_calls: number;
-  severity_us: number;
-}
-
-/** The analysis during one interval: totals at its end, of the others the largest. */
-export interface Vital {
-  time_us: number;
-  rows: number;
-  gap_steps: number;
-  lag_us: number | null;
-  spool_bytes: number;
-  pss_bytes: number;
-}
-
-export interface Vitals {
-  status: Status;
-  sums: StreamSums;
-  agents: Agent[];
-  agent_sums: Agent | null;
-  agents_total: number;
-  slow_ranks: SlowRank[];
-  storage: { trace_bytes: number; stored_bytes: number | null };
-  /** How the trace comes; empty where nobody knows any more. */
-  transport: string;
-  unrecorded: { function: string; anomalies: number }[];
-  unrecorded_total: number;
-  pruned: Pruning[];
-  pruned_total: number;
-  history: Vital[];
-}
-
-export interface Gaps {
-  rank: RankKey;
-  gap_steps: number;
-  gaps: [first: number, last: number][];
-  gaps_total: number;
-}
-
-export interface GapsAnswer {
-  ranks: Gaps[];
-  lossy_ranks: number;
-  last_step: number | null;
-}
-
 export const STREAM_ORDERS = ['loss', 'rank', 'rows', 'largest_step_bytes'] as const;
 export type StreamOrder = (typeof STREAM_ORDERS)[number];
-
-export interface StreamsAnswer {
-  streams: StreamHealth[];
-  next: string | null;
-  total: number;
-}
 
 /** An agent speaks of itself every ten seconds: two of its messages may be late. */
 export const SILENT_AFTER_S = 25;
@@ -241,14 +133,6 @@ export function strips(history: readonly Vital[]): { times_us: number[]; strips:
       { name: 'memory of agents', values: later.map((one) => one.pss_bytes), text: (value) => bytes(Math.round(value)) },
     ],
   };
-}
-
-/** Calls of all ranks in some consecutive steps. */
-export interface StepSum {
-  step: number;
-  start_us: number;
-  end_us: number;
-  calls: number;
 }
 
 /** Calls per second, of all programs together, where nothing else is known of the time of a run. */

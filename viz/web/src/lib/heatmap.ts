@@ -5,10 +5,10 @@
  * worst wins, so that one anomaly among 10,000 ranks and 3,600 steps is seen.
  */
 
-import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid, type GridProgram, type SilentRank } from './grid';
+import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid } from './grid';
 import { ticks } from './scatter';
-import type { RankKey } from './types';
 import type { Range } from './view';
+import type { GridProgram, RankKey, SilentRank } from '../shared/api/types';
 
 /** The smallest cell: single pixels are overlooked. */
 const CELL_PX = 2;

@@ -1,22 +1,10 @@
 /** Step counts of one rank, in order of step, however they arrive. */
 
 import { summed } from './columns';
-import type { RankKey, StepRow } from './types';
 import type { Range } from './view';
+import type { StepColumns, StepRow } from '../shared/api/types';
 
 export type History = readonly StepRow[];
-
-/** Steps of one rank, as the server sends them: `StepColumns` of the API. */
-export interface StepColumns {
-  rank: RankKey;
-  steps: number[];
-  starts_us: number[];
-  durations_us: number[];
-  calls: number[];
-  anomalies: number[];
-  severities_us: number[];
-  highest_scores: number[];
-}
 
 export function rowsOf({ steps, starts_us, durations_us, ...others }: StepColumns): StepRow[] {
   const starts = summed(starts_us);

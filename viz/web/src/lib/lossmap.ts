@@ -1,7 +1,7 @@
 /** Where lost steps stand: one line per rank, steps to the right. Lengths in CSS pixels. */
 
-import type { Gaps, GapsAnswer } from './health';
 import { ticks } from './scatter';
+import type { Gaps, GapsAnswer } from '../shared/api/types';
 
 export const LINE_PX = 16;
 const LABEL_PX = 64;

@@ -1,6 +1,7 @@
 /** What the panels of the overview show, as one SELECT each: see `lib/sql`. */
 
-import type { RankKey, Statistic } from './types';
+import type { RankKey, Statistic } from '../shared/api/types';
+
 
 /** What ranks are put in order by; skewness and kurtosis take functions that not every SQLite has. */
 const ORDERS: Partial<Record<Statistic, string>> = {

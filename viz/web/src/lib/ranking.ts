@@ -1,8 +1,8 @@
 /** What ranks and functions are put in order by, in words; and functions as lines of one list, whatever their order. */
 
-import type { FunctionRanking, FunctionRankRow, FunctionRow } from './types';
 import type { FunctionStatistic } from './view';
 import { digits, duration, exact } from './units';
+import type { FunctionRanking, FunctionRankRow, FunctionRow } from '../shared/api/types';
 
 export const STATISTIC_NAMES: Record<FunctionStatistic, string> = {
   severity_us: 'time lost',

@@ -1,7 +1,7 @@
 /** Runs beside each other, in words. */
 
-import type { ListedRun } from './types';
 import { clock, duration } from './units';
+import type { ListedRun } from '../shared/api/types';
 
 /** How a run is: what it said last, and how its application ended. */
 export function stateOf({ state, exit_code }: ListedRun): string {

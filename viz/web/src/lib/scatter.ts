@@ -1,8 +1,8 @@
 /** Where each mark of the chart of anomalies per step stands. Lengths in CSS pixels. */
 
 import { gaps, lowerBound, type History } from './history';
-import type { RankKey, StepRow } from './types';
 import type { Range } from './view';
+import type { RankKey, StepRow } from '../shared/api/types';
 
 export interface Series {
   rank: RankKey;

@@ -2,9 +2,9 @@
 
 import { shorten } from './names';
 import { callsOf, PAGES, toPage } from './trail';
-import type { FunctionRow } from './types';
 import { count, duration } from './units';
 import { parseRank, type View } from './view';
+import type { FunctionRow } from '../shared/api/types';
 
 export interface Found {
   kind: 'page' | 'rank' | 'step' | 'call' | 'function';

@@ -3,7 +3,7 @@
 import { summed } from './columns';
 import { groupOf } from './timeline';
 import { GROUP_FILLS, type Group } from './tokens';
-import type { RankKey } from './types';
+import type { Judged, RankKey, TimelineAnswer, TimelineLinks, TimelineRow } from '../shared/api/types';
 
 export const ANOMALY = 1;
 export const RECORDED = 2;
@@ -17,70 +17,7 @@ export const LAUNCHED = 2;
 
 export const GROUPS = Object.keys(GROUP_FILLS) as Group[];
 
-/** What the server says of one rank; `TimelineAnswer` of the API. */
-export interface TimelineAnswer {
-  source: 'trace' | 'store';
-  is_recorded: boolean;
-  from_us: number;
-  to_us: number;
-  extent_us: Interval;
-  column_us: number;
-  functions: string[];
-  threads: { thread: number; is_gpu: boolean; known_us: Interval[] }[];
-  rows: AnsweredRow[];
-  links: AnsweredLinks;
-  judged: Judged[];
-  lost_us: Interval[];
-  left_out: number;
-}
-
 export type Interval = [first: number, last: number];
-
-interface AnsweredRow {
-  thread: number;
-  depth: number;
-  begins_us: number[];
-  runtimes_us: number[];
-  exclusives_us: number[];
-  functions: number[];
-  steps: number[];
-  rows: number[];
-  counts: number[];
-  flags: number[];
-}
-
-interface AnsweredLinks {
-  kinds: number[];
-  times_us: number[];
-  threads: number[];
-  depths: number[];
-  other_us: number[];
-  other_ranks: number[];
-  other_threads: number[];
-  other_depths: number[];
-  tags: number[];
-  sizes_bytes: number[];
-  counts: number[];
-}
-
-/** How a recorded call was judged. */
-export interface Judged {
-  step: number;
-  row: number;
-  is_anomaly: boolean;
-  thread: number;
-  depth: number;
-  function: string;
-  entry_us: number;
-  inclusive_us: number;
-  exclusive_us: number;
-  is_open: boolean;
-  severity_us: number;
-  score: number;
-  expected_us: number;
-  children: number;
-  messages: number;
-}
 
 /** The calls of one depth of one thread. */
 export interface SpanRow {
@@ -156,7 +93,7 @@ export function decodeTimeline(rank: RankKey, answer: TimelineAnswer): RankSpans
   };
 }
 
-function decodeRow(answered: AnsweredRow): SpanRow {
+function decodeRow(answered: TimelineRow): SpanRow {
   const begin = summed(new Float64Array(answered.begins_us));
   return {
     thread: answered.thread,
@@ -172,8 +109,8 @@ function decodeRow(answered: AnsweredRow): SpanRow {
   };
 }
 
-function decodeLinks(answered: AnsweredLinks): Link[] {
-  const column = (name: keyof AnsweredLinks, at: number): number => answered[name][at] as number;
+function decodeLinks(answered: TimelineLinks): Link[] {
+  const column = (name: keyof TimelineLinks, at: number): number => answered[name][at] as number;
   return answered.kinds.map((kind, at) => ({
     kind,
     time: column('times_us', at),

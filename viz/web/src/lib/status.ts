@@ -1,7 +1,7 @@
 /** The state of the feed in words: what happened, what is shown, what to do. */
 
-import type { Status } from './types';
 import { count, sinceStart } from './units';
+import type { Status } from '../shared/api/types';
 
 export type Condition = Status['state'] | 'lost' | 'paused' | 'connecting';
 

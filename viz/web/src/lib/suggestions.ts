@@ -1,8 +1,8 @@
 /** Functions that a part of a name may mean. */
 
 import { shortenAll } from './names';
-import type { FunctionRow } from './types';
 import { count, duration, plural } from './units';
+import type { FunctionRow } from '../shared/api/types';
 
 export interface Suggestion {
   name: string;

@@ -1,7 +1,7 @@
 /** The window of a call as bars: who called it, its neighbours, and where nothing is known. Times in µs. */
 
 import type { Group } from './tokens';
-import type { CallRecord } from './types';
+import type { CallRecord } from '../shared/api/types';
 
 export interface Bar {
   id: string;

@@ -2,8 +2,8 @@
 
 import { ANOMALY, firstEndingFrom, GROUPS, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
 import { between, type TimeAxis } from './timelineaxis';
-import type { RankKey } from './types';
 import type { Range } from './view';
+import type { RankKey } from '../shared/api/types';
 
 export const ROW = 20;
 export const LANE_GAP = 6;

@@ -3,9 +3,9 @@
 import { shorten } from './names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './timelinescene';
-import type { RankKey, Run } from './types';
 import type { Range } from './view';
 import { bytes, digits, duration, exact, plural, ratio, score, sinceStart } from './units';
+import type { RankKey, Run } from '../shared/api/types';
 
 export interface Told {
   zero_us: number;

@@ -1,8 +1,8 @@
 /** Where a page stands: from the run down to what is looked at. */
 
 import { shorten } from './names';
-import type { RankKey } from './types';
 import { formatRange, type PageName, type View } from './view';
+import type { RankKey } from '../shared/api/types';
 
 /** What a step of the trail is, and so what stands beside it. */
 export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'page';

@@ -1,6 +1,7 @@
 /** A function's abnormal calls along the run. */
 
-import type { Total, Totals } from './functiontypes';
+import type { Total, Totals } from '../shared/api/types';
+
 
 /** Steps of which each can have a column of its own. */
 export const MOST_COLUMNS = 1000;

@@ -2,11 +2,12 @@
 
 import { AXES, SCALES, type Axis, type Scale } from './axes';
 import { STREAM_ORDERS, STREAM_STATES, type StreamOrder, type StreamState } from './health';
-import { STATISTICS, type RankKey, type Statistic } from './types';
 import { SLOTS } from './tokens';
+import type { RankKey, Statistic } from '../shared/api/types';
 
 export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step', 'rank', 'thread', 'children', 'messages_count'] as const;
 export type Sort = (typeof SORTS)[number];
+export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total', 'skewness', 'kurtosis', 'steps'] as const satisfies readonly Statistic[];
 export const LABELS = ['any', 'anomaly', 'normal'] as const;
 export type LabelWanted = (typeof LABELS)[number];
 /** Functions are also ranked by time lost. */

@@ -1,6 +1,7 @@
 /** Messages of a window by how long the calls that received them had waited for them. */
 
-import type { CallRecord, Message } from './types';
+import type { CallRecord, Message } from '../shared/api/types';
+
 
 export interface Waited {
   message: Message;

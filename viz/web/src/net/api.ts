@@ -1,14 +1,12 @@
 /** What the server can be asked. */
 
-import type { CallDetail, CallPage, FunctionRanking, FunctionRow, ListedRun, Points, Ranking, RankKey, Run, Statistic, StepRow } from '../lib/types';
-import { decoded, type Grid, type GridAnswer } from '../lib/grid';
+import { decoded, type Grid } from '../lib/grid';
 import { filterQuery } from '../lib/filters';
-import { rowsOf, type StepColumns } from '../lib/history';
+import { rowsOf } from '../lib/history';
 import type { Range, View } from '../lib/view';
-import type { GapsAnswer, StepSum, StreamsAnswer, Vitals } from '../lib/health';
-import type { TimelineAnswer } from '../lib/spans';
 import type { Asked } from '../lib/timelineaxis';
 import { get, type Request } from './http';
+import type { CallDetail, CallPage, FunctionRanking, FunctionsAnswer, GapsAnswer, GridAnswer, MetadataAnswer, Points, Ranking, RankKey, Run, RunsAnswer, Statistic, StepColumnsAnswer, StepRow, StepSumsAnswer, StreamsAnswer, TimelineAnswer, Vitals } from '../shared/api/types';
 
 export const PAGE_SIZE = 50;
 
@@ -51,17 +49,17 @@ export async function getGrid(signal: AbortSignal, piece: GridPiece = {}): Promi
   return decoded(answer, cells);
 }
 
-export const getFunctions = (signal: AbortSignal): Promise<{ functions: FunctionRow[]; total: number }> =>
+export const getFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> =>
   get('functions', [['limit', '50']], signal);
 
 /** All that have a name, as many as one answer holds, for a search. */
-export const getAllFunctions = (signal: AbortSignal): Promise<{ functions: FunctionRow[]; total: number }> =>
+export const getAllFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> =>
   get('functions', [['limit', '1000']], signal);
 
 export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> =>
   get(`calls/${encodeURIComponent(id)}`, [], signal);
 
-export const getRuns = (signal: AbortSignal): Promise<{ runs: ListedRun[] }> => get('runs', [], signal);
+export const getRuns = (signal: AbortSignal): Promise<RunsAnswer> => get('runs', [], signal);
 
 export const getCalls = (view: View, zero_us: number, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
   get(...callsRequest(view, zero_us, limit), signal);
@@ -92,26 +90,13 @@ export function streamsRequest({ streamOrder, streamState, streamCursor }: View)
 }
 
 /** Steps of all ranks together, by 8 ** level. */
-export const getStepSums = (level: number, signal: AbortSignal): Promise<{ sums: StepSum[] }> =>
+export const getStepSums = (level: number, signal: AbortSignal): Promise<StepSumsAnswer> =>
   get('step-sums', [['level', String(level)], ['limit', '1000']], signal);
 
-export interface Metadata {
-  program: number;
-  rank: number;
-  thread: number;
-  key: string;
-  value: string;
-}
-
-export const getMetadata = (rank: RankKey, signal: AbortSignal): Promise<{ metadata: Metadata[]; total: number }> => {
+export const getMetadata = (rank: RankKey, signal: AbortSignal): Promise<MetadataAnswer> => {
   const [program = '', number = ''] = rank.split(':');
   return get('metadata', [['program', program], ['rank', number], ['limit', '1000']], signal);
 };
-
-interface StepsAnswer {
-  series: StepColumns[];
-  next: number | null;
-}
 
 /** The history of some ranks from a step to another, in as many answers as it takes. */
 export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [first, last]: Range = [0, Infinity]): Promise<Map<RankKey, StepRow[]>> {
@@ -120,7 +105,7 @@ export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [
   do {
     const query: [string, string][] = ranks.map((rank) => ['rank', rank]);
     if (after !== null) query.push(['after', String(after)]);
-    const answer: StepsAnswer = await get<StepsAnswer>('step-columns', query, signal);
+    const answer: StepColumnsAnswer = await get<StepColumnsAnswer>('step-columns', query, signal);
     for (const columns of answer.series) found.get(columns.rank)?.push(...rowsOf(columns).filter(([step]) => step <= last));
     after = answer.next;
   } while (after !== null && after < last);

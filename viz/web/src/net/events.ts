@@ -1,8 +1,8 @@
 /** The socket over which the server says what is new. It comes back by itself when the link was lost. */
 
 import { io } from 'socket.io-client';
-import type { LiveFrame, LiveSteps, RankKey } from '../lib/types';
 import { askingOver, type Ask } from './jobs';
+import type { LiveFrame, LiveSteps, RankKey } from '../shared/api/types';
 
 export interface Listener {
   onLink(connected: boolean): void;

@@ -1,9 +1,8 @@
 /** What the server can be asked about one function, and about the rank that a call ran on. */
 
-import type { CounterTotals, FunctionDetail, MetadataRow, PathNode, Totals } from '../lib/functiontypes';
 import type { Subject } from '../lib/sql';
-import type { CallPage } from '../lib/types';
 import { get, type Query, type Request } from './http';
+import type { CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from '../shared/api/types';
 
 /** Calls in a list of the worst. */
 export const WORST = 20;
@@ -30,13 +29,13 @@ export const ranksRequest = (subject: Subject): Request => ['totals', [['by', 'r
 export const getRanks = (subject: Subject, signal: AbortSignal): Promise<Totals> => get(...ranksRequest(subject), signal);
 
 export const pathsRequest = (subject: Subject): Request => ['paths', ofFunction(subject)];
-export const getPaths = (subject: Subject, signal: AbortSignal): Promise<{ paths: PathNode[] }> => get(...pathsRequest(subject), signal);
+export const getPaths = (subject: Subject, signal: AbortSignal): Promise<PathsAnswer> => get(...pathsRequest(subject), signal);
 
 export const worstRequest = (subject: Subject): Request => ['calls', [...ofFunction(subject), ['sort', 'severity_us'], ['limit', String(WORST)]]];
 export const getWorst = (subject: Subject, signal: AbortSignal): Promise<CallPage> => get(...worstRequest(subject), signal);
 
 export const countersRequest = (program: number, rank: number): Request => ['counters', ofRank(program, rank)];
-export const getCounters = (program: number, rank: number, signal: AbortSignal): Promise<{ counters: CounterTotals[] }> => get(...countersRequest(program, rank), signal);
+export const getCounters = (program: number, rank: number, signal: AbortSignal): Promise<CountersAnswer> => get(...countersRequest(program, rank), signal);
 
 export const metadataRequest = (program: number, rank: number): Request => ['metadata', ofRank(program, rank)];
-export const getMetadata = (program: number, rank: number, signal: AbortSignal): Promise<{ metadata: MetadataRow[]; total: number }> => get(...metadataRequest(program, rank), signal);
+export const getMetadata = (program: number, rank: number, signal: AbortSignal): Promise<MetadataAnswer> => get(...metadataRequest(program, rank), signal);

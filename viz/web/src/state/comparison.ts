@@ -1,12 +1,12 @@
 /** Other runs, and what changed since one of them. */
 
 import { computed, effect } from '@preact/signals';
-import type { ComparisonAnswer } from '../lib/types';
 import * as api from '../net/api';
 import { view } from './address';
 import { job } from './jobs';
 import { question } from './question';
 import { prepare } from './session';
+import type { ComparisonAnswer } from '../shared/api/types';
 
 const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
 

@@ -1,16 +1,16 @@
 /** All ranks over all steps: the whole as read with what has come since, and the piece of it that is looked at. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
-import { merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid, type GridUpdate } from '../lib/grid';
+import { merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from '../lib/grid';
 import { allPlaces, pieceOf, roomFor } from '../lib/heatmap';
 import { ALL, moved, shownOf, windowOn, windowOnNow } from '../lib/window';
-import type { RankKey } from '../lib/types';
 import type { Range } from '../lib/view';
 import * as api from '../net/api';
 import { go, view } from './address';
 import { question } from './question';
 import { Resource } from './resource';
 import * as session from './session';
+import type { GridUpdate, RankKey } from '../shared/api/types';
 
 /** While ranks join by the hundred the grid changes its layout with each frame. */
 const READ_AGAIN_MS = 1000;

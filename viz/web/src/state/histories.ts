@@ -3,7 +3,6 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { merge, MOST_STEPS, wholeFrom, type History } from '../lib/history';
 import type { Series } from '../lib/scatter';
-import type { RankKey } from '../lib/types';
 import { keepSlots, type Range, type View } from '../lib/view';
 import * as api from '../net/api';
 import { view } from './address';
@@ -12,6 +11,7 @@ import { ranking } from './overview';
 import { question } from './question';
 import { Resource } from './resource';
 import * as session from './session';
+import type { RankKey } from '../shared/api/types';
 
 /**
  * Ranks that lead are charted so long, at least, though others lead meanwhile: lines that come and go cannot be read, and

@@ -2,12 +2,12 @@
 
 import { computed } from '@preact/signals';
 import { lostTime, rankedFunctions, type FunctionLines } from '../lib/ranking';
-import type { CallSummary, RankKey } from '../lib/types';
 import { FIRST_VIEW, type View } from '../lib/view';
 import * as api from '../net/api';
 import { view } from './address';
 import { question } from './question';
 import { zero_us } from './session';
+import type { CallSummary, RankKey } from '../shared/api/types';
 
 /** Calls in the list beside the heat map. */
 export const LISTED = 30;

@@ -1,7 +1,7 @@
 /** What concerns the page alone and not the address: the tooltip, the rank under the pointer, messages. */
 
 import { signal } from '@preact/signals';
-import type { RankKey } from '../lib/types';
+import type { RankKey } from '../shared/api/types';
 
 export interface Tip {
   x: number;

@@ -1,10 +1,10 @@
 /** The link to the server: the run, its state as last heard, and as shown (the two differ while paused). */
 
 import { batch, computed, signal } from '@preact/signals';
-import type { LiveFrame, LiveSteps, Status } from '../lib/types';
 import * as api from '../net/api';
 import { connect, type Events } from '../net/events';
 import { askAgain, question } from './question';
+import type { LiveFrame, LiveSteps, Status } from '../shared/api/types';
 
 /** Lists are asked for again at most this often: who reads them must be able to. */
 const REFRESH_MS = 2000;

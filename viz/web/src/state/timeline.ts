@@ -5,7 +5,6 @@ import { decodeTimeline, type Interval, type RankSpans } from '../lib/spans';
 import { timelineOf } from '../lib/timeline';
 import { askedFor, foldedAxis, PLAIN_AXIS, showing, suffices, type Asked } from '../lib/timelineaxis';
 import { anomaliesOf, sceneOf, spotOf } from '../lib/timelinescene';
-import type { RankKey } from '../lib/types';
 import { MOST_PARTNERS, type Range } from '../lib/view';
 import * as api from '../net/api';
 import { go, view } from './address';
@@ -13,6 +12,7 @@ import { detail } from './calls';
 import { job } from './jobs';
 import { question } from './question';
 import { run, status, zero_us } from './session';
+import type { RankKey } from '../shared/api/types';
 
 const isOpen = computed(() => view.value.page === 'timeline');
 

@@ -3,7 +3,6 @@ import { prepare } from '../../draw/canvas';
 import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from '../../draw/timeline';
 import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from '../../lib/timeline';
 import { wrapped } from '../../lib/names';
-import type { CallRecord } from '../../lib/types';
 import { showCommand } from '../../lib/commands';
 import { callRequest } from '../../net/functions';
 import { columnUnit, duration, inUnit } from '../../lib/units';
@@ -13,6 +12,7 @@ import { FunctionLink } from '../parts/functionlink';
 import { Panel } from '../parts/panel';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
+import type { CallRecord } from '../../shared/api/types';
 
 interface Props {
   record: CallRecord;

@@ -2,9 +2,7 @@ import { callAnswer, ranked } from '../../lib/answer';
 import { judgedUs, signOf } from '../../lib/calls';
 import { showCommand, sqlCommand } from '../../lib/commands';
 import { isFlagged } from '../../lib/distribution';
-import type { Distribution } from '../../lib/functiontypes';
 import { callSql } from '../../lib/sql';
-import type { CallDetail, CallRecord } from '../../lib/types';
 import { duration, exact, plural, sinceStart, wallClock } from '../../lib/units';
 import type { View } from '../../lib/view';
 import { callRequest, functionRequest } from '../../net/functions';
@@ -23,6 +21,7 @@ import { Counters, Messages, NodeState } from './evidence';
 import { Numbers } from './numbers';
 import { RankMetadata, RawRecord } from './raw';
 import { Stack } from './stack';
+import type { CallDetail, CallRecord, Distribution } from '../../shared/api/types';
 
 /** Why? Everything kept about one call: what, how much, in what company, and a normal call beside it. */
 export function Detail() {

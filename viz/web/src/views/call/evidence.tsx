@@ -1,15 +1,14 @@
 import { ownCounters, lastValues } from '../../lib/calls';
 import { showCommand } from '../../lib/commands';
-import type { CounterTotals } from '../../lib/functiontypes';
 import { shorten } from '../../lib/names';
 import { countersSql } from '../../lib/sql';
-import type { CallRecord } from '../../lib/types';
 import { bytes, columnUnit, digits, duration, exact, inUnit } from '../../lib/units';
 import { byWait } from '../../lib/waits';
 import { callRequest, countersRequest } from '../../net/functions';
 import { counters } from '../../state/call';
 import { FunctionLink } from '../parts/functionlink';
 import { Listed } from '../parts/listed';
+import type { CallRecord, CounterTotals } from '../../shared/api/types';
 
 interface Props {
   record: CallRecord;

@@ -1,10 +1,10 @@
 import { showCommand } from '../../lib/commands';
 import { callSql } from '../../lib/sql';
-import type { CallRecord } from '../../lib/types';
 import { count, digits, exact, score, sinceStart, wallClock } from '../../lib/units';
 import { callRequest } from '../../net/functions';
 import { run, zero_us } from '../../state/session';
 import { Listed } from '../parts/listed';
+import type { CallRecord } from '../../shared/api/types';
 
 interface Props {
   record: CallRecord;

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
 import { metadataSql } from '../../lib/sql';
-import type { CallRecord } from '../../lib/types';
 import { exact } from '../../lib/units';
 import { metadataRequest } from '../../net/functions';
 import { metadata } from '../../state/call';
 import { copy } from '../../state/page';
 import { Listed } from '../parts/listed';
+import type { CallRecord } from '../../shared/api/types';
 
 /** The record as the server sends it, folded until it is wanted. */
 export function RawRecord({ record }: { record: CallRecord }) {

@@ -1,13 +1,13 @@
 import { useMemo } from 'preact/hooks';
 import { showCommand } from '../../lib/commands';
 import { shortenAll } from '../../lib/names';
-import type { CallRecord, StackFrame } from '../../lib/types';
 import { duration } from '../../lib/units';
 import { callRequest } from '../../net/functions';
 import { addressOf } from '../../state/address';
 import { follow } from '../frame/statusbar';
 import { FunctionLink } from '../parts/functionlink';
 import { Panel } from '../parts/panel';
+import type { CallRecord, StackFrame } from '../../shared/api/types';
 
 /** Who called it, the call itself first; on a GPU also who launched it. */
 export function Stack({ record }: { record: CallRecord }) {

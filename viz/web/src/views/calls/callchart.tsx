@@ -2,7 +2,6 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { AXIS_KINDS } from '../../lib/axes';
 import { callAt, callLines, idAt, placeOf } from '../../lib/callpoints';
 import { boxAround, boxAside, isShown, layoutCalls, nearestCall, neighbourCall, rangesOf, type Box, type CallLayout, type Direction } from '../../lib/callscatter';
-import type { Points } from '../../lib/types';
 import { exact } from '../../lib/units';
 import { prepare } from '../../draw/canvas';
 import { paintCalls, paintRings } from '../../draw/callscatter';
@@ -12,6 +11,7 @@ import { hideTip, showTip, spoken } from '../../state/page';
 import { theme } from '../../state/theme';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
+import type { Points } from '../../shared/api/types';
 
 const ARROWS: readonly string[] = ['ArrowRight', 'ArrowLeft', 'ArrowUp', 'ArrowDown'] satisfies Direction[];
 

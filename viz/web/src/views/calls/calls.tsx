@@ -1,6 +1,5 @@
 import { queryCommand } from '../../lib/commands';
 import { callsSql } from '../../lib/sql';
-import type { CallPage } from '../../lib/types';
 import { exact } from '../../lib/units';
 import { callsRequest, PAGE_SIZE } from '../../net/api';
 import { go, view } from '../../state/address';
@@ -9,6 +8,7 @@ import { zero_us } from '../../state/session';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { CallTable } from './calltable';
 import { Nothing } from './nothing';
+import type { CallPage } from '../../shared/api/types';
 
 const orderOf = (page: CallPage | null): string => page?.calls.map((row) => row.id).join() ?? '';
 

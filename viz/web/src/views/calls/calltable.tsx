@@ -1,7 +1,6 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { callLines, isFaster } from '../../lib/callpoints';
 import { shortenAll, type ShortName } from '../../lib/names';
-import type { CallSummary } from '../../lib/types';
 import { columnUnit, digits, exact, inUnit, ratio } from '../../lib/units';
 import { FIRST_VIEW, type Sort, type View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
@@ -9,6 +8,7 @@ import { hoveredCall, open, telling } from '../../state/calls';
 import { timeText } from '../../state/clock';
 import { hideTip, showTip } from '../../state/page';
 import { follow } from '../frame/statusbar';
+import type { CallSummary } from '../../shared/api/types';
 
 interface Column {
   title: string;

@@ -3,13 +3,13 @@ import { prepare } from '../../draw/canvas';
 import { AXIS, boxes, paintTimeline, ROW } from '../../draw/timeline';
 import { timelineOf, timeTicks } from '../../lib/timeline';
 import { shorten } from '../../lib/names';
-import type { CallRecord } from '../../lib/types';
 import { columnUnit, duration, inUnit } from '../../lib/units';
 import { open } from '../../state/calls';
 import { hideTip, showTip } from '../../state/page';
 import { theme } from '../../state/theme';
 import { placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
+import type { CallRecord } from '../../shared/api/types';
 
 /** The call among those recorded around it; a click opens its timeline. */
 export function MiniTimeline({ record }: { record: CallRecord }) {

@@ -1,7 +1,6 @@
 import { AXES, AXIS_KINDS, scaleOf, type Axis } from '../../lib/axes';
 import { callAt, callsAnswer } from '../../lib/callpoints';
 import { queryCommand } from '../../lib/commands';
-import type { Points } from '../../lib/types';
 import { pointsRequest } from '../../net/api';
 import { go, view } from '../../state/address';
 import { filters, points } from '../../state/calls';
@@ -10,6 +9,7 @@ import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { CallChart, WHOLE } from './callchart';
 import { CallTable } from './calltable';
 import { Nothing } from './nothing';
+import type { Points } from '../../shared/api/types';
 
 /** Calls of the table twin: the list below has all of them. */
 const TWIN_ROWS = 30;

@@ -1,6 +1,5 @@
 import { callAnswer } from '../../lib/answer';
 import { shorten } from '../../lib/names';
-import type { CallRecord } from '../../lib/types';
 import { duration, exact, ratio, score, sinceStart, wallClock } from '../../lib/units';
 import type { View } from '../../lib/view';
 import { addressOf, view } from '../../state/address';
@@ -9,6 +8,7 @@ import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading } from '../parts/panel';
 import { Sign } from './calltable';
 import { MiniTimeline } from './minitimeline';
+import type { CallRecord } from '../../shared/api/types';
 
 /** The selected call: in a sentence, its neighbours, its fields, and where to go from it. */
 export function Selected() {

@@ -1,7 +1,6 @@
 import { useMemo } from 'preact/hooks';
 import { rate } from '../../lib/comparison';
 import { shortenAll } from '../../lib/names';
-import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../../lib/types';
 import { count, duration, exact } from '../../lib/units';
 import { addressOf, view } from '../../state/address';
 import { comparison } from '../../state/comparison';
@@ -11,6 +10,7 @@ import { RunsList } from './runslist';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
 import { follow } from '../frame/statusbar';
+import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../../shared/api/types';
 
 /** What changed from another run to this one; or which other run that shall be. */
 export function Compare() {

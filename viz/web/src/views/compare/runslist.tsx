@@ -1,6 +1,5 @@
 import { quoted } from '../../lib/commands';
 import { lengthOf, runsAnswer, stateOf } from '../../lib/runs';
-import type { ListedRun } from '../../lib/types';
 import { exact, percent, plural, wallClock } from '../../lib/units';
 import { addressOf, view } from '../../state/address';
 import { runs } from '../../state/comparison';
@@ -8,6 +7,7 @@ import { copy } from '../../state/page';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading } from '../parts/panel';
 import { Table } from '../parts/table';
+import type { ListedRun } from '../../shared/api/types';
 
 const COLUMNS = [
   { heading: 'run' },

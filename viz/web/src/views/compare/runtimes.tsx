@@ -1,8 +1,8 @@
 import { barsOf, change, shiftSummary, type Bar } from '../../lib/comparison';
-import type { Shift } from '../../lib/types';
 import { duration } from '../../lib/units';
 import { Empty, Panel } from '../parts/panel';
 import { useSize } from '../parts/size';
+import type { Shift } from '../../shared/api/types';
 
 const AXIS = 20;
 const MARGIN = 8;

@@ -1,10 +1,10 @@
 import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from '../../lib/comparison';
 import { wrapped, type ShortName } from '../../lib/names';
-import type { Shift } from '../../lib/types';
 import { duration, exact } from '../../lib/units';
 import { go, view } from '../../state/address';
 import { hideTip, showTip } from '../../state/page';
 import { Empty, Panel } from '../parts/panel';
+import type { Shift } from '../../shared/api/types';
 
 interface Props {
   shifts: readonly Shift[];

@@ -1,5 +1,4 @@
 import { bucketsOf, callsIn, columnsOf, flaggedText, inLanes, limitsOf, logAxis, percentile, shareBelow, type Axis, type Column, type Label } from '../../lib/distribution';
-import type { Bucket, Distribution, FunctionDetail } from '../../lib/functiontypes';
 import { columnUnit, count, duration, exact, inUnit, percent } from '../../lib/units';
 import { known } from '../../state/function';
 import { run } from '../../state/session';
@@ -7,6 +6,7 @@ import type { Asks } from '../parts/panelmenu';
 import { MarkChart } from '../parts/markchart';
 import { Empty, Panel, Reading } from '../parts/panel';
 import { useSize } from '../parts/size';
+import type { Bucket, Distribution, FunctionDetail } from '../../shared/api/types';
 
 /** A call, or what is usual of calls, on the axis of runtimes. */
 export interface RuntimeMark {

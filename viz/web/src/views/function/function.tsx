@@ -2,7 +2,6 @@ import { functionAnswer } from '../../lib/answer';
 import { bucketsOf, isFlagged, medianOf } from '../../lib/distribution';
 import { functionSql } from '../../lib/sql';
 import { duration, exact } from '../../lib/units';
-import type { Distribution, FunctionStatistics } from '../../lib/functiontypes';
 import * as api from '../../net/functions';
 import { addressOf, view } from '../../state/address';
 import { known, ranks, subject, worst } from '../../state/function';
@@ -15,6 +14,7 @@ import { PathsPanel } from './paths';
 import { RanksPanel } from './ranks';
 import { TrendPanel } from './trend';
 import { WorstPanel } from './worst';
+import type { Distribution, FunctionStatistics } from '../../shared/api/types';
 
 /** Always so? One function over the whole run. */
 export function FunctionPage() {

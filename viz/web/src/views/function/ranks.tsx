@@ -1,4 +1,3 @@
-import type { Total } from '../../lib/functiontypes';
 import { ranksSql } from '../../lib/sql';
 import { columnUnit, duration, exact, inUnit } from '../../lib/units';
 import * as api from '../../net/functions';
@@ -8,6 +7,7 @@ import { programs } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { Track } from '../parts/track';
+import type { Total } from '../../shared/api/types';
 
 const orderOf = (rows: readonly Total[] | null): string => rows?.map((row) => `${row.program}:${row.rank}`).join() ?? '';
 

@@ -1,4 +1,3 @@
-import type { CallSummary } from '../../lib/types';
 import { functionCommand } from '../../lib/commands';
 import { worstSql } from '../../lib/sql';
 import { columnUnit, digits, exact, inUnit, ratio } from '../../lib/units';
@@ -10,6 +9,7 @@ import { programs, run } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Triangle } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import type { CallSummary } from '../../shared/api/types';
 
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 

@@ -1,4 +1,4 @@
-import { isSilent, type Agent } from '../../lib/health';
+import { isSilent } from '../../lib/health';
 import { shorten } from '../../lib/names';
 import { digits, duration, exact, plural, ratio } from '../../lib/units';
 import { addressOf } from '../../state/address';
@@ -6,6 +6,7 @@ import { vitals } from '../../state/health';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, useHeld } from '../parts/panel';
 import { Table } from '../parts/table';
+import type { Agent } from '../../shared/api/types';
 
 const AGENT_COLUMNS = [
   { heading: 'node' },

@@ -1,5 +1,4 @@
 import { useId, useMemo, useState } from 'preact/hooks';
-import type { GapsAnswer } from '../../lib/health';
 import { ranked } from '../../lib/answer';
 import { lossLayout, lostAt, nextLost, type LostSteps } from '../../lib/lossmap';
 import { exact, plural } from '../../lib/units';
@@ -12,6 +11,7 @@ import { Empty, Panel, Reading } from '../parts/panel';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 import { Table } from '../parts/table';
+import type { GapsAnswer } from '../../shared/api/types';
 
 /** Which ranks lost which steps. */
 export function LossMap() {

@@ -1,4 +1,4 @@
-import { losses, STREAM_ORDERS, STREAM_STATES, type StreamHealth, type StreamOrder, type StreamState } from '../../lib/health';
+import { losses, STREAM_ORDERS, STREAM_STATES, type StreamOrder, type StreamState } from '../../lib/health';
 import { digits, exact, plural } from '../../lib/units';
 import { streamsRequest } from '../../net/api';
 import { addressOf, go, view } from '../../state/address';
@@ -6,6 +6,7 @@ import { streams } from '../../state/health';
 import { follow } from '../frame/statusbar';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { Table } from '../parts/table';
+import type { StreamHealth } from '../../shared/api/types';
 
 const ORDER_NAMES: Record<StreamOrder, string> = {
   loss: 'most lost first',

@@ -4,7 +4,6 @@ import { queryCommand } from '../../lib/commands';
 import { filtersOf, UNFILTERED } from '../../lib/filters';
 import { shortenAll, wrapped, type ShortName } from '../../lib/names';
 import { callsSql } from '../../lib/sql';
-import type { CallSummary } from '../../lib/types';
 import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../../lib/units';
 import { type CallList, type View } from '../../lib/view';
 import { addressOf, go, view } from '../../state/address';
@@ -14,6 +13,7 @@ import { programs, run, status, zero_us } from '../../state/session';
 import { follow } from '../frame/statusbar';
 import { Triangle } from '../parts/mark';
 import { Empty, Panel, Reading, useHeld } from '../parts/panel';
+import type { CallSummary } from '../../shared/api/types';
 
 const NAMES: Record<CallList, string> = { worst: 'worst', newest: 'newest' };
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';

@@ -1,10 +1,10 @@
 /** What a click on a rank does, wherever it stands. */
 
 import { toggleRank } from '../../lib/view';
-import type { RankKey } from '../../lib/types';
 import { go, view } from '../../state/address';
 import { hasSelection, slots } from '../../state/histories';
 import { say } from '../../state/page';
+import type { RankKey } from '../../shared/api/types';
 
 /** Select a rank, or let it go; it keeps the colour in which it is shown. */
 export function toggle(key: RankKey): void {

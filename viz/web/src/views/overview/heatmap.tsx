@@ -1,5 +1,5 @@
 import { ranked } from '../../lib/answer';
-import type { Grid, SilentRank } from '../../lib/grid';
+import type { Grid } from '../../lib/grid';
 import { allPlaces, BIN_NAMES, ranksAt, type RankSpan } from '../../lib/heatmap';
 import { shorten } from '../../lib/names';
 import { duration, exact, plural } from '../../lib/units';
@@ -11,6 +11,7 @@ import { Empty, Panel, Reading } from '../parts/panel';
 import { choose } from './choose';
 import { HeatChart } from './heatchart';
 import { HeatTable } from './heattable';
+import type { SilentRank } from '../../shared/api/types';
 
 /** Silent ranks that are named; the others are counted. */
 const NAMED = 3;

@@ -1,8 +1,7 @@
 import { ranked } from '../../lib/answer';
 import { STATISTIC_NAMES, statisticFacts } from '../../lib/ranking';
-import { STATISTICS, type RankRow, type Ranking, type Statistic } from '../../lib/types';
 import { digits, duration, exact, plural } from '../../lib/units';
-import { MOST_RANKS } from '../../lib/view';
+import { MOST_RANKS, STATISTICS } from '../../lib/view';
 import { rankingSql } from '../../lib/overviewsql';
 import { rankingRequest } from '../../net/api';
 import { go, view } from '../../state/address';
@@ -16,6 +15,7 @@ import { Empty, Panel, Reading, useHeld } from '../parts/panel';
 import { Table } from '../parts/table';
 import { Track } from '../parts/track';
 import { toggle } from './choose';
+import type { Ranking, RankRow, Statistic } from '../../shared/api/types';
 
 export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
 const orderOf = (value: Ranking | null): string =>

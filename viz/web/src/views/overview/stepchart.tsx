@@ -4,7 +4,6 @@ import { paintScatter } from '../../draw/scatter';
 import { ranked } from '../../lib/answer';
 import { layout, nearest, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from '../../lib/scatter';
 import { shorten } from '../../lib/names';
-import type { CallSummary, RankKey } from '../../lib/types';
 import { duration, exact, plural, wallClock } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
 import { shareOf } from '../../lib/window';
@@ -18,6 +17,7 @@ import { useDetail } from '../parts/detail';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
 import { analysed } from './steptable';
+import type { CallSummary, RankKey } from '../../shared/api/types';
 
 /** A drag shorter than this is a click. */
 const DRAG_PX = 4;

@@ -1,9 +1,9 @@
 import { gaps } from '../../lib/history';
 import type { Series } from '../../lib/scatter';
-import type { StepRow } from '../../lib/types';
 import { columnUnit, exact, inUnit } from '../../lib/units';
 import { formatRange, type Range } from '../../lib/view';
 import { timeText } from '../../state/clock';
+import type { StepRow } from '../../shared/api/types';
 
 /** Rows of the table are limited: a browser takes thousands of lines badly. The newest are shown. */
 const MOST_ROWS = 500;

@@ -7,7 +7,6 @@ import { timeTicks } from '../../lib/timeline';
 import { moved, zoomed } from '../../lib/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from '../../lib/timelinescene';
 import { arrowLines, ribbonLines, spotLines, type Told } from '../../lib/timelinewords';
-import type { RankKey } from '../../lib/types';
 import { columnUnit, inUnit, wallTime } from '../../lib/units';
 import type { Range } from '../../lib/view';
 import { go, view } from '../../state/address';
@@ -19,6 +18,7 @@ import { theme } from '../../state/theme';
 import * as timeline from '../../state/timeline';
 import { onPage, placeIn } from '../parts/pointer';
 import { useSize } from '../parts/size';
+import type { RankKey } from '../../shared/api/types';
 
 /** What is pointed at, by mouse or keys. */
 export const focus = signal<{ spot: Spot | null; arrow: Arrow | null }>({ spot: null, arrow: null });
