@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../shared/charts/canvas';
 import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from './windowpainter';
-import { commonTimes, timeTicks, timelineOf, type Bar, type Timeline } from './model/callwindow';
+import { commonTimes, timelineOf, type Bar, type Timeline } from './model/callwindow';
 import { wrapped } from '../shared/names/names';
 import { showCommand } from '../shared/asking/commands';
 import { callRequest } from '../shared/api/functionrequests';
@@ -13,6 +13,7 @@ import { Panel } from '../shared/parts/panel';
 import { onPage, placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
+import { timeTicks } from '../shared/charts/model/ticks';
 
 interface Props {
   record: CallRecord;

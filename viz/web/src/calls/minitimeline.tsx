@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { prepare } from '../shared/charts/canvas';
 import { AXIS, boxes, paintTimeline, ROW } from '../call/windowpainter';
-import { timelineOf, timeTicks } from '../call/model/callwindow';
+import { timelineOf } from '../call/model/callwindow';
 import { shorten } from '../shared/names/names';
 import { columnUnit, duration, inUnit } from '../shared/units/units';
 import { open } from './calls';
@@ -10,6 +10,7 @@ import { theme } from '../shared/session/theme';
 import { placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
+import { timeTicks } from '../shared/charts/model/ticks';
 
 /** The call among those recorded around it; a click opens its timeline. */
 export function MiniTimeline({ record }: { record: CallRecord }) {

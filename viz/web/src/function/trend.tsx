@@ -1,6 +1,5 @@
 import { trendSql } from '../shared/asking/sql';
 import { trendOf, type Trend, type TrendColumn } from './model/trend';
-import { timeTicks } from '../call/model/callwindow';
 import { clock, columnUnit, duration, exact, inUnit, percent, sinceStart } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { go } from '../shared/address/address';
@@ -9,6 +8,7 @@ import { status, zero_us } from '../shared/session/session';
 import { MarkChart } from '../shared/charts/markchart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { useSize } from '../shared/charts/size';
+import { timeTicks } from '../shared/charts/model/ticks';
 
 const LEFT = 44;
 const PLOT = 76;

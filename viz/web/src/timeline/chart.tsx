@@ -3,7 +3,6 @@ import { signal } from '@preact/signals';
 import { prepare } from '../shared/charts/canvas';
 import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
 import { idOf, MERGED } from './model/spans';
-import { timeTicks } from '../call/model/callwindow';
 import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { arrowLines, ribbonLines, spotLines, type Told } from './model/timelinewords';
@@ -19,6 +18,7 @@ import * as timeline from './timeline';
 import { onPage, placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { RankKey } from '../shared/api/types';
+import { timeTicks } from '../shared/charts/model/ticks';
 
 /** What is pointed at, by mouse or keys. */
 export const focus = signal<{ spot: Spot | null; arrow: Arrow | null }>({ spot: null, arrow: null });

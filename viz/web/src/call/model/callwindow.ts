@@ -1,6 +1,7 @@
 /** The window of a call as bars: who called it, its neighbours, and where nothing is known. Times in µs. */
 
 import type { Group } from '../../shared/charts/model/tokens';
+import { groupOf } from '../../shared/names/groups';
 import type { CallRecord } from '../../shared/api/types';
 
 export interface Bar {
@@ -29,19 +30,6 @@ export interface Timeline {
   knownStart: number;
   knownEnd: number;
   depths: number[];
-}
-
-const GROUPS: readonly [Group, RegExp][] = [
-  ['mpi', /^P?MPI[_ ]/],
-  ['gpu', /^(?:cuda|hip|cu[A-Z]|OpenACC|Kokkos::|void Kokkos)|kernel_launch/],
-  ['io', /(?:^|_)(?:f?read|f?write|pread|pwrite|open|close|fsync|lseek)(?:64|v)?(?:\(\))?$|^(?:IO::|BP\d|SST|adios)/i],
-  ['runtime', /^(?:\.TAU|taupreload|\[PTHREAD\]|pthread_|OpenMP|omp_)/],
-  ['other', /^(?:addr=|UNRESOLVED)/],
-];
-
-/** What kind of work a function does, by its name. */
-export function groupOf(name: string): Group {
-  return GROUPS.find(([, pattern]) => pattern.test(name))?.[0] ?? 'app';
 }
 
 /** Lay out the window of a record, with the callers of the call above it. */
@@ -89,15 +77,4 @@ export function commonTimes(
     before: Math.max(...pictures.map(([picture, entry]) => entry - picture.start)),
     after: Math.max(...pictures.map(([picture, entry]) => picture.end - entry)),
   };
-}
-
-/** Round times from `first` to `last` µs, at most about `most`. */
-export function timeTicks(first: number, last: number, most: number): number[] {
-  const rough = Math.max(1e-3, (last - first) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
-  const found: number[] = [];
-  // `|| 0`: rounding up gives a negative zero, which would be written with its sign.
-  for (let at = Math.ceil(first / step) || 0; at * step <= last; at++) found.push(at * step);
-  return found;
 }

@@ -3,11 +3,10 @@
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
 import type { Telling } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
-import { ticks as wholeTicks } from '../../overview/steps/model/steplayout';
-import { timeTicks } from '../../call/model/callwindow';
 import { columnUnit, digits, durationUnit, exact, inUnit, type DurationUnit } from '../../shared/units/units';
 import type { Span } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
+import { timeTicks, wholeTicks } from '../../shared/charts/model/ticks';
 
 export interface Tick {
   at: number;

@@ -1,8 +1,8 @@
 /** How the runtimes of a function are distributed, laid out on a logarithmic axis. */
 
-import { timeTicks } from '../../call/model/callwindow';
 import { columnUnit, duration, inUnit, type DurationUnit } from '../../shared/units/units';
 import type { Bucket, Distribution } from '../../shared/api/types';
+import { timeTicks } from '../../shared/charts/model/ticks';
 
 /** Share of the calls that took less than `us`, by the buckets; null where nothing is counted. */
 export function shareBelow(us: number, buckets: readonly Bucket[]): number | null {

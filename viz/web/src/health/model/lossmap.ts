@@ -1,7 +1,7 @@
 /** Where lost steps stand: one line per rank, steps to the right. Lengths in CSS pixels. */
 
-import { ticks } from '../../overview/steps/model/steplayout';
 import type { Gaps, GapsAnswer } from '../../shared/api/types';
+import { wholeTicks } from '../../shared/charts/model/ticks';
 
 export const LINE_PX = 16;
 const LABEL_PX = 64;
@@ -44,7 +44,7 @@ export function lossLayout({ ranks, last_step }: GapsAnswer, width: number): Los
     y: row * LINE_PX + (LINE_PX - BAR_PX) / 2,
     lost: of.gaps.map(([first, last]) => ({ of, first, last, x: x(first), width: Math.max(LEAST_PX, x(last + 1) - x(first)) })),
   }));
-  const marks = ticks(0, steps - 1, (right - left) / TICK_PX).map((step) => ({ x: x(step), step }));
+  const marks = wholeTicks(0, steps - 1, (right - left) / TICK_PX).map((step) => ({ x: x(step), step }));
   return { width, height: ranks.length * LINE_PX + AXIS_PX, left, right, lines, ticks: marks, barPx: BAR_PX };
 }
 

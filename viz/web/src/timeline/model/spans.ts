@@ -1,9 +1,9 @@
 /** The calls of a rank as spans: rows of typed arrays, in order of time, none over another. Times in µs since the epoch. */
 
 import { summed } from '../../shared/units/columns';
-import { groupOf } from '../../call/model/callwindow';
 import { GROUP_FILLS, type Group } from '../../shared/charts/model/tokens';
 import type { Judged, RankKey, TimelineAnswer, TimelineLinks, TimelineRow } from '../../shared/api/types';
+import { groupOf } from '../../shared/names/groups';
 
 export const ANOMALY = 1;
 export const RECORDED = 2;

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { commonTimes, groupOf, timelineOf, timeTicks } from '../../../src/call/model/callwindow';
+import { commonTimes, timelineOf } from '../../../src/call/model/callwindow';
 import type { CallRecord } from '../../../src/shared/api/types';
+import { groupOf } from '../../../src/shared/names/groups';
+import { timeTicks } from '../../../src/shared/charts/model/ticks';
 
 const call = (id: string, entry_us: number, exit_us: number, depth: number, is_anomaly = false) => ({
   id,

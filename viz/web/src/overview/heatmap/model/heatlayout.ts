@@ -6,9 +6,9 @@
  */
 
 import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid } from './grid';
-import { ticks } from '../../steps/model/steplayout';
 import type { Range } from '../../../shared/address/model/view';
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
+import { wholeTicks } from '../../../shared/charts/model/ticks';
 
 /** The smallest cell: single pixels are overlooked. */
 const CELL_PX = 2;
@@ -315,7 +315,7 @@ const clamped = (value: number, low: number, high: number): number => Math.min(h
 
 function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: number; text: string }[] {
   const { steps, left, right, grid } = layout;
-  const found = ticks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 110)));
+  const found = wholeTicks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 110)));
   let newest = 0;
   return found.map((step) => {
     const told = timeOfStep(grid, step);
@@ -342,7 +342,7 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
   if (places === null) return [];
   const room = Math.max(1, Math.floor((layout.bottom - layout.top) / 36));
   const several = layout.grid.programs.length > 1;
-  const found = [...new Set([places[0], ...ticks(places[0], places[1], room), places[1]])].flatMap((place) => {
+  const found = [...new Set([places[0], ...wholeTicks(places[0], places[1], room), places[1]])].flatMap((place) => {
     const band = bandOfPlace(layout, place);
     const [span] = ranksAt(layout.grid, [place, place]);
     if (band === null || span === undefined) return [];

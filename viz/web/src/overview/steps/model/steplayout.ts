@@ -3,6 +3,7 @@
 import { gaps, lowerBound, type History } from './history';
 import type { Range } from '../../../shared/address/model/view';
 import type { RankKey, StepRow } from '../../../shared/api/types';
+import { wholeTicks } from '../../../shared/charts/model/ticks';
 
 export interface Series {
   rank: RankKey;
@@ -72,11 +73,11 @@ export function layout(series: readonly Series[], zoom: Range | null, width: num
     ...frame,
     points: series.flatMap((one, index) => points(one, frame, aside(frame, index, series.length))),
     gaps: series.flatMap((one) => gapsOf(one, frame, rows.get(one.rank) as number)),
-    xTicks: ticks(range[0], range[1], Math.max(2, Math.floor((frame.right - frame.left) / 64))).map((step) => ({
+    xTicks: wholeTicks(range[0], range[1], Math.max(2, Math.floor((frame.right - frame.left) / 64))).map((step) => ({
       x: xOf(frame, step),
       text: step.toLocaleString('en-US'),
     })),
-    yTicks: ticks(0, frame.maximum, Math.max(1, Math.floor((frame.base - frame.top) / 28))).map((value) => ({
+    yTicks: wholeTicks(0, frame.maximum, Math.max(1, Math.floor((frame.base - frame.top) / 28))).map((value) => ({
       y: yOf(frame, value),
       text: value.toLocaleString('en-US'),
     })),
@@ -181,14 +182,4 @@ function gapsOf(series: Series, frame: Frame, y: number): Gap[] {
       series,
       steps,
     }));
-}
-
-/** Round whole numbers from `first` to `last`, at most about `most` of them, none twice. */
-export function ticks(first: number, last: number, most: number): number[] {
-  const rough = Math.max(1, (last - first) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 1);
-  const found: number[] = [];
-  for (let value = Math.ceil(first / step) * step; value <= last; value += step) found.push(value);
-  return found;
 }
