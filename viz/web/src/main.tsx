@@ -17,7 +17,9 @@ import { start } from './shared/session/session';
 import { App } from './app/app';
 import { listenToKeys } from './app/keys';
 import './app/oldtrees';
+import { fetchPages } from './app/pages';
 
+fetchPages();
 render(<App />, document.getElementById('app') as HTMLElement);
 listenToKeys();
 start();
