@@ -34,7 +34,7 @@ check: $(VENV)/installed ## Style and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cd viz/web && npm run --silent typecheck
+	cd viz/web && npm run --silent typecheck && npm run --silent lint
 
 benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
 	$(BIN)/python benchmarks/agent.py

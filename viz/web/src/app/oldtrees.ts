@@ -16,7 +16,7 @@ interface Node extends VNode {
 }
 
 const drawn = new WeakMap<object, Node>();
-const before = options.diffed;
+const before = options.diffed?.bind(options);
 
 options.diffed = (node: Node) => {
   before?.(node);

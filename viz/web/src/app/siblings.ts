@@ -15,9 +15,9 @@ const MOST = 12;
 
 const goes = (text: string, change: Partial<View>): MenuItem => ({ text, act: () => go(change) });
 
-const SIBLINGS: Readonly<Record<Crumb['kind'], () => Promise<MenuItem[]>>> = {
-  run: async () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
-  page: async () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
+const SIBLINGS: Readonly<Record<Crumb['kind'], () => MenuItem[] | Promise<MenuItem[]>>> = {
+  run: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
+  page: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
   program: programsOfRun,
   rank: ranks,
   step: steps,
@@ -34,7 +34,7 @@ export async function siblingsOf(kind: Crumb['kind']): Promise<MenuItem[]> {
   }
 }
 
-async function programsOfRun(): Promise<MenuItem[]> {
+function programsOfRun(): MenuItem[] {
   return Object.entries(run.value.value?.programs ?? {}).map(([number, name]) => goes(`${name} (program ${number})`, callsOf(`${number}:0`, null)));
 }
 

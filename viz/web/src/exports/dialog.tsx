@@ -56,7 +56,7 @@ function Choice() {
             </button>
           )}
           {directory !== undefined && (
-            <button class="quiet" onClick={() => copy(exportCommand(directory, format.value, view.value))} title="The same in the terminal">
+            <button class="quiet" onClick={() => void copy(exportCommand(directory, format.value, view.value))} title="The same in the terminal">
               Copy command
             </button>
           )}

@@ -170,7 +170,7 @@ function MarkLabel({ x, lane, anchor, sign, text }: Label & { lane: number; anch
 }
 
 function barsPath(columns: readonly Column[], foot: number): string {
-  return columns.map(({ x, width, height }) => `M${x.toFixed(1)} ${foot}v${-height.toFixed(1)}h${Math.max(1, width - 0.5).toFixed(1)}v${height.toFixed(1)}z`).join('');
+  return columns.map(({ x, width, height }) => `M${x.toFixed(1)} ${foot}v${(-height).toFixed(1)}h${Math.max(1, width - 0.5).toFixed(1)}v${height.toFixed(1)}z`).join('');
 }
 
 function bucketTip({ bucket, flagged }: Column, buckets: readonly Bucket[]): string[] {

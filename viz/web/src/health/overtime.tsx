@@ -111,11 +111,11 @@ function line(strip: Strip, x: (place: number) => number): string {
 
 function tipOf(times_us: readonly number[], strips: readonly Strip[], place: number): string[] {
   const time_us = times_us[place] as number;
-  const values = strips.map(({ name, values, text }) => `${name}: ${values[place] == null ? 'unknown' : text(values[place] as number)}`);
+  const values = strips.map(({ name, values, text }) => `${name}: ${values[place] == null ? 'unknown' : text(values[place])}`);
   return [...values, `${sinceStart(time_us - (times_us[0] as number))} after the first`, wallClock(time_us)];
 }
 
 function OverTimeTable({ times_us, strips: drawn }: Drawn) {
-  const rows = times_us.map((time_us, at) => [wallClock(time_us), ...drawn.map(({ values, text }) => (values[at] == null ? 'unknown' : text(values[at] as number)))]);
+  const rows = times_us.map((time_us, at) => [wallClock(time_us), ...drawn.map(({ values, text }) => (values[at] == null ? 'unknown' : text(values[at])))]);
   return <Table columns={[{ heading: 'time' }, ...drawn.map(({ name }) => ({ heading: name, isNumber: true }))]} rows={rows.reverse()} />;
 }

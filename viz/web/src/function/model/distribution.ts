@@ -135,6 +135,6 @@ export function inLanes<T extends Label>(labels: readonly T[], width: number): (
     let lane = ends.findIndex((taken) => taken.every(([first, last]) => to < first || from > last));
     if (lane < 0) lane = ends.push([]) - 1;
     ends[lane]?.push([from, to]);
-    return { ...label, lane, anchor } as T & Placed;
+    return { ...label, lane, anchor };
   });
 }

@@ -189,7 +189,7 @@ const focusOn = (layout: HeatLayout, { row, column }: Cell): Focus => ({
 /** First and last step shown of those that there are. */
 const shown = ({ steps }: HeatLayout): Range => [steps[0], Math.max(steps[0], Math.min(steps[1], end.value) - 1)];
 
-const keyOf = (layout: HeatLayout, { row, column }: Cell): string => `${placesOf(layout, row, row)} ${stepsOf(layout, column)} ${valueOf(layout, { row, column })}`;
+const keyOf = (layout: HeatLayout, { row, column }: Cell): string => `${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${valueOf(layout, { row, column })}`;
 
 function isCounted(layout: HeatLayout, cell: Cell): boolean {
   const value = valueOf(layout, cell);

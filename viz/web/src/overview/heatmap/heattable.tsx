@@ -31,7 +31,7 @@ export function HeatTable({ grid }: { grid: Grid }) {
         </thead>
         <tbody>
           {lines.slice(0, MOST_LINES).map(({ places, steps, count, start_us }) => (
-            <tr key={`${places} ${steps}`}>
+            <tr key={`${places.join()} ${steps.join()}`}>
               <td>{spansText(ranksAt(grid, places))}</td>
               <td>{formatRange(steps)}</td>
               {count === null ? (

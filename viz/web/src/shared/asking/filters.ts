@@ -115,7 +115,7 @@ export function parseTimes(text: string): Range | null {
 export const formatTimes = (times: Range | null): string => (times === null ? '' : times.map((us) => us / 1e6).join('..'));
 
 /** Drops all of them. */
-export const UNFILTERED: Partial<View> = Object.assign({}, ...FILTERS.map((filter) => filter.dropped));
+export const UNFILTERED: Partial<View> = Object.assign({}, ...FILTERS.map((filter) => filter.dropped)) as Partial<View>;
 
 /** The filters of a view as the API names them. */
 export function filterQuery(view: View, zero_us: number): Pairs {

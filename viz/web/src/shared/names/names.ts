@@ -81,7 +81,7 @@ function unwrap(name: string): string {
     const head = name.slice(0, open).split(' ').pop() as string;
     if (!WRAPPER.test(head)) return name;
     const parts = splitTop(name.slice(open + 1, closingAt(name, open)), ',');
-    name = (parts.find((part) => part.includes('{lambda')) ?? (parts[0] as string)).trim();
+    name = (parts.find((part) => part.includes('{lambda')) ?? parts[0] ?? '').trim();
   }
   return name;
 }

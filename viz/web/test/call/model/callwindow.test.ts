@@ -46,14 +46,14 @@ test('known from the first entry to the last entry of the window, and the pictur
 
 test('a call that has not ended reaches as far as it is known to', () => {
   const open = { ...record, exit_us: 0, inclusive_us: 90_000, call_stack: [call('self', 1000, 0, 2, true)], window: [call('self', 1000, 0, 2, true)] };
-  const timeline = timelineOf(open as unknown as CallRecord);
+  const timeline = timelineOf(open);
   expect(timeline.end).toBeGreaterThan(91_000);
   expect(timeline.bars.map((bar) => [bar.open, bar.end])).toEqual([[true, timeline.end]]);
 });
 
 test('of a stack too deep to draw the innermost calls are drawn', () => {
   const call_stack = Array.from({ length: 3000 }, (_, above) => call(above ? `caller ${above}` : 'self', 1000 - above / 4, above ? 0 : 5000, 2999 - above));
-  const timeline = timelineOf({ ...record, depth: 2999, call_stack, window: [] } as unknown as CallRecord);
+  const timeline = timelineOf({ ...record, depth: 2999, call_stack, window: [] });
   expect(timeline.bars.length + timeline.callersLeftOut).toBe(3000);
   expect(timeline.depths).toHaveLength(41);
   expect(timeline.bars.map((bar) => bar.id)).toContain('caller 1');

@@ -27,7 +27,7 @@ type Cell = [row: number, column: number, value: number];
 function update(steps_per_column: number, columns: number, cells: Cell[], starts: [number, number][] = []): GridUpdate {
   const bytes = new DataView(new ArrayBuffer(4 * cells.length));
   cells.forEach(([row, column, value], at) => bytes.setUint32(4 * at, ((row << 18) | (column << 8) | value) >>> 0, true));
-  return { layout: 3, steps_per_column, columns, cells: bytes.buffer as ArrayBuffer, starts };
+  return { layout: 3, steps_per_column, columns, cells: bytes.buffer, starts };
 }
 
 const at = (of: Grid, row: number, column: number): number => of.cells[row * of.columns + column] as number;
