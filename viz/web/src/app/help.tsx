@@ -11,7 +11,12 @@ export function Help() {
     else dialog.current?.close();
   }, [helpOpen.value]);
   return (
-    <dialog ref={dialog} aria-label="Help" onClose={() => (helpOpen.value = false)} onClick={(event) => event.target === dialog.current && (helpOpen.value = false)}>
+    <dialog
+      ref={dialog}
+      aria-label="Help"
+      onClose={() => (helpOpen.value = false)}
+      onClick={(event) => event.target === dialog.current && (helpOpen.value = false)}
+    >
       <button class="close" onClick={() => (helpOpen.value = false)}>
         Close
       </button>

@@ -64,7 +64,10 @@ function neighbour(way: number): void {
 
 function nextFunction(way: number): void {
   const rows = comparison.value.value?.comparison.functions ?? [];
-  const at = Math.max(0, rows.findIndex((row) => row.name === view.value.function));
+  const at = Math.max(
+    0,
+    rows.findIndex((row) => row.name === view.value.function),
+  );
   const next = rows[at + way];
   if (next) go({ function: next.name }, 'replace');
 }

@@ -44,7 +44,10 @@ async function ranks(): Promise<MenuItem[]> {
   const { top } = await api.getRanks('total', MOST, whole());
   return top.map((row) => {
     const key = `${row.program}:${row.rank}`;
-    return goes(`rank ${programs.value > 1 ? key : row.rank} · ▲ ${count(row.total)}`, { ...callsOf(key, view.value.page === 'call' ? null : chosen), page: pageBelow() });
+    return goes(`rank ${programs.value > 1 ? key : row.rank} · ▲ ${count(row.total)}`, {
+      ...callsOf(key, view.value.page === 'call' ? null : chosen),
+      page: pageBelow(),
+    });
   });
 }
 
@@ -65,7 +68,9 @@ async function steps(): Promise<MenuItem[]> {
 async function calls(): Promise<MenuItem[]> {
   const wanted: View = { ...FIRST_VIEW, ...placeOf(view.value, detail.value.value?.record ?? null), label: 'anomaly', sort: 'severity_us' };
   const found = await api.getCalls(wanted, zero_us.value, whole(), MOST);
-  return found.calls.map((call) => goes(`${shorten(call.function, 32).text} #${call.id.split(':')[3]} · ${duration(call.severity_us)} lost`, { call: call.id }));
+  return found.calls.map((call) =>
+    goes(`${shorten(call.function, 32).text} #${call.id.split(':')[3]} · ${duration(call.severity_us)} lost`, { call: call.id }),
+  );
 }
 
 /** Calls and timeline stay what they are; the page of a call leads to its siblings' calls. */

@@ -24,7 +24,12 @@ export function StatusBar() {
           {paused.value ? '▶ Resume' : '‖ Pause'}
         </button>
         <Search />
-        <select aria-label="Appearance" title="Light, dark, or for a projector" value={appearance.value} onChange={(event) => choose(event.currentTarget.value as Appearance)}>
+        <select
+          aria-label="Appearance"
+          title="Light, dark, or for a projector"
+          value={appearance.value}
+          onChange={(event) => choose(event.currentTarget.value as Appearance)}
+        >
           {APPEARANCES.map((one) => (
             <option key={one} value={one}>
               {one}

@@ -55,7 +55,13 @@ function Strips({ record, normal, own, twin }: Props & { own: Timeline; twin: Ti
         <>
           <Strip name="this call" timeline={own} scale={{ start: record.entry_us - before, usPerPixel }} ticks={ticksFor(record.entry_us)} width={width} />
           {twin && normal ? (
-            <Strip name={`◎ normal call ${normal.id}`} timeline={twin} scale={{ start: normal.entry_us - before, usPerPixel }} ticks={ticksFor(normal.entry_us)} width={width} />
+            <Strip
+              name={`◎ normal call ${normal.id}`}
+              timeline={twin}
+              scale={{ start: normal.entry_us - before, usPerPixel }}
+              ticks={ticksFor(normal.entry_us)}
+              width={width}
+            />
           ) : (
             <p class="unit">No normal call of this function was recorded to compare with.</p>
           )}

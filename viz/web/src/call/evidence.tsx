@@ -30,9 +30,26 @@ export function Messages({ record }: { record: CallRecord }) {
     inUnit(message.time_us - record.entry_us, unit),
     <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />,
   ]);
-  const columns = [['rank', false], ['size', true], ['tag', true], [`waited, ${waitUnit}`, true], [`at, ${unit}`, true], ['in', false]] as const;
+  const columns = [
+    ['rank', false],
+    ['size', true],
+    ['tag', true],
+    [`waited, ${waitUnit}`, true],
+    [`at, ${unit}`, true],
+    ['in', false],
+  ] as const;
   const left = record.left_out > 0 && <span class="unit">{exact(record.left_out)} messages and counters left out (limit)</span>;
-  return <Listed name="messages" title="Messages by wait" columns={columns} rows={rows} nothing="No message was sent or received in the window." actions={left} asks={asksOf(record)} />;
+  return (
+    <Listed
+      name="messages"
+      title="Messages by wait"
+      columns={columns}
+      rows={rows}
+      nothing="No message was sent or received in the window."
+      actions={left}
+      asks={asksOf(record)}
+    />
+  );
 }
 
 /** What is usual of a counter on the call's rank: mean and deviation of all its values in the run. */
@@ -60,8 +77,24 @@ export function Counters({ record, normal }: Props) {
       return [counter, exact(value), own, usualText(usual.get(counter)), inUnit(time_us - record.entry_us, unit), link];
     }),
   ];
-  const columns = [['counter', false], ['value', true], ['normal call', true], ['usual on this rank', true], [`at, ${unit}`, true], ['in', false]] as const;
-  return <Listed name="counters" title="Counters" columns={columns} rows={rows} nothing="No counter was recorded in the window." asks={{ json: countersRequest(record.program, record.rank), sql: countersSql(record.program, record.rank), command: asksOf(record).command }} />;
+  const columns = [
+    ['counter', false],
+    ['value', true],
+    ['normal call', true],
+    ['usual on this rank', true],
+    [`at, ${unit}`, true],
+    ['in', false],
+  ] as const;
+  return (
+    <Listed
+      name="counters"
+      title="Counters"
+      columns={columns}
+      rows={rows}
+      nothing="No counter was recorded in the window."
+      asks={{ json: countersRequest(record.program, record.rank), sql: countersSql(record.program, record.rank), command: asksOf(record).command }}
+    />
+  );
 }
 
 /** The node in the step of the call, then of the normal call, and usually. */
@@ -74,7 +107,22 @@ export function NodeState({ record, normal }: Props) {
     then.has(counter) ? exact(then.get(counter) as number) : 'unknown',
     usualText(usual.get(counter)),
   ]);
-  const columns = [['in the step', false], ['now', true], ['normal call', true], ['usual', true]] as const;
+  const columns = [
+    ['in the step', false],
+    ['now', true],
+    ['normal call', true],
+    ['usual', true],
+  ] as const;
   const step = <span class="unit">step of {duration(record.step_end_us - record.step_start_us)}</span>;
-  return <Listed name="node" title={record.node ? `Node ${record.node}` : 'Node'} columns={columns} rows={rows} nothing="No state of the node was recorded in this step." actions={step} asks={asksOf(record)} />;
+  return (
+    <Listed
+      name="node"
+      title={record.node ? `Node ${record.node}` : 'Node'}
+      columns={columns}
+      rows={rows}
+      nothing="No state of the node was recorded in this step."
+      actions={step}
+      asks={asksOf(record)}
+    />
+  );
 }

@@ -14,7 +14,11 @@ interface Props {
 /** All numbers that are kept of the call, beside those of the normal one. */
 export function Numbers({ record, normal }: Props) {
   const rows = fieldsOf().map(([name, text]) => [name, text(record), normal === null ? '–' : text(normal)]);
-  const columns = [['field', false], ['this call', true], ['normal call', true]] as const;
+  const columns = [
+    ['field', false],
+    ['this call', true],
+    ['normal call', true],
+  ] as const;
   const asks = { json: callRequest(record.id), sql: callSql(record.id), command: (directory: string) => showCommand(directory, record.id) };
   return <Listed name="numbers" title="Numbers" columns={columns} rows={rows} nothing="" asks={asks} />;
 }

@@ -80,7 +80,11 @@ function Page({ found }: { found: CallDetail }) {
         <p class="place">{placeText(record)}</p>
       </div>
       <div class="call-panels">
-        <DistributionPanel asks={{ json: functionRequest({ program: record.program, name: record.function }) }} marks={marks} note={(distribution) => hindsight(record, metric, distribution)} />
+        <DistributionPanel
+          asks={{ json: functionRequest({ program: record.program, name: record.function }) }}
+          marks={marks}
+          note={(distribution) => hindsight(record, metric, distribution)}
+        />
         <CallTimeline record={record} normal={normal} />
         <Stack record={record} />
         <Messages record={record} />

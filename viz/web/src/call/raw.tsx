@@ -33,7 +33,11 @@ export function RawRecord({ record }: { record: CallRecord }) {
 export function RankMetadata({ record }: { record: CallRecord }) {
   const found = metadata.value.value;
   const rows = (found?.metadata ?? []).map(({ thread, key, value }) => [key, value, String(thread)]);
-  const columns = [['attribute', false], ['value', false], ['thread', true]] as const;
+  const columns = [
+    ['attribute', false],
+    ['value', false],
+    ['thread', true],
+  ] as const;
   const more = found !== null && found.total > rows.length && <span class="unit">{`${exact(rows.length)} of ${exact(found.total)}`}</span>;
   return (
     <Listed

@@ -15,7 +15,14 @@ export function Stack({ record }: { record: CallRecord }) {
   const summary = `${frames.length} calls deep, ${abnormal} of them abnormal.`;
   const asks = { json: callRequest(record.id), command: (directory: string) => showCommand(directory, record.id) };
   return (
-    <Panel name="stack" title="Call stack" summary={summary} actions={<span class="unit">inclusive</span>} asks={asks} table={() => <StackTable frames={[...frames, ...launch]} />}>
+    <Panel
+      name="stack"
+      title="Call stack"
+      summary={summary}
+      actions={<span class="unit">inclusive</span>}
+      asks={asks}
+      table={() => <StackTable frames={[...frames, ...launch]} />}
+    >
       <Frames record={record} frames={frames} />
       {launch.length > 0 && (
         <>
@@ -30,7 +37,14 @@ export function Stack({ record }: { record: CallRecord }) {
 }
 
 function Frames({ record, frames }: { record: CallRecord; frames: readonly StackFrame[] }) {
-  const names = useMemo(() => shortenAll(frames.map((frame) => frame.function), 44), [frames]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        frames.map((frame) => frame.function),
+        44,
+      ),
+    [frames],
+  );
   return (
     <ol class="stack">
       {frames.map((frame) => {
@@ -56,7 +70,13 @@ function Sign({ frame, isSelf }: { frame: StackFrame; isSelf: boolean }) {
   const target = { page: 'call', call: frame.id } as const;
   if (isSelf) return <span class="stack-mark abnormal">▲</span>;
   return (
-    <a class="stack-mark abnormal" href={addressOf(target)} aria-label={`Abnormal call ${frame.id}`} title={`Abnormal too: call ${frame.id}`} onClick={(event) => follow(event, target)}>
+    <a
+      class="stack-mark abnormal"
+      href={addressOf(target)}
+      aria-label={`Abnormal call ${frame.id}`}
+      title={`Abnormal too: call ${frame.id}`}
+      onClick={(event) => follow(event, target)}
+    >
       ▲
     </a>
   );

@@ -50,7 +50,13 @@ export function paintTimeline(
   const xOf = (time: number): number => (time - scale.start) / scale.usPerPixel;
   hatch(context, 'not kept', 0, 0, Math.min(width, xOf(timeline.knownStart)), height, theme);
   hatch(context, 'not kept', xOf(timeline.knownEnd), 0, width - xOf(timeline.knownEnd), height, theme);
-  paintTicks(context, ticks.map((tick) => ({ x: xOf(tick.time), text: tick.text })), height, width, theme);
+  paintTicks(
+    context,
+    ticks.map((tick) => ({ x: xOf(tick.time), text: tick.text })),
+    height,
+    width,
+    theme,
+  );
   const shown = boxes(timeline, scale, width);
   // The abnormal call last: its outline must not be covered.
   for (const anomaly of [false, true]) {

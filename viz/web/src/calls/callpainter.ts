@@ -37,7 +37,10 @@ export interface Emphasis {
 /** Rings around the chosen call and the one under the pointer, and the rectangle that is brushed. */
 export function paintRings(context: CanvasRenderingContext2D, layout: CallLayout, { chosen, pointed, brush }: Emphasis, theme: Theme): void {
   context.strokeStyle = colour('accent', theme);
-  for (const [at, width] of [[pointed, 1], [chosen, 2]] as const) {
+  for (const [at, width] of [
+    [pointed, 1],
+    [chosen, 2],
+  ] as const) {
     if (!isShown(layout, at)) continue;
     context.lineWidth = width;
     context.beginPath();

@@ -25,7 +25,11 @@ const list = computed(() => {
 });
 
 /** The calls that match the filters, a page of them. */
-export const calls = question(() => list.value, (signal) => api.getCalls(view.value, zero_us.value, signal), { live: true, keep: true });
+export const calls = question(
+  () => list.value,
+  (signal) => api.getCalls(view.value, zero_us.value, signal),
+  { live: true, keep: true },
+);
 
 /** The same calls for the chart, as many as it can show. */
 export const points = question(
@@ -49,7 +53,11 @@ const isNothing = computed(() => view.value.page === 'calls' && calls.value.valu
 /** Where nothing matches: how many calls there would be without each of the filters, and without all. */
 export const ways = question(
   () => (isNothing.value ? filters.value : null),
-  (signal) => Promise.all([...filtersOf(view.value).map((filter) => way(filter.text(view.value, programs.value), filter.dropped, signal)), way(EVERY, UNFILTERED, signal)]),
+  (signal) =>
+    Promise.all([
+      ...filtersOf(view.value).map((filter) => way(filter.text(view.value, programs.value), filter.dropped, signal)),
+      way(EVERY, UNFILTERED, signal),
+    ]),
   { live: true },
 );
 
@@ -65,7 +73,11 @@ export const functionNames = question(() => (finding.value ? 'functions' : null)
 const detailOf = computed(() => (['call', 'calls', 'timeline'].includes(view.value.page) ? view.value.call : null));
 
 /** Everything kept about the call whose page is open, or that is chosen among others. */
-export const detail = question(() => detailOf.value, (signal) => api.getCall(detailOf.value as string, signal), { live: true });
+export const detail = question(
+  () => detailOf.value,
+  (signal) => api.getCall(detailOf.value as string, signal),
+  { live: true },
+);
 
 /** The call under the pointer, in chart and table alike. */
 export const hoveredCall = signal<string | null>(null);

@@ -43,7 +43,14 @@ function columnsOf(rows: readonly CallSummary[]): Column[] {
 }
 
 export function CallTable({ rows }: { rows: readonly CallSummary[] }) {
-  const names = useMemo(() => shortenAll(rows.map((row) => row.function), 32), [rows]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.function),
+        32,
+      ),
+    [rows],
+  );
   const columns = columnsOf(rows);
   const body = useRef<HTMLTableSectionElement>(null);
   useEffect(() => {
@@ -90,7 +97,10 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
   const show = (element: HTMLElement, delay?: number): void => {
     hoveredCall.value = row.id;
     const box = element.getBoundingClientRect();
-    showTip({ x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, telling.value), view.value.call === row.id ? 'click: its timeline' : 'click: select'] }, delay);
+    showTip(
+      { x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, telling.value), view.value.call === row.id ? 'click: its timeline' : 'click: select'] },
+      delay,
+    );
   };
   const leave = (): void => {
     hoveredCall.value = null;
@@ -102,7 +112,13 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
   };
   const kinds = [isChosen && 'selected', hoveredCall.value === row.id && 'pointed'].filter(Boolean).join(' ');
   return (
-    <tr data-call={row.id} class={kinds || undefined} onClick={(event) => choose(event.currentTarget)} onPointerEnter={(event) => show(event.currentTarget)} onPointerLeave={leave}>
+    <tr
+      data-call={row.id}
+      class={kinds || undefined}
+      onClick={(event) => choose(event.currentTarget)}
+      onPointerEnter={(event) => show(event.currentTarget)}
+      onPointerLeave={leave}
+    >
       <td class="name">
         <button class="row-name" aria-pressed={isChosen} onFocus={(event) => show(event.currentTarget.parentElement as HTMLElement, 0)} onBlur={leave}>
           <Sign row={row} /> {name.text} {name.tag && <em>{name.tag}</em>}

@@ -26,7 +26,12 @@ export function Filters() {
       <FindFunction />
       <Field label="Rank" hint="0:3" value={rank ?? ''} apply={(typed) => taken(typed, parseRank, (value) => ({ rank: value }))} />
       <Field label="Step" hint="20..30" value={formatRange(steps)} apply={(typed) => taken(typed, parseRange, (value) => ({ steps: value }))} />
-      <Field label="Severity ≥" hint="5 ms" value={severity_us > 0 ? duration(severity_us) : ''} apply={(typed) => taken(typed, parseDuration, (value) => ({ severity_us: value ?? 0 }))} />
+      <Field
+        label="Severity ≥"
+        hint="5 ms"
+        value={severity_us > 0 ? duration(severity_us) : ''}
+        apply={(typed) => taken(typed, parseDuration, (value) => ({ severity_us: value ?? 0 }))}
+      />
       <label class="inline">
         Label
         <select value={label} aria-label="Label" onChange={(event) => filter({ label: event.currentTarget.value as LabelWanted })}>
@@ -45,11 +50,20 @@ export function Filters() {
           <Field label="Node" hint="node0*" value={node} apply={(typed) => filter({ node: typed })} />
           <Field label="Thread" hint="0" value={String(thread ?? '')} apply={(typed) => taken(typed, parseThread, (value) => ({ thread: value }))} />
           <Field label="Time" hint="1.5..2 s" value={formatTimes(times)} apply={(typed) => taken(typed, parseTimes, (value) => ({ times: value }))} />
-          <Field label="Score ≥" hint="6" value={score > 0 ? String(score) : ''} apply={(typed) => taken(typed, parseScore, (value) => ({ score: value ?? 0 }))} />
+          <Field
+            label="Score ≥"
+            hint="6"
+            value={score > 0 ? String(score) : ''}
+            apply={(typed) => taken(typed, parseScore, (value) => ({ score: value ?? 0 }))}
+          />
           <Field label="Text" hint="halo" value={text} apply={(typed) => filter({ text: typed })} />
           <label class="inline">
             GPU
-            <select value={String(gpu ?? '')} aria-label="GPU" onChange={(event) => filter({ gpu: { true: true, false: false }[event.currentTarget.value] ?? null })}>
+            <select
+              value={String(gpu ?? '')}
+              aria-label="GPU"
+              onChange={(event) => filter({ gpu: { true: true, false: false }[event.currentTarget.value] ?? null })}
+            >
               <option value="">anywhere</option>
               <option value="true">on a GPU</option>
               <option value="false">not on one</option>

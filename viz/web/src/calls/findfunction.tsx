@@ -26,7 +26,14 @@ export function FindFunction() {
     if (name !== chosen) go({ function: name, cursor: null });
     else if (input.current) input.current.value = chosen;
   };
-  const submit = (typed: string): void => take(found[at]?.name ?? patternOf(typed, rows.map((row) => row.name)));
+  const submit = (typed: string): void =>
+    take(
+      found[at]?.name ??
+        patternOf(
+          typed,
+          rows.map((row) => row.name),
+        ),
+    );
   const move = (event: KeyboardEvent & { currentTarget: HTMLInputElement }): void => {
     const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (way !== undefined && isOpen) setAt(Math.min(found.length - 1, Math.max(-1, at + way)));

@@ -29,7 +29,11 @@ export function Calls() {
       {page !== null && <Pages page={page} />}
     </>
   );
-  const asks = { json: callsRequest(view.value, zero_us.value), sql: cursor === null ? callsSql(view.value, zero_us.value, PAGE_SIZE) : undefined, command: (directory: string) => queryCommand(directory, view.value) };
+  const asks = {
+    json: callsRequest(view.value, zero_us.value),
+    sql: cursor === null ? callsSql(view.value, zero_us.value, PAGE_SIZE) : undefined,
+    command: (directory: string) => queryCommand(directory, view.value),
+  };
   return (
     <Panel name="calls" title="List of calls" summary={summary} actions={actions} hold={held.handlers} asks={asks}>
       {calls.error.value !== null ? (

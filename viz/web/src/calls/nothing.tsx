@@ -6,7 +6,8 @@ import { Empty } from '../shared/parts/panel';
 
 /** Nothing matches: what would without which filter. */
 export function Nothing() {
-  if (filtersOf(view.value).length === 0) return <Empty>No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.</Empty>;
+  if (filtersOf(view.value).length === 0)
+    return <Empty>No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.</Empty>;
   const useful = ways.value.value?.filter((way) => way.calls > 0);
   return (
     <div class="empty">

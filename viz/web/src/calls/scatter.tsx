@@ -36,18 +36,23 @@ export function Scatter() {
           zoomed → all
         </button>
       )}
-      <span class="unit">
-        ▲ slower ▼ faster ○ normal · larger: more time lost
-      </span>
+      <span class="unit">▲ slower ▼ faster ○ normal · larger: more time lost</span>
     </>
   );
-  const summary = found === null ? '' : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark, Enter selects a call, and again opens its timeline; W, S and 0 zoom.`;
+  const summary =
+    found === null
+      ? ''
+      : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark, Enter selects a call, and again opens its timeline; W, S and 0 zoom.`;
   const asks = { json: pointsRequest(view.value, zero_us.value), command: (directory: string) => queryCommand(directory, { ...view.value, cursor: null }) };
   const isEmpty = found !== null && found.columns.rank.length === 0;
   return (
     <Panel name="callscatter" title="Calls" summary={summary} actions={actions} hold={held.handlers} table={() => <Twin points={found} />} asks={asks}>
       {found === null ? (
-        points.error.value === null ? <Reading what="calls" /> : <Empty>{points.error.value}</Empty>
+        points.error.value === null ? (
+          <Reading what="calls" />
+        ) : (
+          <Empty>{points.error.value}</Empty>
+        )
       ) : isEmpty ? (
         <Nothing />
       ) : (
@@ -77,7 +82,12 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
         </select>
       </label>
       {AXIS_KINDS[axis].scale !== null && (
-        <button class="quiet" aria-label={`${name} axis: ${scale}; make it ${other}`} title={`Make it ${other}`} onClick={() => go(of === 'x' ? { xScale: other, xRange: null } : { yScale: other, yRange: null })}>
+        <button
+          class="quiet"
+          aria-label={`${name} axis: ${scale}; make it ${other}`}
+          title={`Make it ${other}`}
+          onClick={() => go(of === 'x' ? { xScale: other, xRange: null } : { yScale: other, yRange: null })}
+        >
           {scale}
         </button>
       )}

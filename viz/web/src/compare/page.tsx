@@ -37,7 +37,14 @@ function Changes() {
 
 function Page({ found }: { found: ComparisonAnswer }) {
   const { comparison: changes, sentences } = found;
-  const names = useMemo(() => shortenAll([...changes.functions, ...changes.new, ...changes.vanished].map((item) => item.name), 32), [changes]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        [...changes.functions, ...changes.new, ...changes.vanished].map((item) => item.name),
+        32,
+      ),
+    [changes],
+  );
   const shown = chosen(changes.functions);
   return (
     <>
@@ -95,7 +102,12 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
           </tr>
         </thead>
         <tbody>
-          {([['before', before], ['after', after]] as const).map(([when, side]) => (
+          {(
+            [
+              ['before', before],
+              ['after', after],
+            ] as const
+          ).map(([when, side]) => (
             <tr key={when}>
               <th scope="row">
                 <span class={`swatch ${when}`} aria-hidden="true" /> {side.name}, {when}
@@ -114,25 +126,52 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
 }
 
 function Functions({ name, title, rows, nothing }: { name: string; title: string; rows: readonly OneSided[]; nothing: string }) {
-  const names = useMemo(() => shortenAll(rows.map((row) => row.name), 32), [rows]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        32,
+      ),
+    [rows],
+  );
   const cells = rows.map((row) => [names.get(row.name)?.text ?? row.name, exact(row.calls), duration(row.total_us)]);
-  return <Listed name={name} title={title} columns={[['function', false], ['calls', true], ['time', true]]} rows={cells} nothing={nothing} />;
+  return (
+    <Listed
+      name={name}
+      title={title}
+      columns={[
+        ['function', false],
+        ['calls', true],
+        ['time', true],
+      ]}
+      rows={cells}
+      nothing={nothing}
+    />
+  );
 }
 
 /** Functions that are abnormal more often; where there are none, those that are most often. */
 function Anomalies({ changes }: { changes: Comparison }) {
   const rated = changes.functions.filter((shift) => shift.rates !== null && shift.rates.some((one) => one.anomalies > 0));
   const rows = rated.sort((a, b) => Number(b.has_more_anomalies) - Number(a.has_more_anomalies) || anomalies(b) - anomalies(a));
-  const names = useMemo(() => shortenAll(rows.map((row) => row.name), 28), [changes]);
-  const cells = rows.map((row) => [
-    `${row.has_more_anomalies ? '▲ ' : ''}${names.get(row.name)?.text ?? row.name}`,
-    ...(row.rates ?? []).map(rate),
-  ]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        28,
+      ),
+    [changes],
+  );
+  const cells = rows.map((row) => [`${row.has_more_anomalies ? '▲ ' : ''}${names.get(row.name)?.text ?? row.name}`, ...(row.rates ?? []).map(rate)]);
   return (
     <Listed
       name="rates"
       title="Anomalies per million; ▲ more"
-      columns={[['function', false], ['before (95 %)', true], ['after (95 %)', true]]}
+      columns={[
+        ['function', false],
+        ['before (95 %)', true],
+        ['after (95 %)', true],
+      ]}
       rows={cells}
       nothing="No call of either run was abnormal."
     />
@@ -153,7 +192,13 @@ function Ranks({ rows }: { rows: readonly RankChange[] }) {
     <Listed
       name="rank-changes"
       title="Anomalies by rank; ▲ more"
-      columns={[['rank', false], ['before', true], ['after', true], ['lost before', true], ['lost after', true]]}
+      columns={[
+        ['rank', false],
+        ['before', true],
+        ['after', true],
+        ['lost before', true],
+        ['lost after', true],
+      ]}
       rows={cells}
       nothing="The runs have no rank in common."
     />

@@ -26,9 +26,7 @@ export function Runtimes({ shift, name }: { shift: Shift | undefined; name: stri
         <Empty>The distribution of its runtimes was not stored.</Empty>
       ) : (
         <>
-          <p class="unit">
-            {shift && `${change(shift.effect)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.
-          </p>
+          <p class="unit">{shift && `${change(shift.effect)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.</p>
           <Histogram bars={bars} />
         </>
       )}
@@ -50,7 +48,14 @@ function Histogram({ bars }: { bars: readonly Bar[] }) {
       {width > 0 && (
         <svg width={width} height={height} aria-hidden="true">
           {bars.map((bar) => (
-            <rect key={bar.lower_us} class="bar-before" x={scale(bar.lower_us)} width={Math.max(1, scale(bar.upper_us) - scale(bar.lower_us))} y={y(density(bar, bar.before))} height={bottom - y(density(bar, bar.before))} />
+            <rect
+              key={bar.lower_us}
+              class="bar-before"
+              x={scale(bar.lower_us)}
+              width={Math.max(1, scale(bar.upper_us) - scale(bar.lower_us))}
+              y={y(density(bar, bar.before))}
+              height={bottom - y(density(bar, bar.before))}
+            />
           ))}
           <path class="bar-after" d={`M${scale((bars[0] as Bar).lower_us)} ${bottom}${outline}V${bottom}`} />
           <line class="axis" x1={0} x2={width} y1={bottom} y2={bottom} />
@@ -75,8 +80,15 @@ function ticks(bars: readonly Bar[], width: number): number[] {
   const scale = scaleOf(bars, width);
   const [low, high] = [(bars[0] as Bar).lower_us, (bars[bars.length - 1] as Bar).upper_us];
   const decades = Array.from({ length: 13 }, (_, power) => 10 ** power);
-  const candidates = [[1, 10], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9]].map((steps) =>
-    [...new Set(decades.flatMap((decade) => steps.map((step) => decade * step)))].filter((us) => us >= low && us <= high && scale(us) > 24 && scale(us) < width - 24),
+  const candidates = [
+    [1, 10],
+    [1, 2, 5],
+    [1, 1.5, 2, 3, 4, 5, 6, 8],
+    [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9],
+  ].map((steps) =>
+    [...new Set(decades.flatMap((decade) => steps.map((step) => decade * step)))].filter(
+      (us) => us >= low && us <= high && scale(us) > 24 && scale(us) < width - 24,
+    ),
   );
   const fits = (chosen: readonly number[]): boolean => chosen.every((us, at) => at === 0 || scale(us) - scale(chosen[at - 1] as number) > 56);
   return candidates.findLast((chosen) => fits(chosen)) ?? [];

@@ -20,7 +20,13 @@ export function Shifts({ shifts, names, all }: Props) {
   const summary = named === 0 ? 'No function is named.' : `${named} functions are slower or faster.`;
   const actions = <span class="unit">▲ slower ▼ faster = as before · cannot be told{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
   return (
-    <Panel name="shifts" title="Usual runtime, change and 95 % interval" summary={summary} actions={actions} table={() => <ShiftTable shifts={shifts} names={names} />}>
+    <Panel
+      name="shifts"
+      title="Usual runtime, change and 95 % interval"
+      summary={summary}
+      actions={actions}
+      table={() => <ShiftTable shifts={shifts} names={names} />}
+    >
       {shifts.length === 0 ? (
         <Empty>The runs have no function in common.</Empty>
       ) : (

@@ -1,4 +1,17 @@
-import { bucketsOf, callsIn, columnsOf, flaggedText, inLanes, limitsOf, logAxis, percentile, shareBelow, type Axis, type Column, type Label } from './model/distribution';
+import {
+  bucketsOf,
+  callsIn,
+  columnsOf,
+  flaggedText,
+  inLanes,
+  limitsOf,
+  logAxis,
+  percentile,
+  shareBelow,
+  type Axis,
+  type Column,
+  type Label,
+} from './model/distribution';
 import { columnUnit, count, duration, exact, inUnit, percent } from '../shared/units/units';
 import { known } from './function';
 import { run } from '../shared/session/session';
@@ -35,7 +48,10 @@ export function DistributionPanel({ asks, marks, note }: Props) {
   );
   const shown = distribution && marks(distribution);
   const noted = distribution === null ? '' : note(distribution);
-  const summary = distribution === null || shown === null ? '' : `${exact(callsIn(distribution, metric))} calls; ${flaggedText(distribution)}; ${shown.map((mark) => mark.text).join('; ')}.`;
+  const summary =
+    distribution === null || shown === null
+      ? ''
+      : `${exact(callsIn(distribution, metric))} calls; ${flaggedText(distribution)}; ${shown.map((mark) => mark.text).join('; ')}.`;
   return (
     <Panel
       name="distribution"
@@ -65,7 +81,8 @@ function NotKept({ found }: { found: FunctionDetail }) {
   const { statistics } = found;
   return (
     <Empty>
-      No model of this function is kept yet. Of its {count(statistics.calls)} calls: {duration(statistics.exclusive_mean_us)} ± {duration(statistics.exclusive_stddev_us)} exclusive.
+      No model of this function is kept yet. Of its {count(statistics.calls)} calls: {duration(statistics.exclusive_mean_us)} ±{' '}
+      {duration(statistics.exclusive_stddev_us)} exclusive.
     </Empty>
   );
 }
@@ -88,9 +105,18 @@ function Chart({ distribution, metric, marks, summary }: ChartProps) {
   const buckets = bucketsOf(distribution);
   const limits = limitsOf(distribution);
   const { mean_us, stddev_us } = distribution[metric];
-  const ends = buckets === null ? [Math.max(0.5, mean_us - 3 * stddev_us), mean_us + 3 * stddev_us] : buckets.flatMap((bucket) => [Math.max(0.5, bucket.lower_us), bucket.upper_us]);
+  const ends =
+    buckets === null
+      ? [Math.max(0.5, mean_us - 3 * stddev_us), mean_us + 3 * stddev_us]
+      : buckets.flatMap((bucket) => [Math.max(0.5, bucket.lower_us), bucket.upper_us]);
   const axis = logAxis([...ends, ...limits, ...marks.map((mark) => mark.us)], width);
-  const labels = inLanes([...limits.map((us) => ({ us, sign: '', text: `flag ${us === limits[0] && distribution.ordinary[0]?.lower_us != null ? '<' : '≥'} ${duration(us)}` })), ...marks].map((mark) => ({ ...mark, x: axis.xOf(mark.us) })), width);
+  const labels = inLanes(
+    [
+      ...limits.map((us) => ({ us, sign: '', text: `flag ${us === limits[0] && distribution.ordinary[0]?.lower_us != null ? '<' : '≥'} ${duration(us)}` })),
+      ...marks,
+    ].map((mark) => ({ ...mark, x: axis.xOf(mark.us) })),
+    width,
+  );
   const top = LANE * (1 + Math.max(0, ...labels.map((label) => label.lane)));
   const height = top + PLOT + AXIS;
   const columns = columnsOf(distribution, axis, PLOT - 8);
@@ -101,14 +127,28 @@ function Chart({ distribution, metric, marks, summary }: ChartProps) {
         <MarkChart kind="distribution" label={summary} width={width} height={height} marks={tips}>
           <Grid axis={axis} top={top} width={width} />
           {buckets === null && <Band axis={axis} top={top} mean={mean_us} spread={stddev_us} />}
-          <path class="bars" d={barsPath(columns.filter((column) => !column.flagged), top + PLOT)} />
-          <path class="bars flagged" d={barsPath(columns.filter((column) => column.flagged), top + PLOT)} />
+          <path
+            class="bars"
+            d={barsPath(
+              columns.filter((column) => !column.flagged),
+              top + PLOT,
+            )}
+          />
+          <path
+            class="bars flagged"
+            d={barsPath(
+              columns.filter((column) => column.flagged),
+              top + PLOT,
+            )}
+          />
           {limits.map((us) => (
             <line key={us} class="limit" x1={axis.xOf(us)} x2={axis.xOf(us)} y1={top - 4} y2={top + PLOT} />
           ))}
-          {labels.filter((label) => label.sign !== '').map((label) => (
-            <line key={label.text} class={kindOf(label.sign)} x1={label.x} x2={label.x} y1={label.lane * LANE + 13} y2={top + PLOT} />
-          ))}
+          {labels
+            .filter((label) => label.sign !== '')
+            .map((label) => (
+              <line key={label.text} class={kindOf(label.sign)} x1={label.x} x2={label.x} y1={label.lane * LANE + 13} y2={top + PLOT} />
+            ))}
           {labels.map((label) => (
             <MarkLabel key={label.text} {...label} />
           ))}
@@ -170,7 +210,9 @@ function MarkLabel({ x, lane, anchor, sign, text }: Label & { lane: number; anch
 }
 
 function barsPath(columns: readonly Column[], foot: number): string {
-  return columns.map(({ x, width, height }) => `M${x.toFixed(1)} ${foot}v${(-height).toFixed(1)}h${Math.max(1, width - 0.5).toFixed(1)}v${height.toFixed(1)}z`).join('');
+  return columns
+    .map(({ x, width, height }) => `M${x.toFixed(1)} ${foot}v${(-height).toFixed(1)}h${Math.max(1, width - 0.5).toFixed(1)}v${height.toFixed(1)}z`)
+    .join('');
 }
 
 function bucketTip({ bucket, flagged }: Column, buckets: readonly Bucket[]): string[] {

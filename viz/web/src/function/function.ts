@@ -18,7 +18,11 @@ const named = computed<api.Named | null>(() => {
 const keyOf = (of: api.Named | null): string | null => (of === null ? null : `${of.program} ${of.name}`);
 
 /** Its statistics, and how its runtimes are distributed. */
-export const known = question(() => keyOf(named.value), (signal) => api.getFunction(named.value as api.Named, signal), { live: true });
+export const known = question(
+  () => keyOf(named.value),
+  (signal) => api.getFunction(named.value as api.Named, signal),
+  { live: true },
+);
 
 /** The function whose page is open, once its program is known. */
 export const subject = computed<Subject | null>(() => {
@@ -31,7 +35,23 @@ const asked = (): Subject => subject.value as Subject;
 
 /** By steps as long as each can have a column of its own. */
 export const trendBy = computed<'step' | 'time'>(() => ((status.value?.last_step ?? 0) < MOST_COLUMNS ? 'step' : 'time'));
-export const trend = question(() => subjectKey.value && `${trendBy.value} ${subjectKey.value}`, (signal) => api.getTrend(asked(), trendBy.value, signal), { live: true });
-export const ranks = question(() => subjectKey.value, (signal) => api.getRanks(asked(), signal), { live: true });
-export const paths = question(() => subjectKey.value, (signal) => api.getPaths(asked(), signal), { live: true });
-export const worst = question(() => subjectKey.value, (signal) => api.getWorst(asked(), signal), { live: true });
+export const trend = question(
+  () => subjectKey.value && `${trendBy.value} ${subjectKey.value}`,
+  (signal) => api.getTrend(asked(), trendBy.value, signal),
+  { live: true },
+);
+export const ranks = question(
+  () => subjectKey.value,
+  (signal) => api.getRanks(asked(), signal),
+  { live: true },
+);
+export const paths = question(
+  () => subjectKey.value,
+  (signal) => api.getPaths(asked(), signal),
+  { live: true },
+);
+export const worst = question(
+  () => subjectKey.value,
+  (signal) => api.getWorst(asked(), signal),
+  { live: true },
+);

@@ -41,7 +41,14 @@ export function PathsPanel() {
 }
 
 function Tree({ rows }: { rows: readonly TreeRow[] }) {
-  const names = useMemo(() => shortenAll(rows.map((row) => row.node.function), 36), [rows]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.node.function),
+        36,
+      ),
+    [rows],
+  );
   const unit = columnUnit(rows.map((row) => row.node.severity_us));
   const meanUnit = columnUnit(rows.map((row) => row.node.inclusive?.mean_us ?? 0));
   return (

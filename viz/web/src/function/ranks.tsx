@@ -33,7 +33,15 @@ export function RanksPanel() {
     </>
   );
   return (
-    <Panel name="function-ranks" title="Ranks" summary={summary} actions={actions} hold={held.handlers} asks={of === null ? {} : { json: api.ranksRequest(of), sql: ranksSql(of) }} table={() => <RanksTable rows={rows} />}>
+    <Panel
+      name="function-ranks"
+      title="Ranks"
+      summary={summary}
+      actions={actions}
+      hold={held.handlers}
+      asks={of === null ? {} : { json: api.ranksRequest(of), sql: ranksSql(of) }}
+      table={() => <RanksTable rows={rows} />}
+    >
       {ranks.error.value !== null ? (
         <Empty>{ranks.error.value}</Empty>
       ) : found === null ? (

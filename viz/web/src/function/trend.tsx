@@ -26,7 +26,14 @@ export function TrendPanel() {
   const summary = shown ? `${exact(total)} recorded anomalies in ${exact(shown.columns.length)} ${by}s of the run.` : '';
   const asks = of === null ? {} : { json: api.trendRequest(of, trendBy.value), sql: trendSql(of, found?.width_us ?? null) };
   return (
-    <Panel name="function-trend" title={`Along the run, per ${by}`} summary={summary} actions={<span class="unit">{`no bar: none recorded${(loss ?? 0) > 0 ? `, or among the ${percent(loss)} of steps not analysed` : ''}`}</span>} asks={asks} table={() => shown && <TrendTable trend={shown} />}>
+    <Panel
+      name="function-trend"
+      title={`Along the run, per ${by}`}
+      summary={summary}
+      actions={<span class="unit">{`no bar: none recorded${(loss ?? 0) > 0 ? `, or among the ${percent(loss)} of steps not analysed` : ''}`}</span>}
+      asks={asks}
+      table={() => shown && <TrendTable trend={shown} />}
+    >
       {trend.error.value !== null ? (
         <Empty>{trend.error.value}</Empty>
       ) : shown === null ? (
@@ -98,7 +105,9 @@ function bars(trend: Trend, share: (column: TrendColumn) => number, xOf: (at: nu
 function ticks({ by, first, end }: Trend, width: number): { at: number; text: string }[] {
   const most = Math.max(2, Math.floor(width / 80));
   if (by === 'time') return timeTicks(first, end, most).map((at) => ({ at, text: clock(at) }));
-  return timeTicks(first, end - 1, most).filter(Number.isInteger).map((at) => ({ at: at + 0.5, text: exact(at) }));
+  return timeTicks(first, end - 1, most)
+    .filter(Number.isInteger)
+    .map((at) => ({ at: at + 0.5, text: exact(at) }));
 }
 
 function tip(column: TrendColumn, trend: Trend): string[] {
@@ -108,7 +117,10 @@ function tip(column: TrendColumn, trend: Trend): string[] {
 
 function open(column: TrendColumn | undefined): void {
   if (column === undefined) return;
-  const when = column.step === null ? { times: [Math.max(0, column.at), column.at + (trend.value.value?.width_us ?? 0)] as const } : { steps: [column.step, column.step] as const };
+  const when =
+    column.step === null
+      ? { times: [Math.max(0, column.at), column.at + (trend.value.value?.width_us ?? 0)] as const }
+      : { steps: [column.step, column.step] as const };
   go({ page: 'calls', label: 'anomaly', call: null, cursor: null, ...when });
 }
 

@@ -35,7 +35,8 @@ export function WorstPanel() {
       )}
     </>
   );
-  const asks = of === null ? {} : { json: api.worstRequest(of), sql: worstSql(of, api.WORST), command: (directory: string) => functionCommand(directory, of, api.WORST) };
+  const asks =
+    of === null ? {} : { json: api.worstRequest(of), sql: worstSql(of, api.WORST), command: (directory: string) => functionCommand(directory, of, api.WORST) };
   return (
     <Panel name="function-worst" title="Worst calls" summary={summary} actions={actions} hold={held.handlers} asks={asks}>
       {worst.error.value !== null ? (

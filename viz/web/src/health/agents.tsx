@@ -37,7 +37,9 @@ export function Agents() {
 function agentCells(agent: Agent) {
   return [
     <span title={agent.name}>{agent.node}</span>,
-    <span class={isSilent(agent) ? 'warn' : undefined}>{agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${isSilent(agent) ? ': silent' : ''}`}</span>,
+    <span class={isSilent(agent) ? 'warn' : undefined}>
+      {agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${isSilent(agent) ? ': silent' : ''}`}
+    </span>,
     exact(agent.streams),
     digits(agent.lag_s),
     digits(agent.pss_bytes / 1e6),
@@ -58,7 +60,11 @@ const SLOW_COLUMNS = [
 export function SlowRanks() {
   const rows = vitals.value.value?.slow_ranks ?? [];
   return (
-    <Panel name="slow" title="Slow all the time" summary={rows.length === 0 ? 'No rank is.' : `${plural(rows.length, 'rank')} and functions, most time lost first.`}>
+    <Panel
+      name="slow"
+      title="Slow all the time"
+      summary={rows.length === 0 ? 'No rank is.' : `${plural(rows.length, 'rank')} and functions, most time lost first.`}
+    >
       {rows.length === 0 ? (
         <Empty>No rank is slower than the others all the time. Ranks are compared every ten trace periods.</Empty>
       ) : (

@@ -18,7 +18,12 @@ export function RunDescription() {
     ['folder', <code>{known.directory}</code>],
     ['began', wallClock(known.started_us)],
     ['ended', ended],
-    ['programs', Object.entries(known.programs).map(([number, name]) => `${number}: ${name}`).join(', ')],
+    [
+      'programs',
+      Object.entries(known.programs)
+        .map(([number, name]) => `${number}: ${name}`)
+        .join(', '),
+    ],
     ['host', known.host],
     ['Chimbuko', known.version],
     ...Object.entries(known.environment),
@@ -60,7 +65,11 @@ export function Metadata() {
       ) : answer === null ? (
         <Reading what="metadata" />
       ) : rows.length === 0 ? (
-        <Empty>{answer.total === 0 ? 'The streams of this rank brought none. Another rank: rank=0:3 in the address, or search for it.' : 'Nothing of it has these words.'}</Empty>
+        <Empty>
+          {answer.total === 0
+            ? 'The streams of this rank brought none. Another rank: rank=0:3 in the address, or search for it.'
+            : 'Nothing of it has these words.'}
+        </Empty>
       ) : (
         <Table columns={NAMED} rows={rows.map((row) => [row.thread > 0 ? `${row.key} (thread ${row.thread})` : row.key, row.value])} />
       )}

@@ -29,14 +29,26 @@ const level = computed(() => {
   const known = vitals.value.value;
   return known === null || known.history.length > 2 ? null : levelFor((known.status.last_step ?? 0) + 1, MOST_POINTS);
 });
-export const pace = question(() => (isOpen() && level.value !== null ? String(level.value) : null), (signal) => api.getStepSums(level.value ?? 0, signal), { keep: true });
+export const pace = question(
+  () => (isOpen() && level.value !== null ? String(level.value) : null),
+  (signal) => api.getStepSums(level.value ?? 0, signal),
+  { keep: true },
+);
 
 const streamsWanted = (): string => {
   const { streamOrder, streamState, streamCursor } = view.value;
   return JSON.stringify([streamOrder, streamState, streamCursor]);
 };
-export const streams = question(() => (isOpen() ? streamsWanted() : null), (signal) => api.getStreams(view.value, signal), { live: true, keep: true });
+export const streams = question(
+  () => (isOpen() ? streamsWanted() : null),
+  (signal) => api.getStreams(view.value, signal),
+  { live: true, keep: true },
+);
 
 /** Metadata are those of one rank: the chosen one, else the first. */
 export const metadataRank = (): string => view.value.rank ?? '0:0';
-export const metadata = question(() => (isOpen() ? metadataRank() : null), (signal) => api.getMetadata(metadataRank(), signal), { keep: true });
+export const metadata = question(
+  () => (isOpen() ? metadataRank() : null),
+  (signal) => api.getMetadata(metadataRank(), signal),
+  { keep: true },
+);

@@ -19,11 +19,24 @@ export function LossMap() {
   const lost = answer?.ranks ?? [];
   const steps = lost.reduce((sum, one) => sum + one.gap_steps, 0);
   const all = answer !== null && answer.lossy_ranks > lost.length ? `The ${lost.length} of ${exact(answer.lossy_ranks)} ranks that lost most: ` : '';
-  const summary = lost.length === 0 ? 'No rank lost a step.' : `${all}${plural(steps, 'step')} of ${plural(lost.length, 'rank')} ${steps === 1 ? 'was' : 'were'} not analysed.`;
+  const summary =
+    lost.length === 0
+      ? 'No rank lost a step.'
+      : `${all}${plural(steps, 'step')} of ${plural(lost.length, 'rank')} ${steps === 1 ? 'was' : 'were'} not analysed.`;
   return (
-    <Panel name="loss" title="Lost steps, rank × step" summary={summary} asks={{ json: ['gaps', []] }} table={lost.length > 0 ? () => <LossTable answer={answer as GapsAnswer} /> : undefined}>
+    <Panel
+      name="loss"
+      title="Lost steps, rank × step"
+      summary={summary}
+      asks={{ json: ['gaps', []] }}
+      table={lost.length > 0 ? () => <LossTable answer={answer as GapsAnswer} /> : undefined}
+    >
       {answer === null ? (
-        gaps.error.value === null ? <Reading what="gaps" /> : <Empty>{gaps.error.value}</Empty>
+        gaps.error.value === null ? (
+          <Reading what="gaps" />
+        ) : (
+          <Empty>{gaps.error.value}</Empty>
+        )
       ) : lost.length === 0 ? (
         <Empty>No rank lost a step: every one was analysed, from the first to the last.</Empty>
       ) : (

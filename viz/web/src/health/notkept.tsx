@@ -16,14 +16,23 @@ export function NotKept() {
       {unrecorded.length > 0 && (
         <>
           <h3>{plural(unrecorded_total, 'anomaly')} counted, not recorded: more of one function than are kept, or no room to wait</h3>
-          <Table columns={[{ heading: 'function' }, { heading: 'anomalies', isNumber: true }]} rows={unrecorded.map((one) => [<Name full={one.function} />, exact(one.anomalies)])} />
+          <Table
+            columns={[{ heading: 'function' }, { heading: 'anomalies', isNumber: true }]}
+            rows={unrecorded.map((one) => [<Name full={one.function} />, exact(one.anomalies)])}
+          />
         </>
       )}
       {pruned.length > 0 && (
         <>
           <h3>{plural(pruned_total, 'anomaly')} removed by chimbuko runs prune</h3>
           <Table
-            columns={[{ heading: 'function' }, { heading: 'when' }, { heading: 'rule' }, { heading: 'anomalies', isNumber: true }, { heading: 'lost', isNumber: true }]}
+            columns={[
+              { heading: 'function' },
+              { heading: 'when' },
+              { heading: 'rule' },
+              { heading: 'anomalies', isNumber: true },
+              { heading: 'lost', isNumber: true },
+            ]}
             rows={pruned.map((one) => [<Name full={one.function} />, wallClock(one.pruned_us), one.rule, exact(one.anomalies), duration(one.severity_us)])}
           />
         </>

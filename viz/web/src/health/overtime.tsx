@@ -26,7 +26,13 @@ export function OverTime() {
   const summary = drawn.strips.map(({ name, values, text }) => `${name}: ${last(values, text)}`).join(', ');
   const isKnown = drawn.times_us.length > 1;
   return (
-    <Panel name="overtime" title="Over time" summary={isKnown ? `${summary}.` : 'Not known.'} asks={{ json: ['vitals', []] }} table={isKnown ? () => <OverTimeTable {...drawn} /> : undefined}>
+    <Panel
+      name="overtime"
+      title="Over time"
+      summary={isKnown ? `${summary}.` : 'Not known.'}
+      asks={{ json: ['vitals', []] }}
+      table={isKnown ? () => <OverTimeTable {...drawn} /> : undefined}
+    >
       {isKnown ? <Chart {...drawn} /> : <Empty>Nothing is known of its time yet.</Empty>}
       {isKnown && !isFollowed && <p class="unit">Lag, what waits, and memory are known only while a dashboard follows a run that goes on.</p>}
     </Panel>

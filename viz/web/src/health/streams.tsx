@@ -36,14 +36,22 @@ export function Streams() {
   held.ask(JSON.stringify([streamOrder, streamState, streamCursor]));
   const actions = (
     <>
-      <select aria-label="Order of streams" value={streamOrder} onChange={(event) => go({ streamOrder: event.currentTarget.value as StreamOrder, streamCursor: null })}>
+      <select
+        aria-label="Order of streams"
+        value={streamOrder}
+        onChange={(event) => go({ streamOrder: event.currentTarget.value as StreamOrder, streamCursor: null })}
+      >
         {STREAM_ORDERS.map((order) => (
           <option key={order} value={order}>
             {ORDER_NAMES[order]}
           </option>
         ))}
       </select>
-      <select aria-label="State of streams" value={streamState ?? ''} onChange={(event) => go({ streamState: (event.currentTarget.value || null) as StreamState | null, streamCursor: null })}>
+      <select
+        aria-label="State of streams"
+        value={streamState ?? ''}
+        onChange={(event) => go({ streamState: (event.currentTarget.value || null) as StreamState | null, streamCursor: null })}
+      >
         <option value="">all states</option>
         {STREAM_STATES.map((state) => (
           <option key={state} value={state}>

@@ -24,7 +24,14 @@ export function CallsList() {
   const held = useHeld(page?.calls ?? null, orderOf);
   held.ask(JSON.stringify(callsAsked.value));
   const rows = held.shown;
-  const names = useMemo(() => shortenAll((rows ?? []).map((row) => row.function), 24), [rows]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        (rows ?? []).map((row) => row.function),
+        24,
+      ),
+    [rows],
+  );
   const first = rows?.[0];
   return (
     <Panel
@@ -33,7 +40,11 @@ export function CallsList() {
       summary={first ? sentence(first) : 'None.'}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: callsAsked.value, sql: callsSql(listed.value, zero_us.value, LISTED), command: (directory) => queryCommand(directory, listed.value, LISTED) }}
+      asks={{
+        json: callsAsked.value,
+        sql: callsSql(listed.value, zero_us.value, LISTED),
+        command: (directory) => queryCommand(directory, listed.value, LISTED),
+      }}
       table={() => <CallTable rows={rows ?? []} names={names} />}
     >
       {calls.error.value !== null ? (
@@ -57,7 +68,14 @@ export function CallsList() {
 
 function Choices({ waits, update }: { waits: boolean; update: () => void }) {
   const page = calls.value.value;
-  const all: Partial<View> = { page: 'calls', label: 'anomaly', call: null, cursor: null, sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us', descending: true };
+  const all: Partial<View> = {
+    page: 'calls',
+    label: 'anomaly',
+    call: null,
+    cursor: null,
+    sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us',
+    descending: true,
+  };
   return (
     <>
       <select aria-label="Order of calls" value={view.value.list} onChange={(event) => go({ list: event.currentTarget.value as CallList })}>
@@ -102,8 +120,7 @@ const sentence = (row: CallSummary): string => callAnswer(row, metric(), program
 
 function CallLine({ row, name }: { row: CallSummary; name: ShortName }) {
   const target = { page: 'call', call: row.id } as const;
-  const dim =
-    (hoveredRank.value !== null && hoveredRank.value !== keyOf(row)) || (hoveredFunction.value !== null && hoveredFunction.value !== row.function);
+  const dim = (hoveredRank.value !== null && hoveredRank.value !== keyOf(row)) || (hoveredFunction.value !== null && hoveredFunction.value !== row.function);
   const show = (element: HTMLElement, delay?: number): void => {
     hoveredRank.value = keyOf(row);
     const box = element.getBoundingClientRect();

@@ -24,7 +24,14 @@ export function Functions() {
   held.ask(`${by} ${n}`);
   const shown = held.shown;
   const rows = shown === null ? [] : [...shown.top, ...shown.bottom];
-  const names = useMemo(() => shortenAll(rows.map((row) => row.name), 26), [shown]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        26,
+      ),
+    [shown],
+  );
   const text = textOf(shown);
   const most = Math.max(0, ...rows.map((row) => row.value));
   const list = (lines: readonly FunctionLine[]) => (
@@ -43,11 +50,18 @@ export function Functions() {
       summary={summaryOf(shown, names, text)}
       actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n), sql: by === 'severity_us' ? lostTimeSql(n) : undefined }}
+      asks={{
+        json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n),
+        sql: by === 'severity_us' ? lostTimeSql(n) : undefined,
+      }}
       table={() => <FunctionTable shown={shown} names={names} />}
     >
       {shown === null ? (
-        functions.error.value === null ? <Reading what="functions" /> : <Empty>{functions.error.value}</Empty>
+        functions.error.value === null ? (
+          <Reading what="functions" />
+        ) : (
+          <Empty>{functions.error.value}</Empty>
+        )
       ) : rows.length === 0 ? (
         <Nothing shown={shown} />
       ) : (

@@ -42,7 +42,11 @@ export const listed = computed<View>(() => ({
 export const callsAsked = computed(() => api.callsRequest(listed.value, zero_us.value, LISTED));
 const callsKey = computed(() => (isOpen.value ? JSON.stringify(callsAsked.value) : null));
 
-export const calls = question(() => callsKey.value, (signal) => api.getCalls(listed.value, zero_us.value, signal, LISTED), { live: true, keep: true });
+export const calls = question(
+  () => callsKey.value,
+  (signal) => api.getCalls(listed.value, zero_us.value, signal, LISTED),
+  { live: true, keep: true },
+);
 
 /** The abnormal call of a rank in a step that lost most time; null where none is stored. */
 export async function worstCall(rank: RankKey, step: number, signal: AbortSignal): Promise<CallSummary | null> {

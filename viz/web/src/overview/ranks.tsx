@@ -18,8 +18,7 @@ import { toggle } from './choose';
 import type { Ranking, RankRow, Statistic } from '../shared/api/types';
 
 export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
-const orderOf = (value: Ranking | null): string =>
-  value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join();
+const orderOf = (value: Ranking | null): string => (value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join());
 
 /** Ranks with the most and the fewest anomalies per step. */
 export function Ranks() {
@@ -56,11 +55,7 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
   const { statistic, n } = view.value;
   return (
     <>
-      <select
-        aria-label="Statistic of anomalies per step"
-        value={statistic}
-        onChange={(event) => go({ statistic: event.currentTarget.value as Statistic })}
-      >
+      <select aria-label="Statistic of anomalies per step" value={statistic} onChange={(event) => go({ statistic: event.currentTarget.value as Statistic })}>
         {STATISTICS.map((name) => (
           <option key={name} value={name}>
             {STATISTIC_NAMES[name]}

@@ -145,7 +145,7 @@ export function Chart({ label }: { label: string }) {
     event.preventDefault();
     event.stopPropagation();
     const [down, along] = step as [number, number];
-    const next = focus.value.spot === null ? from : (down === 0 ? beside(from, along) : across(scene, from, down)) ?? from;
+    const next = focus.value.spot === null ? from : ((down === 0 ? beside(from, along) : across(scene, from, down)) ?? from);
     point(next, element.current);
   };
 

@@ -25,11 +25,18 @@ export function Chosen() {
             {record !== null ? (
               <strong>{callAnswer(record, telling.value.metric, telling.value.programs)}</strong>
             ) : (
-              <span>{detail.error.value === null ? `Reading call ${call}…` : 'No record of its own: only abnormal calls, and some normal ones, have one.'}</span>
+              <span>
+                {detail.error.value === null ? `Reading call ${call}…` : 'No record of its own: only abnormal calls, and some normal ones, have one.'}
+              </span>
             )}
             <span class="space" />
             {record !== null && (
-              <a class="button" href={addressOf({ page: 'call', call })} onClick={(event) => follow(event, { page: 'call', call })} title="Everything kept about it (Enter)">
+              <a
+                class="button"
+                href={addressOf({ page: 'call', call })}
+                onClick={(event) => follow(event, { page: 'call', call })}
+                title="Everything kept about it (Enter)"
+              >
                 Why
               </a>
             )}
@@ -37,11 +44,13 @@ export function Chosen() {
           </p>
           {spot !== null && (
             <ul class="chosen-lines">
-              {spotLines(timeline.scene.value, spot, telling.value).slice(0, -1).map((line, at) => (
-                <li key={at} title={line}>
-                  {at === 0 ? shorten(line, 60).text : line}
-                </li>
-              ))}
+              {spotLines(timeline.scene.value, spot, telling.value)
+                .slice(0, -1)
+                .map((line, at) => (
+                  <li key={at} title={line}>
+                    {at === 0 ? shorten(line, 60).text : line}
+                  </li>
+                ))}
             </ul>
           )}
         </div>
@@ -55,6 +64,8 @@ function copies(call: string, name: string | null): { text: string; title: strin
   return [
     { text: 'Id', title: call, act: () => void copy(call) },
     ...(name === null ? [] : [{ text: 'Function', title: 'Its full name', act: () => void copy(name) }]),
-    ...(directory === undefined ? [] : [{ text: 'Command', title: 'Everything kept about it, in the terminal', act: () => void copy(showCommand(directory, call)) }]),
+    ...(directory === undefined
+      ? []
+      : [{ text: 'Command', title: 'Everything kept about it, in the terminal', act: () => void copy(showCommand(directory, call)) }]),
   ];
 }

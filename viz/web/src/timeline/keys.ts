@@ -46,7 +46,8 @@ export function listenOnTimeline(): () => void {
   return () => document.removeEventListener('keydown', listen, true);
 }
 
-const here = (): Spot | null => timeline.chosen.value ?? firstSpot(timeline.scene.value, timeline.shown.value.map(timeline.axis.value.positionOf) as unknown as readonly [number, number]);
+const here = (): Spot | null =>
+  timeline.chosen.value ?? firstSpot(timeline.scene.value, timeline.shown.value.map(timeline.axis.value.positionOf) as unknown as readonly [number, number]);
 
 function neighbour(way: number): void {
   let spot = here();

@@ -46,7 +46,10 @@ function Picture() {
   const scene = timeline.scene.value;
   const shown = timeline.rested.value;
   const range = rangeText(...shown, zero_us.value);
-  const summary = all === null ? '' : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+  const summary =
+    all === null
+      ? ''
+      : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (
     <Panel
@@ -57,7 +60,12 @@ function Picture() {
       table={() => <SpanTable scene={scene} shown={shown} />}
       asks={{
         command: (directory) => queryCommand(directory, { ...FIRST_VIEW, rank: main, times: timeline.sinceZero(shown) }),
-        json: timelineRequest(main, timeline.ranks.value.filter((rank) => rank !== main), { from: Math.floor(shown[0]), to: Math.ceil(shown[1]), columns: 1000 }, 1000),
+        json: timelineRequest(
+          main,
+          timeline.ranks.value.filter((rank) => rank !== main),
+          { from: Math.floor(shown[0]), to: Math.ceil(shown[1]), columns: 1000 },
+          1000,
+        ),
       }}
     >
       {all === null && timeline.found.error.value !== null ? (
@@ -72,7 +80,9 @@ function Picture() {
           )}
           {all !== null && scene.lines.length === 0 && (
             <div class="over">
-              <Empty>Nothing of this rank was kept in this time: normal calls were analysed, not kept. Press 0 for all its times, or ] for an abnormal call.</Empty>
+              <Empty>
+                Nothing of this rank was kept in this time: normal calls were analysed, not kept. Press 0 for all its times, or ] for an abnormal call.
+              </Empty>
             </div>
           )}
         </>
@@ -92,7 +102,13 @@ function Actions() {
           rank {telling.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
         </button>
       ))}
-      <button class="quiet" aria-pressed={folded} disabled={isWhole} onClick={() => go({ folded: !folded }, 'replace')} title="Leave out the times of which nothing was kept (X)">
+      <button
+        class="quiet"
+        aria-pressed={folded}
+        disabled={isWhole}
+        onClick={() => go({ folded: !folded }, 'replace')}
+        title="Leave out the times of which nothing was kept (X)"
+      >
         Fold gaps
       </button>
       <button class="quiet" onClick={timeline.fitAll} title="All times of the rank (0)">

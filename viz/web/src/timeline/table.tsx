@@ -17,7 +17,11 @@ export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
   const unit = columnUnit(rows.map(runtimeOf));
   return (
     <div class="scroll">
-      {spots.length > rows.length && <p class="unit">The first {exact(rows.length)} of {exact(spots.length)}: zoom in for the others.</p>}
+      {spots.length > rows.length && (
+        <p class="unit">
+          The first {exact(rows.length)} of {exact(spots.length)}: zoom in for the others.
+        </p>
+      )}
       <table class="span-table">
         <thead>
           <tr>
@@ -69,7 +73,10 @@ function LinkTable({ scene, shown: [first, last] }: { scene: Scene; shown: Range
       <tbody>
         {arrows.slice(0, MOST_ROWS).map(({ link, rank, isInward }, place) => {
           const own = `${rank}, ${link.thread}`;
-          const other = link.kind === LAUNCHED ? `${rank}, ${link.otherThread}` : `${rank.split(':')[0]}:${link.otherRank}${link.otherThread < 0 ? '' : `, ${link.otherThread}`}`;
+          const other =
+            link.kind === LAUNCHED
+              ? `${rank}, ${link.otherThread}`
+              : `${rank.split(':')[0]}:${link.otherRank}${link.otherThread < 0 ? '' : `, ${link.otherThread}`}`;
           return (
             <tr key={place}>
               <td>{KINDS[link.kind]}</td>
@@ -106,7 +113,15 @@ function Row({ spot, unit }: { spot: Spot; unit: ReturnType<typeof columnUnit> }
       <td>{timeText(row.begin[spot.at] as number)}</td>
       <td class="number">{flags & OPEN ? 'open' : inUnit(runtimeOf(spot), unit)}</td>
       <td class="number">{exclusive < 0 ? '' : inUnit(exclusive, unit)}</td>
-      <td>{flags & MERGED ? 'merged' : <button class="quiet" onClick={() => select(spot)}>{id}</button>}</td>
+      <td>
+        {flags & MERGED ? (
+          'merged'
+        ) : (
+          <button class="quiet" onClick={() => select(spot)}>
+            {id}
+          </button>
+        )}
+      </td>
     </tr>
   );
 }

@@ -95,7 +95,16 @@ export const found = question<RankSpans[]>(
   () => key.value,
   (signal) => {
     const [wanted, all] = [asked.value, ranks.value];
-    return Promise.all(all.map((rank) => read(rank, all.filter((one) => one !== rank), wanted, signal)));
+    return Promise.all(
+      all.map((rank) =>
+        read(
+          rank,
+          all.filter((one) => one !== rank),
+          wanted,
+          signal,
+        ),
+      ),
+    );
   },
   { live: true, keep: true },
 );
@@ -103,7 +112,9 @@ export const found = question<RankSpans[]>(
 const main = computed(() => found.value.value?.find((one) => one.rank === mainRank.value) ?? null);
 
 /** Ranks whose recorded trace lies there, and was not yet made ready. */
-const unready = computed(() => (isOpen.value ? (found.value.value ?? []).filter((one) => one.isRecorded && one.source === 'store').map((one) => one.rank) : []));
+const unready = computed(() =>
+  isOpen.value ? (found.value.value ?? []).filter((one) => one.isRecorded && one.source === 'store').map((one) => one.rank) : [],
+);
 
 /** Makes the recorded trace ready; until then what is stored is shown. */
 export const indexing = job<{ ranks: RankKey[] }>(
@@ -127,7 +138,11 @@ export const axis = computed(() => {
 export const scene = computed(() => {
   const order = ranks.value;
   const all = [...(found.value.value ?? [])].sort((a, b) => order.indexOf(a.rank) - order.indexOf(b.rank));
-  return sceneOf(all.filter((one) => order.includes(one.rank)), axis.value, view.value.thread);
+  return sceneOf(
+    all.filter((one) => order.includes(one.rank)),
+    axis.value,
+    view.value.thread,
+  );
 });
 export const anomalies = computed(() => anomaliesOf(scene.value));
 export const chosen = computed(() => spotOf(scene.value, view.value.call));
@@ -192,7 +207,11 @@ export function choose(id: string, times: Interval | null): void {
 export function togglePartner(rank: RankKey): void {
   const { partners } = view.value;
   if (rank === mainRank.value) return;
-  go({ partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS), rank: mainRank.value, window: sinceZero(shown.value) });
+  go({
+    partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS),
+    rank: mainRank.value,
+    window: sinceZero(shown.value),
+  });
 }
 
 // Ask for more when the picture leaves what is there, or needs it finer. An answer that is on its way is waited

@@ -85,7 +85,8 @@ function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane:
     const first = Math.min(...pieces.map(([x0]) => x0));
     hatch(context, kind, first, lane.y, Math.max(...pieces.map(([, x1]) => x1)) - first, lane.height, picture.theme);
     context.restore();
-    for (const [x0, x1] of pieces) if (x1 - x0 > (kind === 'lost' ? 40 : 80)) paintWord(context, kind, (x0 + x1) / 2, lane.y + lane.height - ROW / 2, picture.theme);
+    for (const [x0, x1] of pieces)
+      if (x1 - x0 > (kind === 'lost' ? 40 : 80)) paintWord(context, kind, (x0 + x1) / 2, lane.y + lane.height - ROW / 2, picture.theme);
   }
 }
 
@@ -117,7 +118,14 @@ function paintSpans(context: CanvasRenderingContext2D, picture: Picture): void {
   const colours = coloursOf(theme);
   for (const line of scene.lines) {
     if (!isSeen(picture, line.y, ROW)) continue;
-    rasterRow(pixels, { begin: line.begin, end: line.end, function: line.row.function, flags: line.row.flags }, line.groups, colours, shown[0], (shown[1] - shown[0]) / wide);
+    rasterRow(
+      pixels,
+      { begin: line.begin, end: line.end, function: line.row.function, flags: line.row.flags },
+      line.groups,
+      colours,
+      shown[0],
+      (shown[1] - shown[0]) / wide,
+    );
     const y = Math.round((line.y + 1.5 - picture.scroll) * scale);
     copyRow(target, wide, pixels, y, Math.round((ROW - 3) * scale), Math.max(1, Math.round(scale)));
   }
@@ -208,7 +216,12 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
   for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), arrow.waited_us > least_us ? 2 : 1);
   context.globalAlpha = 1;
   // Words of those that lead out of the picture would stand on the bars above and below.
-  if (isTold) paintSizes(context, shown.filter((arrow) => arrow.to !== null), theme);
+  if (isTold)
+    paintSizes(
+      context,
+      shown.filter((arrow) => arrow.to !== null),
+      theme,
+    );
   if (emphasis.arrow === null) return;
   paintArrow(context, emphasis.arrow, colour('accent', theme), 2);
   paintSizes(context, [emphasis.arrow], theme);
@@ -243,7 +256,8 @@ function paintArrow(context: CanvasRenderingContext2D, arrow: Arrow, ink: string
   context.setLineDash([]);
   const turn = Math.atan2(head.y - tail.y, head.x - tail.x);
   context.beginPath();
-  for (const side of [0, 2.7, -2.7]) context.lineTo(head.x + (side === 0 ? 0 : 7 * Math.cos(turn + side)), head.y + (side === 0 ? 0 : 7 * Math.sin(turn + side)));
+  for (const side of [0, 2.7, -2.7])
+    context.lineTo(head.x + (side === 0 ? 0 : 7 * Math.cos(turn + side)), head.y + (side === 0 ? 0 : 7 * Math.sin(turn + side)));
   context.fill();
 }
 

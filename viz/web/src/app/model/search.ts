@@ -22,9 +22,12 @@ const STEP = /^step\s*(\d+)$/i;
 /** What a text may mean, the likeliest first; without a text the pages. */
 export function search(text: string, functions: readonly FunctionRow[]): Found[] {
   const wanted = text.trim().toLowerCase();
-  const pages = PAGES.filter(([, name]) => name.toLowerCase().startsWith(wanted)).map(
-    ([page, name, question]): Found => ({ kind: 'page', text: name, detail: question, change: toPage(page) }),
-  );
+  const pages = PAGES.filter(([, name]) => name.toLowerCase().startsWith(wanted)).map(([page, name, question]): Found => ({
+    kind: 'page',
+    text: name,
+    detail: question,
+    change: toPage(page),
+  }));
   const found = [...places(wanted), ...pages, ...(wanted === '' ? [] : named(wanted, functions))];
   return found.slice(0, MOST_FOUND);
 }

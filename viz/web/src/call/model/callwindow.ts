@@ -66,13 +66,13 @@ export function timelineOf(record: CallRecord): Timeline {
 }
 
 /** Times before and after the entry that both pictures need, so that they share one scale. */
-export function commonTimes(
-  own: Timeline,
-  ownEntry: number,
-  twin: Timeline | null,
-  twinEntry: number,
-): { before: number; after: number } {
-  const pictures: [Timeline, number][] = twin ? [[own, ownEntry], [twin, twinEntry]] : [[own, ownEntry]];
+export function commonTimes(own: Timeline, ownEntry: number, twin: Timeline | null, twinEntry: number): { before: number; after: number } {
+  const pictures: [Timeline, number][] = twin
+    ? [
+        [own, ownEntry],
+        [twin, twinEntry],
+      ]
+    : [[own, ownEntry]];
   return {
     before: Math.max(...pictures.map(([picture, entry]) => entry - picture.start)),
     after: Math.max(...pictures.map(([picture, entry]) => picture.end - entry)),

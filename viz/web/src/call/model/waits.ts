@@ -2,7 +2,6 @@
 
 import type { CallRecord, Message } from '../../shared/api/types';
 
-
 export interface Waited {
   message: Message;
   /** Function of the call that it was sent or received in; its id where that is not in the window. */

@@ -128,7 +128,8 @@ function projection([least, most]: Span, scale: Scale, from: number, to: number)
 
 /** Round values with their texts, all in one unit, which the title names. */
 function numberTicks(kind: string, domain: Span, scale: Scale, most: number): { ticks: Tick[]; unit: string } {
-  const values = scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
+  const values =
+    scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
   if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
   if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
   if (kind === 'duration') {
@@ -228,7 +229,8 @@ function placeNames(points: Points, axis: Axis, title: string, from: number, to:
     const needs = wide ? text.length * 6.5 + 8 : 13;
     const before = ticks[ticks.length - 1];
     // Where there is no room for all, the first ones are named: they are the worst.
-    if (before === undefined || middle(number) - before.at >= (wide ? (needs + before.text.length * 6.5 + 8) / 2 : needs)) ticks.push({ at: middle(number), text });
+    if (before === undefined || middle(number) - before.at >= (wide ? (needs + before.text.length * 6.5 + 8) / 2 : needs))
+      ticks.push({ at: middle(number), text });
   });
   const at = Float32Array.from(points.columns.rank, (_, call) => middle(row(call)));
   return { at, axis: { title, ticks, breaks: [], valueAt: null }, unit };

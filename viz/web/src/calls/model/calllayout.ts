@@ -170,7 +170,13 @@ export function sizeOf(severity_us: number, most_us: number): number {
 }
 
 /** All anomalies, the worst on top, over normal calls of which one is drawn in each cell. */
-function visible({ is_anomaly }: PointColumns, x: Float32Array, y: Float32Array, width: number, height: number): Pick<CallLayout, 'drawn' | 'covered' | 'outside'> {
+function visible(
+  { is_anomaly }: PointColumns,
+  x: Float32Array,
+  y: Float32Array,
+  width: number,
+  height: number,
+): Pick<CallLayout, 'drawn' | 'covered' | 'outside'> {
   const columns = Math.ceil(width / CELL) + 1;
   const taken = new Uint8Array(columns * (Math.ceil(height / CELL) + 1));
   const normal: number[] = [];

@@ -39,8 +39,9 @@ export function placeOf(points: Points, id: string): number {
 /** All that is known of the call at a place. */
 export function callAt(points: Points, at: number): PointCall {
   const { functions, ranks, nodes, columns } = points;
-  const number = (name: 'thread' | 'step' | 'entry_us' | 'inclusive_us' | 'exclusive_us' | 'expected_us' | 'severity_us' | 'score' | 'children' | 'messages_count'): number =>
-    columns[name][at] as number;
+  const number = (
+    name: 'thread' | 'step' | 'entry_us' | 'inclusive_us' | 'exclusive_us' | 'expected_us' | 'severity_us' | 'score' | 'children' | 'messages_count',
+  ): number => columns[name][at] as number;
   const place = columns.rank[at] as number;
   const [program = 0, rank = 0] = (ranks[place] as string).split(':').map(Number);
   return {
@@ -102,7 +103,9 @@ export const anomalies = (n: number): string => `${exact(n)} ${n === 1 ? 'anomal
 
 /** What the page of calls says first: what is looked at, how much of it is abnormal, kept and analysed. */
 export function callsAnswer(points: Points, view: View, programs: number): string {
-  const filters = filtersOf(view).filter((filter) => !('label' in filter.dropped)).map((filter) => filter.text(view, programs));
+  const filters = filtersOf(view)
+    .filter((filter) => !('label' in filter.dropped))
+    .map((filter) => filter.text(view, programs));
   const where = filters.length === 0 ? 'The whole run' : filters.join(', ');
   const kept = points.anomalies + points.normal_calls;
   const of = points.analysed === null ? '' : ` of ${count(points.analysed)} analysed`;

@@ -22,7 +22,10 @@ export function suggested(text: string, rows: readonly FunctionRow[]): Suggestio
     .filter((row) => pattern.test(row.name))
     .sort((a, b) => begins(a) - begins(b) || b.severity_us - a.severity_us)
     .slice(0, MOST);
-  const names = shortenAll(found.map((row) => row.name), 40);
+  const names = shortenAll(
+    found.map((row) => row.name),
+    40,
+  );
   return found.map((row) => ({
     name: row.name,
     text: names.get(row.name)?.text ?? row.name,

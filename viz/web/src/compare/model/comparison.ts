@@ -34,7 +34,9 @@ export function rate(value: Rate): string {
 /** Half of the axis, as a logarithm: wide enough for the named shifts, and for most of the others' intervals. */
 export function reachOf(shifts: readonly Shift[]): number {
   const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster');
-  const bounds = (named.length > 0 ? named : shifts).flatMap(({ low, high }) => (low === null || high === null ? [] : [Math.abs(Math.log1p(low)), Math.abs(Math.log1p(high))]));
+  const bounds = (named.length > 0 ? named : shifts).flatMap(({ low, high }) =>
+    low === null || high === null ? [] : [Math.abs(Math.log1p(low)), Math.abs(Math.log1p(high))],
+  );
   bounds.sort((a, b) => a - b);
   const wanted = named.length > 0 ? bounds[bounds.length - 1] : bounds[Math.floor(bounds.length / 2)];
   return Math.min(MOST_REACH, Math.max(LEAST_REACH, 1.15 * (wanted ?? 0)));

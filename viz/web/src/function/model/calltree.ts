@@ -2,7 +2,6 @@
 
 import type { PathNode } from '../../shared/api/types';
 
-
 export interface TreeRow {
   node: PathNode;
   depth: number;

@@ -82,7 +82,9 @@ function logTicks(low: number, high: number, most: number): number[] {
   if (high - low < Math.log(3)) return timeTicks(Math.exp(low), Math.exp(high), most);
   const choices = [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
   for (const factors of choices) {
-    const found = powers(low, high).flatMap((power) => factors.map((factor) => factor * power)).filter((us) => Math.log(us) >= low && Math.log(us) <= high);
+    const found = powers(low, high)
+      .flatMap((power) => factors.map((factor) => factor * power))
+      .filter((us) => Math.log(us) >= low && Math.log(us) <= high);
     if (found.length <= Math.max(2, most)) return found;
   }
   return powers(low, high).filter((us, at) => at % 2 === 0 && Math.log(us) >= low && Math.log(us) <= high);

@@ -2,7 +2,6 @@
 
 import type { Total, Totals } from '../../shared/api/types';
 
-
 /** Steps of which each can have a column of its own. */
 export const MOST_COLUMNS = 1000;
 

@@ -13,7 +13,10 @@ export function healthAnswer(vitals: Vitals): string {
   if (sums.streams === 0) return 'Nothing can be said yet: no stream has been read.';
   const doubts = doubtsOf(vitals);
   if (doubts.length > 0) return `With care: ${doubts.join('; ')}.`;
-  const who = status.state === 'ended' ? `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'was read to its end' : 'were read to their end'}` : `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'reports' : 'report'}`;
+  const who =
+    status.state === 'ended'
+      ? `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'was read to its end' : 'were read to their end'}`
+      : `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'reports' : 'report'}`;
   const said = [who, 'nothing was lost'];
   if (status.lag_us !== null) said.push(`lag ${duration(status.lag_us)}`);
   const share = cpuShare(vitals);
@@ -27,7 +30,10 @@ function doubtsOf({ status, sums, agents }: Vitals): string[] {
   const { states } = sums;
   const doubts: string[] = [];
   const were = (n: number): string => (n === 1 ? 'was' : 'were');
-  if (sums.gap_steps > 0) doubts.push(`${plural(sums.gap_steps, 'step')} of ${plural(sums.lossy_ranks, 'rank')} ${were(sums.gap_steps)} not analysed, so their counts are lower bounds`);
+  if (sums.gap_steps > 0)
+    doubts.push(
+      `${plural(sums.gap_steps, 'step')} of ${plural(sums.lossy_ranks, 'rank')} ${were(sums.gap_steps)} not analysed, so their counts are lower bounds`,
+    );
   const kinds = Object.entries(sums.losses).map(([kind, lost]) => `${exact(lost)} ${kind}`);
   if (kinds.length > 0) doubts.push(`${kinds.join(' and ')} could not be used`);
   if (states.broken) doubts.push(`${plural(states.broken, 'stream')} broke off without an end`);
@@ -134,7 +140,12 @@ export function callStrip(sums: readonly StepSum[]): { times_us: number[]; strip
   const bySteps = new Map<number, StepSum>();
   for (const one of sums) {
     const other = bySteps.get(one.step);
-    const both = other && { ...one, start_us: Math.min(one.start_us, other.start_us), end_us: Math.max(one.end_us, other.end_us), calls: one.calls + other.calls };
+    const both = other && {
+      ...one,
+      start_us: Math.min(one.start_us, other.start_us),
+      end_us: Math.max(one.end_us, other.end_us),
+      calls: one.calls + other.calls,
+    };
     if (one.start_us > 0) bySteps.set(one.step, both ?? one);
   }
   const all = [...bySteps.values()].sort((a, b) => a.step - b.step);

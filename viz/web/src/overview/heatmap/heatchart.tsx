@@ -4,7 +4,24 @@ import { prepare } from '../../shared/charts/canvas';
 import { paintHeatFocus, paintHeatMap, type Box } from './heatpainter';
 import { ranked } from '../../shared/names/answer';
 import { MOST, UNKNOWN, type Grid } from './model/grid';
-import { allPlaces, areaOf, boxOf, cellAt, cellOf, cellSize, heatLayout, nearestCell, placesOf, ranksAt, startOf, stepAtX, stepsOf, valueOf, type Cell, type HeatLayout } from './model/heatlayout';
+import {
+  allPlaces,
+  areaOf,
+  boxOf,
+  cellAt,
+  cellOf,
+  cellSize,
+  heatLayout,
+  nearestCell,
+  placesOf,
+  ranksAt,
+  startOf,
+  stepAtX,
+  stepsOf,
+  valueOf,
+  type Cell,
+  type HeatLayout,
+} from './model/heatlayout';
 import { shorten } from '../../shared/names/names';
 import { zoomed } from '../steps/model/steplayout';
 import { exact, plural } from '../../shared/units/units';
@@ -60,10 +77,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
   const cells = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
   const [first, after] = room.value;
-  const layout = useMemo(
-    () => heatLayout(grid, [first, after], width, height, tickText),
-    [grid, first, after, width, height, zero_us.value, wallTimes.value],
-  );
+  const layout = useMemo(() => heatLayout(grid, [first, after], width, height, tickText), [grid, first, after, width, height, zero_us.value, wallTimes.value]);
   const [focus, setFocus] = useState<Focus | null>(null);
   const [anchor, setAnchor] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<Drag | null>(null);
@@ -189,7 +203,8 @@ const focusOn = (layout: HeatLayout, { row, column }: Cell): Focus => ({
 /** First and last step shown of those that there are. */
 const shown = ({ steps }: HeatLayout): Range => [steps[0], Math.max(steps[0], Math.min(steps[1], end.value) - 1)];
 
-const keyOf = (layout: HeatLayout, { row, column }: Cell): string => `${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${valueOf(layout, { row, column })}`;
+const keyOf = (layout: HeatLayout, { row, column }: Cell): string =>
+  `${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${valueOf(layout, { row, column })}`;
 
 function isCounted(layout: HeatLayout, cell: Cell): boolean {
   const value = valueOf(layout, cell);
@@ -211,7 +226,11 @@ async function select(layout: HeatLayout, { row, column }: Cell): Promise<void> 
     if (worst === null) return say('No rank of this cell was analysed in these steps.');
     choose(worst.rank);
     const name = ranked(worst.rank, programs.value);
-    say(worst.count === 0 ? `${name} is selected; no rank had anomalies here.` : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}, most of this cell.`);
+    say(
+      worst.count === 0
+        ? `${name} is selected; no rank had anomalies here.`
+        : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}, most of this cell.`,
+    );
   } catch {
     say('The server did not say which rank is the worst here: try again.');
   }
@@ -226,7 +245,9 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
   const start = startOf(layout, cell.column);
   const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
   const what = value === UNKNOWN ? 'not analysed: unknown' : value === 0 ? 'no anomalies' : `at most ${anomalies(value)} of one rank in one step`;
-  const worst = found ? [`most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}`}`] : [];
+  const worst = found
+    ? [`most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}`}`]
+    : [];
   return [
     `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
     `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
@@ -259,7 +280,12 @@ function brushed(layout: HeatLayout, drag: Drag): Box | null {
   if (area === null) return null;
   const [one, other] = [nearestCell(layout, drag.x0, drag.y0), nearestCell(layout, drag.x1, drag.y1)];
   const [x, y, width, height] = boxAround(layout, one, other);
-  return [area.steps ? x : layout.left, area.ranks ? y : layout.top, area.steps ? width : layout.right - layout.left, area.ranks ? height : layout.bottom - layout.top];
+  return [
+    area.steps ? x : layout.left,
+    area.ranks ? y : layout.top,
+    area.steps ? width : layout.right - layout.left,
+    area.ranks ? height : layout.bottom - layout.top,
+  ];
 }
 
 function boxAround(layout: HeatLayout, one: Cell, other: Cell): Box {

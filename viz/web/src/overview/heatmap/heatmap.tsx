@@ -20,9 +20,20 @@ const NAMED = 3;
 export function HeatMap() {
   const shown = grid.value;
   return (
-    <Panel name="heatmap" title="All ranks" summary={shown ? summaryOf(shown) : ''} actions={<Zoomed shown={shown} />} asks={{ json: gridAsked.value }} table={() => shown && <HeatTable grid={shown} />}>
+    <Panel
+      name="heatmap"
+      title="All ranks"
+      summary={shown ? summaryOf(shown) : ''}
+      actions={<Zoomed shown={shown} />}
+      asks={{ json: gridAsked.value }}
+      table={() => shown && <HeatTable grid={shown} />}
+    >
       {shown === null ? (
-        reading.error.value === null ? <Reading what="all ranks" /> : <Empty>{reading.error.value}</Empty>
+        reading.error.value === null ? (
+          <Reading what="all ranks" />
+        ) : (
+          <Empty>{reading.error.value}</Empty>
+        )
       ) : shown.rows === 0 || shown.columns === 0 ? (
         <Nothing />
       ) : (
@@ -72,7 +83,13 @@ function Silent({ silent }: { silent: readonly SilentRank[] }) {
   if (silent.length === 0) return null;
   const now_us = zero_us.value + (status.value?.clock_us ?? 0);
   return (
-    <span class="silent" title={silent.slice(0, 50).map((rank) => silentText(rank, now_us)).join('\n')}>
+    <span
+      class="silent"
+      title={silent
+        .slice(0, 50)
+        .map((rank) => silentText(rank, now_us))
+        .join('\n')}
+    >
       ◂ {exact(silent.length)} silent:{' '}
       {silent.slice(0, NAMED).map((rank) => (
         <button key={rank.rank} class="quiet" data-silent={rank.rank} onClick={() => choose(rank.rank)}>

@@ -50,7 +50,11 @@ export function HeatTable({ grid }: { grid: Grid }) {
         </tbody>
       </table>
       {lines.length === 0 && <p class="unit">No anomalies: all cells are zero.</p>}
-      {lines.length > MOST_LINES && <p class="unit">The worst {MOST_LINES} of {exact(lines.length)} lines; zoom in for others.</p>}
+      {lines.length > MOST_LINES && (
+        <p class="unit">
+          The worst {MOST_LINES} of {exact(lines.length)} lines; zoom in for others.
+        </p>
+      )}
     </>
   );
 }

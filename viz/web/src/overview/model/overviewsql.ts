@@ -2,10 +2,14 @@
 
 import type { RankKey, Statistic } from '../../shared/api/types';
 
-
 /** What ranks are put in order by; skewness and kurtosis take functions that not every SQLite has. */
 const ORDERS: Partial<Record<Statistic, string>> = {
-  mean: 'mean', stddev: 'variance', maximum: 'maximum', minimum: 'minimum', total: 'total', steps: 'steps',
+  mean: 'mean',
+  stddev: 'variance',
+  maximum: 'maximum',
+  minimum: 'minimum',
+  total: 'total',
+  steps: 'steps',
 };
 
 /** The ranks with the largest and then those with the smallest value of a statistic of their anomalies per step. */
@@ -16,7 +20,8 @@ export function rankingSql(statistic: Statistic, n: number): string | undefined 
     'SELECT program, rank, count(*) AS steps, sum(anomalies) AS total, sum(anomalies) * 1.0 / count(*) AS mean, ' +
     'CASE WHEN count(*) > 1 THEN (sum(anomalies * anomalies) - sum(anomalies) * 1.0 * sum(anomalies) / count(*)) / (count(*) - 1) ELSE 0 END AS variance, ' +
     'min(anomalies) AS minimum, max(anomalies) AS maximum, sum(severity_us) AS severity_us, max(step) AS last_step FROM steps WHERE run = :run GROUP BY program, rank';
-  const end = (list: string, way: string): string => `SELECT * FROM (SELECT '${list}' AS list, ranks.* FROM ranks ORDER BY ${order} ${way} LIMIT ${n}) AS ${list}`;
+  const end = (list: string, way: string): string =>
+    `SELECT * FROM (SELECT '${list}' AS list, ranks.* FROM ranks ORDER BY ${order} ${way} LIMIT ${n}) AS ${list}`;
   return `WITH ranks AS (${ranks}) ${end('most', 'DESC')} UNION ALL ${end('least', 'ASC')}`;
 }
 

@@ -192,8 +192,5 @@ function tipOf(point: Point, worst: CallSummary | null): string[] {
 }
 
 function gapTip(gap: Gap): string[] {
-  return [
-    `${ranked(gap.series.rank, programs.value)}: steps ${formatRange(gap.steps)} not analysed`,
-    'how many anomalies they had is unknown',
-  ];
+  return [`${ranked(gap.series.rank, programs.value)}: steps ${formatRange(gap.steps)} not analysed`, 'how many anomalies they had is unknown'];
 }

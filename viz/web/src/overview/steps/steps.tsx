@@ -20,7 +20,14 @@ export function Steps() {
   const zoom = shownSteps.value;
   const ready = shown.some((one) => one.rows.length > 0);
   return (
-    <Panel name="steps" title="Anomalies per step" summary={summaryOf(shown)} actions={<Legend shown={shown} />} asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)], sql: stepsSql(shown.map((one) => one.rank)) }} table={() => <StepTable series={shown} zoom={zoom} />}>
+    <Panel
+      name="steps"
+      title="Anomalies per step"
+      summary={summaryOf(shown)}
+      actions={<Legend shown={shown} />}
+      asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)], sql: stepsSql(shown.map((one) => one.rank)) }}
+      table={() => <StepTable series={shown} zoom={zoom} />}
+    >
       {ready ? (
         <StepChart series={shown} zoom={zoom} />
       ) : steps.error.value !== null ? (

@@ -45,7 +45,11 @@ export function StepTable({ series, zoom }: { series: readonly Series[]; zoom: R
           ))}
         </tbody>
       </table>
-      {lines.length > MOST_ROWS && <p class="unit">The newest {MOST_ROWS} of {exact(lines.length)} lines; zoom in for others.</p>}
+      {lines.length > MOST_ROWS && (
+        <p class="unit">
+          The newest {MOST_ROWS} of {exact(lines.length)} lines; zoom in for others.
+        </p>
+      )}
     </>
   );
 }
@@ -64,8 +68,7 @@ interface Line {
 
 function linesOf({ rank, rows, from }: Series, zoom: Range | null): Line[] {
   const inside = (step: number): boolean => zoom === null || (step >= zoom[0] && step <= zoom[1]);
-  return [
-    ...rows.map((row): Line => ({ rank, step: row[0], row })),
-    ...gaps(rows, from).map((gap): Line => ({ rank, step: gap[1], gap })),
-  ].filter((line) => inside(line.step));
+  return [...rows.map((row): Line => ({ rank, step: row[0], row })), ...gaps(rows, from).map((gap): Line => ({ rank, step: gap[1], gap }))].filter((line) =>
+    inside(line.step),
+  );
 }

@@ -15,7 +15,11 @@ export type Named = Omit<Subject, 'program'> & { program: number | null };
 
 const ofProgram = (program: number | null): Query => (program === null ? [] : [['program', String(program)]]);
 const ofFunction = ({ program, name }: Subject): Query => [['function', name], ...ofProgram(program)];
-const ofRank = (program: number, rank: number): Query => [['program', String(program)], ['rank', String(rank)], ['limit', MOST]];
+const ofRank = (program: number, rank: number): Query => [
+  ['program', String(program)],
+  ['rank', String(rank)],
+  ['limit', MOST],
+];
 
 export const callRequest = (id: string): Request => [`calls/${encodeURIComponent(id)}`, []];
 

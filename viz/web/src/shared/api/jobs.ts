@@ -41,7 +41,7 @@ export function askingOver(socket: Socket): Ask {
   socket.on('progress', ({ id, ...progress }: Progress & { id: string }) => waiting.get(id)?.onProgress(progress));
   socket.on('answer', ({ id, answer, job }: { id: string; answer: string | null; job: string }) => waiting.get(id)?.onAnswer(answer, job));
   socket.on('failure', ({ id, sentence }: { id: string; sentence: string }) => waiting.get(id)?.onFailure(sentence));
-  return <T,>(asked: LongQuestion, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<T> => {
+  return <T>(asked: LongQuestion, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<T> => {
     const id = newId();
     const put = (): void => {
       // What is said without a link would be said twice, once it is back.

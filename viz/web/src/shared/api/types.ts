@@ -85,8 +85,24 @@ export type FunctionRow = Pick<
 /** What lists, charts and a call's own page all know of a call. */
 export type CallSummary = Pick<
   schema.CallSummary,
-  | 'id' | 'program' | 'rank' | 'thread' | 'step' | 'node' | 'function' | 'label' | 'entry_us' | 'exit_us' | 'inclusive_us' | 'exclusive_us'
-  | 'score' | 'severity_us' | 'expected_us' | 'children' | 'messages_count' | 'is_gpu'
+  | 'id'
+  | 'program'
+  | 'rank'
+  | 'thread'
+  | 'step'
+  | 'node'
+  | 'function'
+  | 'label'
+  | 'entry_us'
+  | 'exit_us'
+  | 'inclusive_us'
+  | 'exclusive_us'
+  | 'score'
+  | 'severity_us'
+  | 'expected_us'
+  | 'children'
+  | 'messages_count'
+  | 'is_gpu'
 >;
 
 /** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */

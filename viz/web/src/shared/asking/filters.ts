@@ -44,7 +44,13 @@ const FILTERS: readonly Filter[] = [
   {
     isSet: (view) => view.steps !== null,
     text: (view) => `step ${formatRange(view.steps)}`,
-    query: ({ steps }) => (steps === null ? [] : [['step_min', String(steps[0])], ['step_max', String(steps[1])]]),
+    query: ({ steps }) =>
+      steps === null
+        ? []
+        : [
+            ['step_min', String(steps[0])],
+            ['step_max', String(steps[1])],
+          ],
     words: ({ steps }) => (steps === null ? [] : ['--step', steps[0] === steps[1] ? String(steps[0]) : steps.join(':')]),
     dropped: { steps: null },
   },
@@ -52,7 +58,12 @@ const FILTERS: readonly Filter[] = [
     isSet: (view) => view.times !== null,
     text: ({ times }) => (times === null ? '' : `time ${sinceStart(times[0])} to ${sinceStart(times[1])}`),
     query: ({ times }, zero_us) =>
-      times === null ? [] : [['time_min_us', String(zero_us + times[0])], ['time_max_us', String(zero_us + times[1])]],
+      times === null
+        ? []
+        : [
+            ['time_min_us', String(zero_us + times[0])],
+            ['time_max_us', String(zero_us + times[1])],
+          ],
     words: ({ times }) => (times === null ? [] : ['--time', `${times[0]}us:${times[1]}us`]),
     dropped: { times: null },
   },

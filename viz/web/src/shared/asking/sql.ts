@@ -43,7 +43,10 @@ function known(name: string): string {
 /** A pattern with `*` and `?`. LIKE leaves case aside on SQLite, so each piece must be there as it is written, too. */
 function matches(column: string, pattern: string): string {
   if (!/[*?]/.test(pattern)) return `${column} = ${literal(pattern)}`;
-  const like = pattern.replace(/[\\%_]/g, '\\$&').replaceAll('*', '%').replaceAll('?', '_');
+  const like = pattern
+    .replace(/[\\%_]/g, '\\$&')
+    .replaceAll('*', '%')
+    .replaceAll('?', '_');
   const pieces = pattern.split(/[*?]+/).filter((piece) => /[a-z]/i.test(piece));
   return [`${column} LIKE ${literal(like)} ESCAPE '\\'`, ...pieces.map((piece) => `replace(${column}, ${literal(piece)}, '') <> ${column}`)].join(' AND ');
 }
@@ -85,10 +88,12 @@ export function trendSql(subject: Subject, width_us: number | null): string {
 }
 
 /** Its abnormal calls by rank, those that cost most first. */
-export const ranksSql = (subject: Subject): string => `SELECT program, rank, ${SUMS} FROM anomalies WHERE ${ofFunction(subject)} GROUP BY program, rank ORDER BY sum(severity_us) DESC`;
+export const ranksSql = (subject: Subject): string =>
+  `SELECT program, rank, ${SUMS} FROM anomalies WHERE ${ofFunction(subject)} GROUP BY program, rank ORDER BY sum(severity_us) DESC`;
 
 /** Its worst calls. */
-export const worstSql = (subject: Subject, limit: number): string => `SELECT * FROM anomalies WHERE ${ofFunction(subject)} ORDER BY severity_us DESC LIMIT ${limit}`;
+export const worstSql = (subject: Subject, limit: number): string =>
+  `SELECT * FROM anomalies WHERE ${ofFunction(subject)} ORDER BY severity_us DESC LIMIT ${limit}`;
 
 /** The call paths that end in it, outermost caller first, with what is known of each. */
 export function pathsSql({ program, name }: Subject): string {

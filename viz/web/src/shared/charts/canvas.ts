@@ -54,15 +54,7 @@ function drawShape(context: CanvasRenderingContext2D, data: string, x: number, y
 }
 
 /** Diagonal lines: on a filled ground for what was lost, on none for what was analysed but not kept. */
-export function hatch(
-  context: CanvasRenderingContext2D,
-  kind: 'lost' | 'not kept',
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  theme: Theme,
-): void {
+export function hatch(context: CanvasRenderingContext2D, kind: 'lost' | 'not kept', x: number, y: number, width: number, height: number, theme: Theme): void {
   if (width <= 0 || height <= 0) return;
   context.save();
   context.beginPath();

@@ -60,9 +60,7 @@ export function save(content: Blob, name: string): void {
 }
 
 function contents(element: Element, origin: DOMRect): string {
-  return [...element.childNodes]
-    .map((node) => (node instanceof Text ? textOf(node, origin) : node instanceof Element ? shapeOf(node, origin) : ''))
-    .join('');
+  return [...element.childNodes].map((node) => (node instanceof Text ? textOf(node, origin) : node instanceof Element ? shapeOf(node, origin) : '')).join('');
 }
 
 function shapeOf(element: Element, origin: DOMRect): string {
@@ -89,7 +87,9 @@ const SIDES = ['Top', 'Right', 'Bottom', 'Left'] as const;
 function boxOf(style: CSSStyleDeclaration, box: DOMRect, origin: DOMRect): string {
   const [x, y] = [box.left - origin.left, box.top - origin.top];
   const isFilled = !/^(?:transparent|rgba\(.*, 0\))$/.test(style.backgroundColor);
-  const ground = isFilled ? tag('rect', { x, y, width: box.width, height: box.height, rx: parseFloat(style.borderRadius) || 0, fill: style.backgroundColor }) : '';
+  const ground = isFilled
+    ? tag('rect', { x, y, width: box.width, height: box.height, rx: parseFloat(style.borderRadius) || 0, fill: style.backgroundColor })
+    : '';
   const [right, bottom] = [x + box.width, y + box.height];
   const lines = { Top: [x, y, right, y], Right: [right, y, right, bottom], Bottom: [x, bottom, right, bottom], Left: [x, y, x, bottom] };
   const borders = SIDES.map((side) => {
@@ -106,7 +106,20 @@ function imageOf(canvas: HTMLCanvasElement, box: DOMRect, origin: DOMRect): stri
   return tag('image', { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height, href: canvas.toDataURL() });
 }
 
-const LOOKS = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor', 'dominant-baseline', 'paint-order'];
+const LOOKS = [
+  'fill',
+  'stroke',
+  'stroke-width',
+  'stroke-dasharray',
+  'stroke-linejoin',
+  'opacity',
+  'font-size',
+  'font-weight',
+  'font-family',
+  'text-anchor',
+  'dominant-baseline',
+  'paint-order',
+];
 
 /** A copy of a chart that looks the same without the page's style sheets. */
 function svgOf(chart: SVGSVGElement, box: DOMRect, origin: DOMRect): string {

@@ -5,8 +5,7 @@ import { shorten } from './names';
 import { count, duration, percent, plural, ratio } from '../units/units';
 import type { Answer, CallSummary, FunctionStatistics, Run } from '../api/types';
 
-export const ranked = (rank: string, programs: number): string =>
-  programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`;
+export const ranked = (rank: string, programs: number): string => (programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`);
 
 /** What the run's overview says first. */
 export function overviewAnswer(run: Run): string {

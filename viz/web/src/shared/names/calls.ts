@@ -2,7 +2,6 @@
 
 import type { CallRecord, CallSummary, CounterValue, Run } from '../api/types';
 
-
 /** The runtime by which a call is judged; while it is open, its time so far. */
 export function judgedUs(call: CallSummary, metric: Run['config']['metric']): number {
   return metric === 'inclusive' || call.exit_us === 0 ? call.inclusive_us : call.exclusive_us;

@@ -144,7 +144,10 @@ function simplify(name: string): string {
 }
 
 function withoutReturnType(name: string): string {
-  const trimmed = name.replace(/\s*\[clone [^\]]*\]/g, '').replace(/(?:\s+const|\s*&+)+\s*$/, '').trim();
+  const trimmed = name
+    .replace(/\s*\[clone [^\]]*\]/g, '')
+    .replace(/(?:\s+const|\s*&+)+\s*$/, '')
+    .trim();
   const words = trimmed.split(/\s+/);
   const from = words.findIndex((word) => /(?:^|::)operator\W*$/.test(word));
   return from >= 0 ? words.slice(from).join(' ') : (words[words.length - 1] as string);

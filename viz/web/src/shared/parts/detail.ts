@@ -10,7 +10,11 @@ export function useDetail<T>(key: string | null, ask: (signal: AbortSignal) => P
     if (key === null) return;
     const asking = new AbortController();
     // A tooltip without its last line needs no message why.
-    const put = (): void => void ask(asking.signal).then((value) => setFound({ key, value }), () => undefined);
+    const put = (): void =>
+      void ask(asking.signal).then(
+        (value) => setFound({ key, value }),
+        () => undefined,
+      );
     const timer = setTimeout(put, REST_MS);
     return () => {
       clearTimeout(timer);

@@ -13,7 +13,13 @@ export function FunctionLink({ name, program, text }: Props) {
   const target = { page: 'function', function: name, program, call: null, cursor: null } as const;
   const short = shorten(name, 40);
   return (
-    <a class="function-link" href={addressOf(target)} title={name} data-function-link={name} onClick={(event) => (follow(event, target), event.stopPropagation())}>
+    <a
+      class="function-link"
+      href={addressOf(target)}
+      title={name}
+      data-function-link={name}
+      onClick={(event) => (follow(event, target), event.stopPropagation())}
+    >
       {text ?? short.text} {short.tag && <em>{short.tag}</em>}
     </a>
   );

@@ -61,7 +61,15 @@ export function Menu({ label, text, items, quiet = true }: Props) {
       >
         {text}
       </button>
-      <div ref={list} class="menu" popover="auto" role="menu" aria-label={label} onKeyDown={move} onToggle={(event) => event.newState === 'closed' && setShown(null)}>
+      <div
+        ref={list}
+        class="menu"
+        popover="auto"
+        role="menu"
+        aria-label={label}
+        onKeyDown={move}
+        onToggle={(event) => event.newState === 'closed' && setShown(null)}
+      >
         {shown?.map((item) => (
           <button
             key={item.text}

@@ -46,7 +46,11 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
     const found: (MenuItem | false)[] = [
       { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
       json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
-      sql !== undefined && { text: 'Copy SQL', title: 'For the terminal: the same from the database', act: () => copyOfRun((directory) => sqlCommand(directory, sql)) },
+      sql !== undefined && {
+        text: 'Copy SQL',
+        title: 'For the terminal: the same from the database',
+        act: () => copyOfRun((directory) => sqlCommand(directory, sql)),
+      },
       command !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => copyOfRun(command) },
       { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
       { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },

@@ -31,11 +31,7 @@ let restsUntil_ms = 0;
  *   Signals that it reads decide when it is asked again.
  * @param put asks the server.
  */
-export function question<T>(
-  keyOf: () => string | null,
-  put: (signal: AbortSignal) => Promise<T>,
-  { live = false, keep = false }: Options = {},
-): Resource<T> {
+export function question<T>(keyOf: () => string | null, put: (signal: AbortSignal) => Promise<T>, { live = false, keep = false }: Options = {}): Resource<T> {
   const resource = new Resource<T>();
   let last: string | null = null;
   const ask = (): Promise<void> => resource.load(put);

@@ -16,9 +16,7 @@ const pausedAt = signal<Status | null>(null);
 export const lostAt = signal<number | null>(null);
 export const paused = computed(() => pausedAt.value !== null);
 export const status = computed(() => pausedAt.value ?? latest.value);
-export const arrivedWhilePaused = computed(() =>
-  pausedAt.value === null || latest.value === null ? 0 : latest.value.anomalies - pausedAt.value.anomalies,
-);
+export const arrivedWhilePaused = computed(() => (pausedAt.value === null || latest.value === null ? 0 : latest.value.anomalies - pausedAt.value.anomalies));
 /** Zero of all times shown. */
 export const zero_us = computed(() => status.value?.zero_us ?? 0);
 

@@ -88,7 +88,11 @@ export function exact(n: number): string {
 
 /** 8 kB; 1000 bytes to the kB. */
 export function bytes(n: number): string {
-  for (const [divisor, unit] of [[1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']] as const) {
+  for (const [divisor, unit] of [
+    [1e9, 'GB'],
+    [1e6, 'MB'],
+    [1e3, 'kB'],
+  ] as const) {
     if (Math.abs(n) >= divisor) return `${digits(n / divisor)} ${unit}`;
   }
   return `${n} B`;

@@ -213,7 +213,10 @@ export function arrowsOf(scene: Scene, xOf: (position: number) => number, width:
       if (Math.max(x, to?.x ?? x) < 0 || Math.min(x, to?.x ?? x) > width) continue;
       const ends = [`${spans.rank} ${link.time}`, `${other} ${link.otherTime}`];
       const isInward = link.kind === 1;
-      const key = to === null ? `${spans.rank} ${link.kind} ${link.time} ${link.otherRank} ${link.tag} ${link.thread}` : `${link.tag} ${(isInward ? ends.reverse() : ends).join(' ')}`;
+      const key =
+        to === null
+          ? `${spans.rank} ${link.kind} ${link.time} ${link.otherRank} ${link.tag} ${link.thread}`
+          : `${link.tag} ${(isInward ? ends.reverse() : ends).join(' ')}`;
       if (arrows.has(key)) continue;
       const receiver = isInward ? lines.get(`${spans.rank} ${link.thread} ${link.depth}`) : lines.get(`${other} ${link.otherThread} ${link.otherDepth}`);
       const waited_us = link.kind === 2 || link.count > 1 || receiver === undefined || to === null ? 0 : waitOf(receiver, link);

@@ -33,7 +33,13 @@ export function spotLines(scene: Scene, spot: Spot, told: Told): string[] {
   const name = folded(nameOf(spot));
   if (flags & MERGED) {
     const runtime = duration(runtimeOf(spot));
-    return [`${exact(row.count[at] as number)} short calls in ${runtime}`, `each shorter than ${duration(spans.column_us)}; the longest: ${name}`, where, when, 'zoom in to see them'];
+    return [
+      `${exact(row.count[at] as number)} short calls in ${runtime}`,
+      `each shorter than ${duration(spans.column_us)}; the longest: ${name}`,
+      where,
+      when,
+      'zoom in to see them',
+    ];
   }
   const exclusive = row.exclusive[at] as number;
   const lines = [name, `inclusive ${duration(runtimeOf(spot))}${exclusive < 0 ? '' : `, exclusive ${duration(exclusive)}`}`];
@@ -121,7 +127,9 @@ export function sceneAnswer(ranks: readonly RankSpans[], [first, last]: Range, t
 /** What is in the picture, and what is not. */
 export function sourceText(ranks: readonly RankSpans[]): string {
   const main = ranks[0] as RankSpans;
-  const merged = main.rows.some((row) => row.flags.some((flags) => flags & MERGED)) ? ` Calls shorter than ${duration(main.column_us)} are merged, abnormal ones never.` : '';
+  const merged = main.rows.some((row) => row.flags.some((flags) => flags & MERGED))
+    ? ` Calls shorter than ${duration(main.column_us)} are merged, abnormal ones never.`
+    : '';
   if (main.source === 'trace') return `All calls of the recorded trace.${merged}`;
   const left = main.leftOut > 0 ? ` Of ${exact(main.leftOut)} less severe ones the windows are left out: zoom in.` : '';
   return `What was stored around recorded calls; hatched: normal calls were analysed, not kept.${left}${merged}`;

@@ -7,9 +7,9 @@ const functions = [row('relax_block [{heat2d.c} {47,0}]', 3), row('MPI_Waitall()
 const texts = (text: string): string[] => search(text, functions).map((one) => `${one.kind}: ${one.text}`);
 
 describe('a search means', () => {
-  test('pages, before anything is typed', () => expect(search('', functions).map((one) => one.text)).toEqual(['Overview', 'Calls', 'Timeline', 'Health', 'Compare']));
-  test('functions by a part of the name, those that begin so first', () =>
-    expect(texts('mpi_wait')).toEqual(['function: MPI_Waitall']));
+  test('pages, before anything is typed', () =>
+    expect(search('', functions).map((one) => one.text)).toEqual(['Overview', 'Calls', 'Timeline', 'Health', 'Compare']));
+  test('functions by a part of the name, those that begin so first', () => expect(texts('mpi_wait')).toEqual(['function: MPI_Waitall']));
   test('functions by words in any order', () => expect(texts('block relax')).toEqual(['function: relax_block']));
   test('both of two that hold a word', () => expect(texts('wait')).toEqual(['function: MPI_Waitall', 'function: update_waits']));
   test.each(['0:3', 'rank 0:3', '3', 'rank 3'])('a rank: %s', (text) => {
@@ -29,4 +29,10 @@ test('the whole name goes into the address, and says what is known of it', () =>
   expect(found?.detail).toBe('▲ 3, 3 ms lost');
 });
 
-test('a long list ends', () => expect(search('f', Array.from({ length: 500 }, (_, n) => row(`f${n}()`)))).toHaveLength(MOST_FOUND));
+test('a long list ends', () =>
+  expect(
+    search(
+      'f',
+      Array.from({ length: 500 }, (_, n) => row(`f${n}()`)),
+    ),
+  ).toHaveLength(MOST_FOUND));

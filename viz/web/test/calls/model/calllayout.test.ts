@@ -2,7 +2,20 @@ import { describe, expect, test } from 'vitest';
 import { AXES, AXIS_KINDS } from '../../../src/shared/address/model/axes';
 import type { Telling } from '../../../src/calls/model/callpoints';
 import { logTicks, timeText } from '../../../src/calls/model/callaxis';
-import { boxAround, boxAside, FASTER, layoutCalls, nearestCall, neighbourCall, NORMAL, rangesOf, sizeOf, SLOWER, type CallLayout, type Wanted } from '../../../src/calls/model/calllayout';
+import {
+  boxAround,
+  boxAside,
+  FASTER,
+  layoutCalls,
+  nearestCall,
+  neighbourCall,
+  NORMAL,
+  rangesOf,
+  sizeOf,
+  SLOWER,
+  type CallLayout,
+  type Wanted,
+} from '../../../src/calls/model/calllayout';
 import { pointsOf, type Row } from './points';
 import type { Points } from '../../../src/shared/api/types';
 
@@ -143,7 +156,15 @@ describe('finding', () => {
 
   test('arrows lead to the mark on that side', () => {
     const cross = laid(
-      pointsOf([[50, 50], [90, 52], [10, 48], [51, 90], [49, 10]].map(([x, y]) => call({ score: x as number, inclusive_us: y as number, is_anomaly: true }))),
+      pointsOf(
+        [
+          [50, 50],
+          [90, 52],
+          [10, 48],
+          [51, 90],
+          [49, 10],
+        ].map(([x, y]) => call({ score: x as number, inclusive_us: y as number, is_anomaly: true })),
+      ),
       { x: 'score', y: 'inclusive', yScale: 'linear' },
       400,
       400,

@@ -23,7 +23,18 @@ const SLOW = {
   messages_count: 12,
   is_anomaly: true,
 };
-const FAST = { ...SLOW, begin_row: 300, exclusive_us: 10_000, severity_us: 0, score: 6, caller: null, is_gpu: true, is_open: true, children: 1, messages_count: 1 };
+const FAST = {
+  ...SLOW,
+  begin_row: 300,
+  exclusive_us: 10_000,
+  severity_us: 0,
+  score: 6,
+  caller: null,
+  is_gpu: true,
+  is_open: true,
+  children: 1,
+  messages_count: 1,
+};
 const USUAL = { ...SLOW, begin_row: 7, exclusive_us: 100_000, severity_us: 0, score: 0.1, is_anomaly: false };
 const points = pointsOf([SLOW, FAST, USUAL], { analysed: 41_212 });
 
@@ -91,7 +102,9 @@ describe('the answer', () => {
 
   test('what is looked at, how much is abnormal, kept and analysed', () => {
     expect(callsAnswer(points, view, 1)).toBe('Rank 1164, step 86: 2 anomalies, 3 kept of 41,212 analysed; worst MD_NEWTON, 212 ms lost.');
-    expect(callsAnswer({ ...points, analysed: null }, { ...FIRST_VIEW, severity_us: 5000 }, 1)).toBe('Severity ≥ 5 ms: 2 anomalies, 3 kept; worst MD_NEWTON, 212 ms lost.');
+    expect(callsAnswer({ ...points, analysed: null }, { ...FIRST_VIEW, severity_us: 5000 }, 1)).toBe(
+      'Severity ≥ 5 ms: 2 anomalies, 3 kept; worst MD_NEWTON, 212 ms lost.',
+    );
   });
 
   test('of one label', () => {

@@ -2,7 +2,6 @@
 
 import type { PointColumns, Points } from '../../../src/shared/api/types';
 
-
 type Numbers = Record<Exclude<keyof PointColumns, 'function' | 'caller' | 'rank' | 'is_anomaly' | 'is_gpu' | 'is_open'>, number>;
 
 export interface Row extends Numbers {
@@ -45,5 +44,14 @@ export function pointsOf(changes: readonly Partial<Row>[], told: Partial<Points>
   columns.caller = rows.map((row) => functions.indexOf(row.caller ?? ''));
   columns.rank = rows.map((row) => ranks.indexOf(row.rank));
   const anomalies = rows.filter((row) => row.is_anomaly).length;
-  return { functions, ranks, nodes: ranks.map((rank) => `node${rank.split(':')[1]}`), columns, anomalies, normal_calls: rows.length - anomalies, analysed: null, ...told };
+  return {
+    functions,
+    ranks,
+    nodes: ranks.map((rank) => `node${rank.split(':')[1]}`),
+    columns,
+    anomalies,
+    normal_calls: rows.length - anomalies,
+    analysed: null,
+    ...told,
+  };
 }

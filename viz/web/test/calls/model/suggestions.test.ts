@@ -18,8 +18,7 @@ test('patterns fit whole names, all else is literal', () => {
   expect(names('*e *')).toEqual(['relax(double *)']);
 });
 
-test('each says how abnormal it is', () =>
-  expect(suggested('MPI', ROWS).map((one) => one.detail)).toEqual(['▲ 3, 900 µs lost', '40 calls', '▲ 1, 5 ms lost']));
+test('each says how abnormal it is', () => expect(suggested('MPI', ROWS).map((one) => one.detail)).toEqual(['▲ 3, 900 µs lost', '40 calls', '▲ 1, 5 ms lost']));
 
 test('what is no name and no pattern is a part of a name', () => {
   expect(patternOf(' relax ', ['relax(double *)'])).toBe('*relax*');

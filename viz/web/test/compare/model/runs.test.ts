@@ -2,7 +2,20 @@ import { expect, test } from 'vitest';
 import { lengthOf, runsAnswer, stateOf } from '../../../src/compare/model/runs';
 import type { ListedRun } from '../../../src/shared/api/types';
 
-const run: ListedRun = { folder: 'heat', id: 'a', name: 'heat', state: 'finished', started_us: 1e15, ended_us: 1e15 + 4e6, is_this: false, path: '/runs/heat', exit_code: 0, ranks: 4, anomalies: 9, loss: 0 };
+const run: ListedRun = {
+  folder: 'heat',
+  id: 'a',
+  name: 'heat',
+  state: 'finished',
+  started_us: 1e15,
+  ended_us: 1e15 + 4e6,
+  is_this: false,
+  path: '/runs/heat',
+  exit_code: 0,
+  ranks: 4,
+  anomalies: 9,
+  loss: 0,
+};
 
 test('how a run ended, and how long it took', () => {
   expect(stateOf(run)).toBe('finished, exit 0');

@@ -4,7 +4,18 @@ import type { Agent, Run, Status, Vital, Vitals } from '../../../src/shared/api/
 
 const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3 };
 const status = { state: 'live', sentence: '', clock_us: 100e6, lag_us: 1.2e6, last_step: 99 } as Status;
-const sums = { streams: 4, states: { reading: 4 }, steps: 400, rows: 200_000, size_bytes: 8e6, calls: 90_000, gap_steps: 0, lossy_ranks: 0, losses: {}, largest_step_bytes: 1000 };
+const sums = {
+  streams: 4,
+  states: { reading: 4 },
+  steps: 400,
+  rows: 200_000,
+  size_bytes: 8e6,
+  calls: 90_000,
+  gap_steps: 0,
+  lossy_ranks: 0,
+  losses: {},
+  largest_step_bytes: 1000,
+};
 const vitals = (more: Partial<Vitals> = {}, of: Partial<Vitals['sums']> = {}, at: Partial<Status> = {}): Vitals => ({
   agents: [agent],
   agent_sums: agent,
@@ -61,7 +72,8 @@ describe('the way of the events', () => {
     const lossy = pipeline(vitals({}, { gap_steps: 4, lossy_ranks: 1 }));
     expect(lossy.filter((one) => one.warns).map((one) => one.name)).toEqual(['lost']);
   });
-  test('a store elsewhere has no size, which is not 0', () => expect(station(vitals({ storage: { trace_bytes: 1, stored_bytes: null } }), 'store')?.figure).toBe('elsewhere'));
+  test('a store elsewhere has no size, which is not 0', () =>
+    expect(station(vitals({ storage: { trace_bytes: 1, stored_bytes: null } }), 'store')?.figure).toBe('elsewhere'));
 });
 
 test('what a stream lost in words', () => {
@@ -70,10 +82,22 @@ test('what a stream lost in words', () => {
 });
 
 test('lines over time are differences of totals, and end where something is unknown', () => {
-  const at = (second: number, rows: number, lag_us: number | null): Vital => ({ time_us: second * 1e6, rows, gap_steps: 0, lag_us, spool_bytes: 5, pss_bytes: 7 });
+  const at = (second: number, rows: number, lag_us: number | null): Vital => ({
+    time_us: second * 1e6,
+    rows,
+    gap_steps: 0,
+    lag_us,
+    spool_bytes: 5,
+    pss_bytes: 7,
+  });
   const drawn = strips([at(0, 100, 1), at(2, 300, null), at(3, 300, 9)]);
   expect(drawn.times_us).toEqual([2e6, 3e6]);
-  expect(drawn.strips.map((one) => one.values)).toEqual([[100, 0], [null, 9], [5, 5], [7, 7]]);
+  expect(drawn.strips.map((one) => one.values)).toEqual([
+    [100, 0],
+    [null, 9],
+    [5, 5],
+    [7, 7],
+  ]);
 });
 
 test('the pace of a stored run is that of all its programs', () => {
@@ -83,10 +107,23 @@ test('the pace of a stored run is that of all its programs', () => {
   expect(drawn.strips[0]?.values).toEqual([20, 5]);
 });
 
-test.each([[36, 0], [300, 0], [301, 1], [3600, 2], [1e9, 4]])('of %i steps level %i is fine enough', (steps, level) => expect(levelFor(steps, 300)).toBe(level));
+test.each([
+  [36, 0],
+  [300, 0],
+  [301, 1],
+  [3600, 2],
+  [1e9, 4],
+])('of %i steps level %i is fine enough', (steps, level) => expect(levelFor(steps, 300)).toBe(level));
 
 test('settings have names, and units', () => {
-  const config = { detector: 'robust', threshold: null, min_anomaly_us: 1000, lockstep: true, period_us: 1e6, thresholds: [['MPI_*', 8]] } as unknown as Run['config'];
+  const config = {
+    detector: 'robust',
+    threshold: null,
+    min_anomaly_us: 1000,
+    lockstep: true,
+    period_us: 1e6,
+    thresholds: [['MPI_*', 8]],
+  } as unknown as Run['config'];
   const named = new Map(settings(config));
   expect(named.get('threshold')).toBe('its usual one');
   expect(named.get('least difference flagged')).toBe('1 ms');

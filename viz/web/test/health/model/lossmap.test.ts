@@ -4,7 +4,15 @@ import type { GapsAnswer } from '../../../src/shared/api/types';
 
 const answer: GapsAnswer = {
   ranks: [
-    { rank: '0:2', gap_steps: 5, gaps: [[20, 23], [40, 40]], gaps_total: 2 },
+    {
+      rank: '0:2',
+      gap_steps: 5,
+      gaps: [
+        [20, 23],
+        [40, 40],
+      ],
+      gaps_total: 2,
+    },
     { rank: '0:7', gap_steps: 1, gaps: [[99, 99]], gaps_total: 1 },
   ],
   lossy_ranks: 2,

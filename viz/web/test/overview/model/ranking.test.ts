@@ -30,7 +30,10 @@ const ranked = (name: string, more: Partial<FunctionRankRow> = {}): FunctionRank
 
 test('functions that lost nothing are not among those that lost most', () => {
   const lines = lostTime({ functions: [row('a', 3, 900), row('b', 1, 50), row('c', 0, 0)], total: 71 }, 5);
-  expect(lines.top.map((line) => [line.name, line.value])).toEqual([['a', 900], ['b', 50]]);
+  expect(lines.top.map((line) => [line.name, line.value])).toEqual([
+    ['a', 900],
+    ['b', 50],
+  ]);
   expect([lines.functions, lines.bottom]).toEqual([71, []]);
   expect(lostTime({ functions: [row('a', 3, 900), row('b', 1, 50)], total: 2 }, 1).top).toHaveLength(1);
 });

@@ -15,7 +15,18 @@ test('texts cannot end their literal', () => {
 });
 
 test('all that limits calls is a condition', () => {
-  const view = { ...FIRST_VIEW, label: 'anomaly', rank: '1:3', steps: [5, 9], function: 'MPI_*', severity_us: 2000, score: 4.5, thread: 2, gpu: false, times: [0, 1000] } as const;
+  const view = {
+    ...FIRST_VIEW,
+    label: 'anomaly',
+    rank: '1:3',
+    steps: [5, 9],
+    function: 'MPI_*',
+    severity_us: 2000,
+    score: 4.5,
+    thread: 2,
+    gpu: false,
+    times: [0, 1000],
+  } as const;
   expect(callsSql(view, 50, 20)).toBe(
     'SELECT * FROM anomalies WHERE run_id = :run_id AND program = 1 AND rank = 3 AND thread = 2 AND step BETWEEN 5 AND 9 AND entry_us <= 1050 AND ' +
       "coalesce(exit_us, entry_us + inclusive_us) >= 50 AND (function = 'MPI_*' OR (function LIKE 'MPI\\_%' ESCAPE '\\' AND replace(function, 'MPI_', '') <> function AND " +

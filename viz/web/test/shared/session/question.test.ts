@@ -10,7 +10,11 @@ afterEach(() => void vi.useRealTimers());
 const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
 
 test('a page rests ten times as long as answers took, but not for ever', async () => {
-  const answer = question(() => 'all', () => new Promise<number>((resolve) => setTimeout(() => resolve(++asked), took_ms)), { live: true });
+  const answer = question(
+    () => 'all',
+    () => new Promise<number>((resolve) => setTimeout(() => resolve(++asked), took_ms)),
+    { live: true },
+  );
   expect(askAgain()).toBe(false); // The first answer is on its way.
   await pass(100);
   expect(answer.value.value).toBe(1);

@@ -43,7 +43,16 @@ test('bytes, ratios, shares, scores', () => {
   expect(units.score(18.71, 'hbos')).toBe('18.7');
 });
 
-test.each([['5 ms', 5000], ['200us', 200], ['1.5 s', 1_500_000], ['7', 7000], ['212 µs', 212], ['', null], ['x', null], ['-3 ms', null]])('%s is %s µs', (text, us) => expect(units.parseDuration(text)).toBe(us));
+test.each([
+  ['5 ms', 5000],
+  ['200us', 200],
+  ['1.5 s', 1_500_000],
+  ['7', 7000],
+  ['212 µs', 212],
+  ['', null],
+  ['x', null],
+  ['-3 ms', null],
+])('%s is %s µs', (text, us) => expect(units.parseDuration(text)).toBe(us));
 
 test('times', () => {
   expect(units.sinceStart(3_912_482_000)).toBe('+01:05:12.482');

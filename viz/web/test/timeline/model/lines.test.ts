@@ -1,25 +1,65 @@
 import { describe, expect, test } from 'vitest';
 import { decodeTimeline } from '../../../src/timeline/model/spans';
 import { PLAIN_AXIS } from '../../../src/timeline/model/timelineaxis';
-import { across, anomaliesOf, arrowAt, arrowsOf, beside, lineAt, nextAnomaly, parentOf, ribbonOf, ROW, sceneOf, spotAt, spotOf, type Spot } from '../../../src/timeline/model/lines';
+import {
+  across,
+  anomaliesOf,
+  arrowAt,
+  arrowsOf,
+  beside,
+  lineAt,
+  nextAnomaly,
+  parentOf,
+  ribbonOf,
+  ROW,
+  sceneOf,
+  spotAt,
+  spotOf,
+  type Spot,
+} from '../../../src/timeline/model/lines';
 import { arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
 import { answer } from './timelineanswer';
 
 const told = { zero_us: 0, programs: 1, metric: 'exclusive', detector: 'sstd' } as const;
 const own = decodeTimeline('0:1', answer);
-const other = decodeTimeline('0:2', { ...answer, links: { ...answer.links, kinds: [1], times_us: [130], threads: [0], depths: [0], other_us: [120], other_ranks: [1], other_threads: [0], other_depths: [1], tags: [9], sizes_bytes: [8000], counts: [1] } });
+const other = decodeTimeline('0:2', {
+  ...answer,
+  links: {
+    ...answer.links,
+    kinds: [1],
+    times_us: [130],
+    threads: [0],
+    depths: [0],
+    other_us: [120],
+    other_ranks: [1],
+    other_threads: [0],
+    other_depths: [1],
+    tags: [9],
+    sizes_bytes: [8000],
+    counts: [1],
+  },
+});
 const scene = sceneOf([own, other], PLAIN_AXIS, null);
 const chosen = spotOf(scene, '0:1:1:9') as Spot;
 
 describe('a scene', () => {
   test('has a line for each depth of each rank', () => {
-    expect(scene.lines.map((line) => [line.spans.rank, line.row.depth, line.y])).toEqual([['0:1', 0, 0], ['0:1', 1, 20], ['0:2', 0, 46], ['0:2', 1, 66]]);
+    expect(scene.lines.map((line) => [line.spans.rank, line.row.depth, line.y])).toEqual([
+      ['0:1', 0, 0],
+      ['0:1', 1, 20],
+      ['0:2', 0, 46],
+      ['0:2', 1, 66],
+    ]);
     expect(scene.height).toBe(86);
     expect(lineAt(scene, 43)).toBeNull();
   });
 
   test('tells what was not kept from what was lost', () => {
-    expect(scene.lanes[0]?.notKept).toEqual([[0, 100], [400, 600], [800, 1000]]);
+    expect(scene.lanes[0]?.notKept).toEqual([
+      [0, 100],
+      [400, 600],
+      [800, 1000],
+    ]);
     expect(scene.lanes[0]?.lost).toEqual([[450, 500]]);
   });
 

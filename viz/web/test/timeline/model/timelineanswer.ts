@@ -2,7 +2,6 @@
 
 import type { TimelineAnswer } from '../../../src/shared/api/types';
 
-
 export const answer: TimelineAnswer = {
   source: 'store',
   is_recorded: false,
@@ -11,7 +10,16 @@ export const answer: TimelineAnswer = {
   extent_us: [0, 1000],
   column_us: 4,
   functions: ['main', 'MPI_Send()', 'relax'],
-  threads: [{ thread: 0, is_gpu: false, known_us: [[100, 400], [600, 800]] }],
+  threads: [
+    {
+      thread: 0,
+      is_gpu: false,
+      known_us: [
+        [100, 400],
+        [600, 800],
+      ],
+    },
+  ],
   rows: [
     { thread: 0, depth: 0, begins_us: [10], runtimes_us: [980], exclusives_us: [-1], functions: [0], steps: [0], rows: [1], counts: [1], flags: [4] },
     {
@@ -41,7 +49,23 @@ export const answer: TimelineAnswer = {
     counts: [1, 3],
   },
   judged: [
-    { step: 1, row: 9, is_anomaly: true, thread: 0, depth: 1, function: 'relax', entry_us: 150, inclusive_us: 100, exclusive_us: 90, is_open: false, severity_us: 60, score: 8, expected_us: 30, children: 0, messages: 1 },
+    {
+      step: 1,
+      row: 9,
+      is_anomaly: true,
+      thread: 0,
+      depth: 1,
+      function: 'relax',
+      entry_us: 150,
+      inclusive_us: 100,
+      exclusive_us: 90,
+      is_open: false,
+      severity_us: 60,
+      score: 8,
+      expected_us: 30,
+      children: 0,
+      messages: 1,
+    },
   ],
   lost_us: [[450, 500]],
   left_out: 0,

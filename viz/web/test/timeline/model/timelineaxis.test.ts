@@ -3,18 +3,45 @@ import { askedFor, between, foldedAxis, moved, PLAIN_AXIS, showing, suffices, un
 
 describe('intervals', () => {
   test('are united', () => {
-    expect(united([[5, 9], [0, 3], [8, 12], [3, 4]])).toEqual([[0, 4], [5, 12]]);
+    expect(
+      united([
+        [5, 9],
+        [0, 3],
+        [8, 12],
+        [3, 4],
+      ]),
+    ).toEqual([
+      [0, 4],
+      [5, 12],
+    ]);
   });
 
   test('have gaps', () => {
-    expect(between([[2, 3], [5, 8]], 0, 10)).toEqual([[0, 2], [3, 5], [8, 10]]);
+    expect(
+      between(
+        [
+          [2, 3],
+          [5, 8],
+        ],
+        0,
+        10,
+      ),
+    ).toEqual([
+      [0, 2],
+      [3, 5],
+      [8, 10],
+    ]);
     expect(between([[0, 10]], 2, 5)).toEqual([]);
     expect(between([], 2, 5)).toEqual([[2, 5]]);
   });
 });
 
 describe('a folded axis', () => {
-  const axis = foldedAxis([[1000, 1100], [5000, 5400], [5200, 5500]]);
+  const axis = foldedAxis([
+    [1000, 1100],
+    [5000, 5400],
+    [5200, 5500],
+  ]);
 
   test('keeps lengths of what is known, and takes little for the rest', () => {
     expect(axis.positionOf(1100) - axis.positionOf(1000)).toBe(100);
@@ -72,7 +99,12 @@ describe('what is asked for', () => {
   });
 
   test('does for what it was asked for, and for moving and zooming a little', () => {
-    for (const range of [[400_000, 410_000], [0, 1e6], [999_000, 1e6], [5, 9]] as const) {
+    for (const range of [
+      [400_000, 410_000],
+      [0, 1e6],
+      [999_000, 1e6],
+      [5, 9],
+    ] as const) {
       expect(suffices(askedFor(range, 1000, extent), range, 1000, extent)).toBe(true);
     }
     const asked = askedFor([400_000, 410_000], 1000, extent);

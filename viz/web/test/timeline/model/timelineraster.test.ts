@@ -33,7 +33,7 @@ describe('raster', () => {
     let seed = 7;
     const chance = (most: number): number => (seed = (seed * 16807) % 2147483647) % most;
     const spans: { begin: number; end: number; group: number; flags: number }[] = [];
-    for (let at = 0; at < 3000; ) {
+    for (let at = 0; at < 3000;) {
       const begin = at + chance(4);
       const end = begin + chance(30);
       spans.push({ begin, end, group: chance(2), flags: [0, 0, 0, MERGED, ANOMALY][chance(5)] as number });
@@ -45,7 +45,12 @@ describe('raster', () => {
       function: Int32Array.from(spans, (span) => span.group),
       flags: Uint8Array.from(spans, (span) => span.flags),
     };
-    for (const [first, perPixel] of [[0, 1], [100, 2.5], [500, 0.4], [-50, 16]] as const) {
+    for (const [first, perPixel] of [
+      [0, 1],
+      [100, 2.5],
+      [500, 0.4],
+      [-50, 16],
+    ] as const) {
       const pixels = newRowPixels(200);
       rasterRow(pixels, row, Uint8Array.of(0, 1), colours, first, perPixel);
       expect([...pixels.body]).toEqual(naive(spans, first, perPixel, 200));
@@ -53,7 +58,12 @@ describe('raster', () => {
   });
 
   test('an abnormal call is seen at any zoom', () => {
-    const row = { begin: Float64Array.of(0, 500_000, 500_001), end: Float64Array.of(500_000, 500_001, 1e6), function: Int32Array.of(0, 0, 0), flags: Uint8Array.of(0, ANOMALY, 0) };
+    const row = {
+      begin: Float64Array.of(0, 500_000, 500_001),
+      end: Float64Array.of(500_000, 500_001, 1e6),
+      function: Int32Array.of(0, 0, 0),
+      flags: Uint8Array.of(0, ANOMALY, 0),
+    };
     const pixels = newRowPixels(100);
     rasterRow(pixels, row, Uint8Array.of(0), colours, 0, 1e4);
     expect([...pixels.body].filter((pixel) => pixel === colours.anomaly)).toHaveLength(2);

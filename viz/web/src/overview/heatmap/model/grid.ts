@@ -44,8 +44,7 @@ export function merged(grid: Grid, update: GridUpdate): Grid | null {
 }
 
 /** Of two cells the one that tells more: unknown is less than 0. */
-export const larger = (one: number, other: number): number =>
-  one === UNKNOWN ? other : other === UNKNOWN ? one : Math.max(one, other);
+export const larger = (one: number, other: number): number => (one === UNKNOWN ? other : other === UNKNOWN ? one : Math.max(one, other));
 
 const earlier = (one: number, other: number): number => (one === 0 ? other : other === 0 ? one : Math.min(one, other));
 
@@ -125,8 +124,7 @@ export function stepsOfColumn(grid: Grid, column: number): [first: number, last:
 }
 
 /** The column in which a step is, whether the grid reaches that far or not. */
-export const columnOfStep = (grid: Grid, step: number): number =>
-  Math.floor((step - grid.first_step) / grid.steps_per_column);
+export const columnOfStep = (grid: Grid, step: number): number => Math.floor((step - grid.first_step) / grid.steps_per_column);
 
 function programOfRow(grid: Grid, row: number): GridProgram | undefined {
   return grid.programs.find((one) => row >= one.first_row && row < one.first_row + one.rows);

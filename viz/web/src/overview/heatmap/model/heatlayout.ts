@@ -204,8 +204,7 @@ function rowPlaces(grid: Grid, row: number): Range {
   return [first, Math.min(first + grid.ranks_per_row, of.first_place + ranksOf(of)) - 1];
 }
 
-const programOf = (grid: Grid, row: number): GridProgram =>
-  grid.programs.find((one) => row >= one.first_row && row < one.first_row + one.rows) as GridProgram;
+const programOf = (grid: Grid, row: number): GridProgram => grid.programs.find((one) => row >= one.first_row && row < one.first_row + one.rows) as GridProgram;
 
 const ranksOf = ({ ranks }: GridProgram): number => ranks.reduce((sum, [, count]) => sum + count, 0);
 
@@ -296,7 +295,15 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
     for (let row = firstRow; row <= lastRow; row++) kept.push(of.first_row + row);
     const first_place = of.first_place + skipped;
     const spans = ranksAt({ ...grid, programs: [of] }, [first_place, first_place + ranks - 1]);
-    return [{ program: of.program, first_row, rows: kept.length - first_row, first_place, ranks: spans.map(({ first, last }): [number, number] => [first, last - first + 1]) }];
+    return [
+      {
+        program: of.program,
+        first_row,
+        rows: kept.length - first_row,
+        first_place,
+        ranks: spans.map(({ first, last }): [number, number] => [first, last - first + 1]),
+      },
+    ];
   });
   const cells = new Uint8Array(kept.length * columns);
   kept.forEach((row, at) => cells.set(grid.cells.subarray(row * grid.columns + firstColumn, row * grid.columns + endColumn), at * columns));

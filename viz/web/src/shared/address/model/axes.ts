@@ -1,7 +1,20 @@
 /** What the axes of the chart of calls can show. */
 
 export const AXES = [
-  'entry', 'exit', 'function', 'inclusive', 'exclusive', 'severity', 'score', 'label', 'children', 'messages', 'thread', 'gpu', 'rank', 'step',
+  'entry',
+  'exit',
+  'function',
+  'inclusive',
+  'exclusive',
+  'severity',
+  'score',
+  'label',
+  'children',
+  'messages',
+  'thread',
+  'gpu',
+  'rank',
+  'step',
 ] as const;
 export type Axis = (typeof AXES)[number];
 

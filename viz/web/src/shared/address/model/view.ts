@@ -195,7 +195,12 @@ export function formatView(view: View): string {
     if (value !== first) query.push([name, value]);
   };
   if (view.page !== 'call') add('call', view.call ?? '');
-  add('sel', trimmed(view.selected).map((rank) => rank ?? '').join(','));
+  add(
+    'sel',
+    trimmed(view.selected)
+      .map((rank) => rank ?? '')
+      .join(','),
+  );
   add('statistic', view.statistic, FIRST_VIEW.statistic);
   add('n', String(view.n), String(FIRST_VIEW.n));
   add('by', view.by, FIRST_VIEW.by);
@@ -263,11 +268,7 @@ function formatPath(view: View): string {
 }
 
 /** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */
-export function toggleRank(
-  selected: View['selected'],
-  rank: RankKey,
-  preferred: number | null = null,
-): (RankKey | null)[] {
+export function toggleRank(selected: View['selected'], rank: RankKey, preferred: number | null = null): (RankKey | null)[] {
   const slots = [...selected];
   const held = slots.indexOf(rank);
   if (held >= 0) {
@@ -303,11 +304,14 @@ function trimmed(slots: View['selected']): (RankKey | null)[] {
 
 function parseSelected(text: string): (RankKey | null)[] {
   const seen = new Set<string>();
-  const slots = text.split(',').slice(0, SLOTS).map((rank) => {
-    const usable = RANK.test(rank) && !seen.has(rank);
-    seen.add(rank);
-    return usable ? rank : null;
-  });
+  const slots = text
+    .split(',')
+    .slice(0, SLOTS)
+    .map((rank) => {
+      const usable = RANK.test(rank) && !seen.has(rank);
+      seen.add(rank);
+      return usable ? rank : null;
+    });
   return trimmed(slots);
 }
 

@@ -1,5 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { columnOfStep, decoded, larger, merged, placesOfRow, ranksOfRow, rowOfRank, stepsOfColumn, UNKNOWN, type Grid } from '../../../../src/overview/heatmap/model/grid';
+import {
+  columnOfStep,
+  decoded,
+  larger,
+  merged,
+  placesOfRow,
+  ranksOfRow,
+  rowOfRank,
+  stepsOfColumn,
+  UNKNOWN,
+  type Grid,
+} from '../../../../src/overview/heatmap/model/grid';
 import type { GridUpdate } from '../../../../src/shared/api/types';
 
 /** Five ranks of program 0 with a hole, three of program 1, two a row. */
@@ -8,7 +19,16 @@ function grid(steps_per_column: number, columns: number, cells?: number[]): Grid
     version: 1,
     layout: 3,
     programs: [
-      { program: 0, first_row: 0, rows: 3, first_place: 0, ranks: [[0, 3], [8, 2]] },
+      {
+        program: 0,
+        first_row: 0,
+        rows: 3,
+        first_place: 0,
+        ranks: [
+          [0, 3],
+          [8, 2],
+        ],
+      },
       { program: 1, first_row: 3, rows: 2, first_place: 5, ranks: [[0, 3]] },
     ],
     ranks_per_row: 2,
@@ -34,7 +54,14 @@ const at = (of: Grid, row: number, column: number): number => of.cells[row * of.
 
 test('cells that have grown are put where they belong, the rest stays', () => {
   const before = grid(1, 2, [0, 1, 2, 3, 4, 5, 6, 7, 8, UNKNOWN]);
-  const after = merged(before, update(1, 4, [[4, 3, 9], [4, 1, 0], [0, 0, 254]])) as Grid;
+  const after = merged(
+    before,
+    update(1, 4, [
+      [4, 3, 9],
+      [4, 1, 0],
+      [0, 0, 254],
+    ]),
+  ) as Grid;
   expect(after.columns).toBe(4);
   expect([at(after, 4, 3), at(after, 4, 1), at(after, 0, 0), at(after, 3, 1)]).toEqual([9, 0, 254, 7]);
   expect(at(after, 1, 2)).toBe(UNKNOWN);
@@ -43,7 +70,13 @@ test('cells that have grown are put where they belong, the rest stays', () => {
 });
 
 test('what was read later than it was told does not shrink', () => {
-  const after = merged(grid(1, 1, [5, 5, 5, 5, 5]), update(1, 1, [[0, 0, 2], [1, 0, UNKNOWN]])) as Grid;
+  const after = merged(
+    grid(1, 1, [5, 5, 5, 5, 5]),
+    update(1, 1, [
+      [0, 0, 2],
+      [1, 0, UNKNOWN],
+    ]),
+  ) as Grid;
   expect([...after.cells]).toEqual([5, 5, 5, 5, 5]);
 });
 
@@ -93,13 +126,7 @@ describe('in whatever order frames come, and with whatever is read between them,
 
 test('rows name their ranks, and ranks their row', () => {
   const of = grid(4, 3);
-  expect([0, 1, 2, 3, 4].map((row) => ranksOfRow(of, row))).toEqual([
-    ['0:0', '0:1'],
-    ['0:2', '0:8'],
-    ['0:9'],
-    ['1:0', '1:1'],
-    ['1:2'],
-  ]);
+  expect([0, 1, 2, 3, 4].map((row) => ranksOfRow(of, row))).toEqual([['0:0', '0:1'], ['0:2', '0:8'], ['0:9'], ['1:0', '1:1'], ['1:2']]);
   for (let row = 0; row < 5; row++) for (const rank of ranksOfRow(of, row)) expect(rowOfRank(of, rank)).toBe(row);
   expect([rowOfRank(of, '0:5'), rowOfRank(of, '2:0'), ranksOfRow(of, 9)]).toEqual([null, null, []]);
   expect([placesOfRow(of, 1), placesOfRow(of, 2), placesOfRow(of, 4), placesOfRow(of, 5)]).toEqual([[2, 3], [4, 4], [7, 7], null]);

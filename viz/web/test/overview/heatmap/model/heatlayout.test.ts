@@ -1,6 +1,24 @@
 import { describe, expect, test } from 'vitest';
 import { UNKNOWN, type Grid } from '../../../../src/overview/heatmap/model/grid';
-import { allPlaces, BIN_NAMES, binOf, boxOf, cellAt, cellSize, heatLayout, pieceOf, placeOfRank, placesOf, ranksAt, roomFor, silentRows, stepsOf, valueOf, yOfRank, type HeatLayout } from '../../../../src/overview/heatmap/model/heatlayout';
+import {
+  allPlaces,
+  BIN_NAMES,
+  binOf,
+  boxOf,
+  cellAt,
+  cellSize,
+  heatLayout,
+  pieceOf,
+  placeOfRank,
+  placesOf,
+  ranksAt,
+  roomFor,
+  silentRows,
+  stepsOf,
+  valueOf,
+  yOfRank,
+  type HeatLayout,
+} from '../../../../src/overview/heatmap/model/heatlayout';
 import { rasterised, type HeatPalette } from '../../../../src/overview/heatmap/model/heatraster';
 import { heatLines } from '../../../../src/overview/heatmap/model/heatlines';
 import type { Range } from '../../../../src/shared/address/model/view';
@@ -42,19 +60,43 @@ const tally = (pixels: Uint32Array, value: number): number => pixels.filter((pix
 function workflow(): Grid {
   const grid = gridOf(9, 4);
   grid.programs = [
-    { program: 0, first_row: 0, rows: 6, first_place: 0, ranks: [[0, 4], [8, 2]] },
+    {
+      program: 0,
+      first_row: 0,
+      rows: 6,
+      first_place: 0,
+      ranks: [
+        [0, 4],
+        [8, 2],
+      ],
+    },
     { program: 3, first_row: 6, rows: 3, first_place: 6, ranks: [[0, 3]] },
   ];
   return grid;
 }
 
-test.each([[1, '1'], [2, '2'], [3, '3–4'], [4, '3–4'], [5, '5–8'], [8, '5–8'], [9, '9–16'], [16, '9–16'], [17, '17+'], [254, '17+']])('%d is in bin %s', (count, name) => {
+test.each([
+  [1, '1'],
+  [2, '2'],
+  [3, '3–4'],
+  [4, '3–4'],
+  [5, '5–8'],
+  [8, '5–8'],
+  [9, '9–16'],
+  [16, '9–16'],
+  [17, '17+'],
+  [254, '17+'],
+])('%d is in bin %s', (count, name) => {
   expect(BIN_NAMES[binOf(count)]).toBe(name);
 });
 
 describe('pixels', () => {
   test('one anomaly among 10,000 ranks and 3,600 steps is at least two pixels wide and high', () => {
-    for (const [row, column] of [[0, 0], [511, 899], [257, 431]] as const) {
+    for (const [row, column] of [
+      [0, 0],
+      [511, 899],
+      [257, 431],
+    ] as const) {
       const grid = gridOf(10_000, 900, { perRow: 20, perColumn: 4 });
       put(grid, Math.min(row, grid.rows - 1), column, 1);
       const layout = laid(grid, 3600);
@@ -185,7 +227,13 @@ describe('ranks', () => {
   });
 });
 
-test.each([[0, 16], [1, 16], [60, 64], [1000, 1024], [3600, 3840]])('a run of %d steps that goes on has room for %d', (end, room) => {
+test.each([
+  [0, 16],
+  [1, 16],
+  [60, 64],
+  [1000, 1024],
+  [3600, 3840],
+])('a run of %d steps that goes on has room for %d', (end, room) => {
   expect(roomFor(end, true)).toEqual([0, room]);
   expect(roomFor(end, false)).toEqual([0, Math.max(1, end)]);
 });

@@ -46,7 +46,10 @@ test('only the newest steps are kept, and the oldest of these is where it is who
 
 describe('gaps', () => {
   test('missing steps, also before the first', () => {
-    expect(gaps([row(2), row(3), row(7)])).toEqual([[0, 1], [4, 6]]);
+    expect(gaps([row(2), row(3), row(7)])).toEqual([
+      [0, 1],
+      [4, 6],
+    ]);
   });
   test('none before the first step that is whole', () => expect(gaps([row(7), row(9)], 7)).toEqual([[8, 8]]));
   test('none where all steps are there, even with zero anomalies', () => expect(gaps([row(0), row(1)])).toEqual([]));

@@ -73,7 +73,14 @@ test('the nearest mark within reach', () => {
   expect(nearest(drawn.points, point.x, point.y + 40)).toBeNull();
 });
 
-test.each([[0, 1, 10], [0, 2, 7], [0, 9, 5], [0, 3600, 8], [113, 117, 6], [0, 0, 5]])('ticks %d..%d are whole, rising, few', (first, last, most) => {
+test.each([
+  [0, 1, 10],
+  [0, 2, 7],
+  [0, 9, 5],
+  [0, 3600, 8],
+  [113, 117, 6],
+  [0, 0, 5],
+])('ticks %d..%d are whole, rising, few', (first, last, most) => {
   const found = wholeTicks(first, last, most);
   expect(found.length).toBeLessThanOrEqual(most + 1);
   expect(found.every(Number.isInteger)).toBe(true);

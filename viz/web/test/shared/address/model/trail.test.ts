@@ -7,10 +7,23 @@ const texts = (view: View, known: KnownCall | null = null): string[] => trail(vi
 
 describe('the trail leads from the run to what is looked at', () => {
   test('of a call', () =>
-    expect(texts(at({ page: 'call', call: '0:1164:86:225' }), { id: '0:1164:86:225', function: 'MD_NEWTON()', step: 86 })).toEqual(['heat', 'heat2d', 'rank 1164', 'step 86', 'MD_NEWTON #225']));
-  test('of a call whose function is not known yet', () => expect(texts(at({ page: 'call', call: '1:2:3:4' }))).toEqual(['heat', 'viewer', 'rank 2', 'step 3', '#4']));
+    expect(texts(at({ page: 'call', call: '0:1164:86:225' }), { id: '0:1164:86:225', function: 'MD_NEWTON()', step: 86 })).toEqual([
+      'heat',
+      'heat2d',
+      'rank 1164',
+      'step 86',
+      'MD_NEWTON #225',
+    ]));
+  test('of a call whose function is not known yet', () =>
+    expect(texts(at({ page: 'call', call: '1:2:3:4' }))).toEqual(['heat', 'viewer', 'rank 2', 'step 3', '#4']));
   test('of a call that ended in a later step: there it is listed', () =>
-    expect(texts(at({ page: 'call', call: '0:3:16:5' }), { id: '0:3:16:5', function: 'f', step: 17 })).toEqual(['heat', 'heat2d', 'rank 3', 'step 17', 'f #5']));
+    expect(texts(at({ page: 'call', call: '0:3:16:5' }), { id: '0:3:16:5', function: 'f', step: 17 })).toEqual([
+      'heat',
+      'heat2d',
+      'rank 3',
+      'step 17',
+      'f #5',
+    ]));
   test('of a call while another one is still known', () =>
     expect(texts(at({ page: 'call', call: '0:3:16:5' }), { id: '0:3:16:6', function: 'f', step: 17 })).toEqual(['heat', 'heat2d', 'rank 3', 'step 16', '#5']));
   test('of a function', () => expect(texts(at({ page: 'function', function: 'relax [{a.c} {1,2}]' }))).toEqual(['heat', 'function relax']));

@@ -59,7 +59,9 @@ describe('address', () => {
   test('what a timeline shows is in its own address only', () => {
     const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true };
     expect(split(formatView(shown))).toEqual(shown);
-    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe('r/heat/timeline?rank=0:3&t=5..9&with=0:2');
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe(
+      'r/heat/timeline?rank=0:3&t=5..9&with=0:2',
+    );
     expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](t|with|fold)=/);
     const newest: View = { ...FIRST_VIEW, run: 'heat', page: 'timeline', recent_s: 600 };
     expect(formatView(newest)).toBe('r/heat/timeline?t=-600s..now');
@@ -69,9 +71,7 @@ describe('address', () => {
 
   test('the address is short and readable', () => {
     expect(formatView({ ...FIRST_VIEW, run: 'heat' })).toBe('r/heat');
-    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'call', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe(
-      'r/heat/call/0/1:30:1547?sel=0:1,0:3',
-    );
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'call', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe('r/heat/call/0/1:30:1547?sel=0:1,0:3');
   });
 
   test.each(['n=0', 'n=x', 'statistic=median', 'sel=a,b', 'zoom=9..3', 'step=x', 'rank=1', 'severity_us=-4', 'sort=name'])(

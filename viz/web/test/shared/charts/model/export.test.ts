@@ -3,9 +3,13 @@ import { csvOf, escaped, fileName, svgFile, tag } from '../../../../src/shared/c
 
 describe('CSV', () => {
   test('numbers lose the commas that group them, texts are quoted where it takes that', () => {
-    expect(csvOf([['function', 'calls', 'lost, ms'], ['f<int, long>', '1,234,567', '-12.5'], ['say "no"', '1,2', '']])).toBe(
-      'function,calls,"lost, ms"\r\n"f<int, long>",1234567,-12.5\r\n"say ""no""","1,2",\r\n',
-    );
+    expect(
+      csvOf([
+        ['function', 'calls', 'lost, ms'],
+        ['f<int, long>', '1,234,567', '-12.5'],
+        ['say "no"', '1,2', ''],
+      ]),
+    ).toBe('function,calls,"lost, ms"\r\n"f<int, long>",1234567,-12.5\r\n"say ""no""","1,2",\r\n');
   });
 });
 

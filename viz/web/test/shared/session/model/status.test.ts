@@ -24,7 +24,8 @@ describe('each condition has words of its own', () => {
     [-2_000_000, 'Analysis 14 s behind the application, catching up.'],
     [100_000, 'Analysis 14 s behind the application.'],
   ])('behind says which way it goes: %i', (lagGrowth_us, words) =>
-    expect(bannerOf(now({ lagGrowth_us }, { state: 'behind', sentence: 'Analysis 14 s behind the application.' }))).toBe(words));
+    expect(bannerOf(now({ lagGrowth_us }, { state: 'behind', sentence: 'Analysis 14 s behind the application.' }))).toBe(words),
+  );
   test('stale and silent ranks say what the server says', () => {
     expect(bannerOf(now({}, { state: 'stale', sentence: 'No step for 14 s.' }))).toBe('No step for 14 s.');
     expect(bannerOf(now({}, { sentence: 'Rank 0:1 gives no step.' }))).toBe('Rank 0:1 gives no step.');
