@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test thorough live soak faults fuzz-api check install web screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: demo test thorough live soak faults fuzz-api check install web page-types screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -34,7 +34,7 @@ check: $(VENV)/installed ## Style and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cd viz/web && npm run --silent typecheck
+	cd viz/web && npm run --silent typecheck && npm run --silent lint
 
 benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
 	$(BIN)/python benchmarks/agent.py
@@ -67,6 +67,9 @@ $(VENV)/warm: $(VENV)/installed
 
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
+
+page-types: install ## The page's types of what the server answers, from the description of the API.
+	$(BIN)/python docs/pagetypes.py
 
 web: viz/static/index.html ## The dashboard's page.
 

@@ -1,9 +1,9 @@
 /** The overview without a picture: all that it asks and hears, by the page's own modules. */
 
-import { functions, calls, ranking } from '../../viz/web/src/state/overview';
-import { grid } from '../../viz/web/src/state/grid';
-import { series } from '../../viz/web/src/state/histories';
-import { lostAt, run, start, status } from '../../viz/web/src/state/session';
+import { functions, calls, ranking } from '../../viz/web/src/overview/overview';
+import { grid } from '../../viz/web/src/overview/heatmap/grid';
+import { series } from '../../viz/web/src/overview/steps/histories';
+import { lostAt, run, start, status } from '../../viz/web/src/shared/session/session';
 
 start();
 

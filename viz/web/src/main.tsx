@@ -1,5 +1,5 @@
 import { render } from 'preact';
-import './state/theme';
+import './shared/session/theme';
 import './style/base.css';
 import './style/chrome.css';
 import './style/panels.css';
@@ -13,11 +13,13 @@ import './style/health.css';
 import './style/calls.css';
 import './style/timeline.css';
 import './style/narrow.css';
-import { start } from './state/session';
-import { App } from './views/app';
-import { listenToKeys } from './views/frame/keys';
-import './views/frame/oldtrees';
+import { start } from './shared/session/session';
+import { App } from './app/app';
+import { listenToKeys } from './app/keys';
+import './app/oldtrees';
+import { fetchPages } from './app/pages';
 
+fetchPages();
 render(<App />, document.getElementById('app') as HTMLElement);
 listenToKeys();
 start();

@@ -1,0 +1,39 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { SIGNS } from '../shared/session/model/status';
+import { exact, plural } from '../shared/units/units';
+import { banner, condition } from '../shared/session/feed';
+import { status } from '../shared/session/session';
+
+/** Reading out what is new must leave time to read anything else. */
+const QUIET_MS = 10_000;
+
+/** Says to those who do not see the bar when the state changes, and now and then how many anomalies are new. */
+export function Announcer() {
+  const [text, setText] = useState('');
+  const told = useRef({ anomalies: -1, at_ms: 0 });
+  const state = condition.value;
+  const anomalies = status.value?.anomalies ?? null;
+  useEffect(() => {
+    if (state !== 'connecting') setText(`${SIGNS[state][1]}. ${banner.peek()}`);
+  }, [state]);
+  useEffect(() => {
+    if (anomalies === null) return;
+    const last = told.current;
+    if (last.anomalies < 0) {
+      last.anomalies = anomalies;
+      return;
+    }
+    if (anomalies <= last.anomalies) return;
+    const wait_ms = Math.max(0, last.at_ms + QUIET_MS - Date.now());
+    const timer = setTimeout(() => {
+      setText(`${plural(anomalies - last.anomalies, 'new anomaly')}, ${exact(anomalies)} in all.`);
+      told.current = { anomalies, at_ms: Date.now() };
+    }, wait_ms);
+    return () => clearTimeout(timer);
+  }, [anomalies]);
+  return (
+    <div class="hidden" aria-live="polite" data-announcer>
+      {text}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { useEffect } from 'preact/hooks';
+import type { PageName, View } from '../shared/address/model/view';
+import { view } from '../shared/address/address';
+import { hideTip } from '../shared/session/page';
+import { paused } from '../shared/session/session';
+import { Announcer } from './announcer';
+import { Crumbs } from './crumbs';
+import { Help } from './help';
+import { OpenPage } from './pages';
+import { StatusBar } from './statusbar';
+import { TipLayer } from './tip';
+import { Exports } from '../exports/dialog';
+
+/** Pages that fill the window and scroll inside. */
+const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline'];
+
+export function App() {
+  const { page, call, compare } = view.value;
+  const title = titleOf(view.value);
+  useEffect(() => {
+    hideTip();
+    document.title = `${title} · Chimbuko`;
+  }, [title]);
+  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : null, compare]);
+  return (
+    <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
+      <StatusBar />
+      <Crumbs />
+      <OpenPage />
+      <TipLayer />
+      <Announcer />
+      <Help />
+      <Exports />
+    </div>
+  );
+}
+
+function titleOf({ run, page, call, compare }: View): string {
+  if (page === 'call') return `${call} · ${run}`;
+  return page === 'compare' ? `${compare || '?'} → ${run}` : run;
+}

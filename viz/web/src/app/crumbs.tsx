@@ -1,0 +1,111 @@
+import { compareCommand, queryCommand, quoted, showCommand } from '../shared/asking/commands';
+import { filtersOf } from '../shared/asking/filters';
+import { PAGES, toPage, trail, type Crumb } from '../shared/address/model/trail';
+import type { View } from '../shared/address/model/view';
+import { addressOf, follow, go, view } from '../shared/address/address';
+import { detail } from '../calls/calls';
+import { openExports } from '../exports/exports';
+import { copy, say } from '../shared/session/page';
+import { programs, run } from '../shared/session/session';
+import { Menu } from '../shared/parts/menu';
+import { siblingsOf } from './siblings';
+
+/** Where we are, what limits what is shown, the other pages, and how to take it elsewhere. */
+export function Crumbs() {
+  return (
+    <nav class="crumbs" aria-label="Where">
+      <ol class="trail">
+        {here().map((crumb, at, all) => (
+          <Step key={at} crumb={crumb} isLast={at === all.length - 1} />
+        ))}
+      </ol>
+      <span class="chips">
+        {filters().map((filter) => (
+          <Chip key={filter.text(view.value, programs.value)} text={filter.text(view.value, programs.value)} drop={filter.dropped} />
+        ))}
+      </span>
+      <span class="space" />
+      <ul class="pages">
+        {PAGES.map(([page, name, question]) => (
+          <li key={page}>
+            <a
+              href={addressOf(toPage(page))}
+              onClick={(event) => follow(event, toPage(page))}
+              aria-current={view.value.page === page ? 'page' : undefined}
+              title={question}
+            >
+              {name}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <button class="quiet" onClick={openExports} title="Recorded calls as a file for other tools">
+        Export
+      </button>
+      <Menu
+        label="Copy link, command or view"
+        text="Copy ▾"
+        items={() => [
+          { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
+          { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
+          { text: 'Command that opens this view', title: 'For who has the run, but another tunnel', act: copyView },
+        ]}
+      />
+    </nav>
+  );
+}
+
+/** What can be dropped: what a page is about cannot. */
+function filters(): ReturnType<typeof filtersOf> {
+  const { page } = view.value;
+  return filtersOf(page === 'function' ? { ...view.value, function: '' } : view.value);
+}
+
+/** The trail of what is shown now. */
+export function here(): Crumb[] {
+  return trail(view.value, run.value.value?.programs ?? {}, detail.value.value?.record ?? null);
+}
+
+function Step({ crumb, isLast }: { crumb: Crumb; isLast: boolean }) {
+  const siblings = crumb.kind === 'page' ? null : <Menu label={`Beside ${crumb.text}`} text="▾" items={() => siblingsOf(crumb.kind)} />;
+  return (
+    <li>
+      {isLast ? (
+        <span aria-current="location">{crumb.text}</span>
+      ) : (
+        <a href={addressOf(crumb.change)} onClick={(event) => follow(event, crumb.change)}>
+          {crumb.text}
+        </a>
+      )}
+      {siblings}
+    </li>
+  );
+}
+
+function Chip({ text, drop }: { text: string; drop: Partial<View> }) {
+  return (
+    <button class="chip" onClick={() => go({ ...drop, cursor: null })} aria-label={`Drop filter ${text}`} title="Drop this filter">
+      {text} <span aria-hidden="true">×</span>
+    </button>
+  );
+}
+
+/** A command without the run's folder would be about another run. */
+const NOT_KNOWN_YET = 'The run is still being read: try again in a moment.';
+
+export const copyLink = (): void => void copy(location.href);
+
+/** The command that answers what the page shows. */
+export function copyCommand(): void {
+  const directory = run.value.value?.directory;
+  if (directory === undefined) return say(NOT_KNOWN_YET);
+  const { page, call, compare } = view.value;
+  if (page === 'compare' && compare !== '') return void copy(compareCommand(directory, compare));
+  void copy(page === 'call' && call !== null ? showCommand(directory, call) : queryCommand(directory, view.value));
+}
+
+function copyView(): void {
+  const directory = run.value.value?.directory;
+  if (directory === undefined) return say(NOT_KNOWN_YET);
+  void copy(`chimbuko view ${quoted(directory)} --open ${quoted('/' + addressOf({}).replace(/^.*?(?=r\/)/, ''))}`);
+}

@@ -1,0 +1,55 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { KEYS, MARKS } from './model/keyhelp';
+import { helpOpen } from '../shared/session/page';
+import { lettersAct, setLetters, setWallTimes, wallTimes } from '../shared/session/settings';
+
+/** Keys and marks, and whether letters are keys. */
+export function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (helpOpen.value) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [helpOpen.value]);
+  return (
+    <dialog
+      ref={dialog}
+      aria-label="Help"
+      onClose={() => (helpOpen.value = false)}
+      onClick={(event) => event.target === dialog.current && (helpOpen.value = false)}
+    >
+      <button class="close" onClick={() => (helpOpen.value = false)}>
+        Close
+      </button>
+      <h2>Keys</h2>
+      <label class="inline">
+        <input type="checkbox" checked={lettersAct.value} onChange={(event) => setLetters(event.currentTarget.checked)} />
+        letters and signs act as keys outside of charts
+      </label>
+      <label class="inline">
+        <input type="checkbox" checked={wallTimes.value} onChange={(event) => setWallTimes(event.currentTarget.checked)} />
+        times as on the wall (UTC), not since the run's start
+      </label>
+      {KEYS.map(([where, keys]) => (
+        <section key={where}>
+          <h3>{where}</h3>
+          <List rows={keys} />
+        </section>
+      ))}
+      <h2>Marks</h2>
+      <List rows={MARKS} />
+    </dialog>
+  );
+}
+
+function List({ rows }: { rows: readonly (readonly [string, string])[] }) {
+  return (
+    <dl>
+      {rows.map(([term, text]) => [
+        <dt key={term}>
+          <kbd>{term}</kbd>
+        </dt>,
+        <dd key={text}>{text}</dd>,
+      ])}
+    </dl>
+  );
+}

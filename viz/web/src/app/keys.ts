@@ -1,0 +1,84 @@
+/** Keys that work anywhere but in text fields. */
+
+import { toPage, up } from '../shared/address/model/trail';
+import { go, view } from '../shared/address/address';
+import { nextAnomaly } from '../calls/calls';
+import { comparison } from '../compare/comparison';
+import { helpOpen, hideTip, say } from '../shared/session/page';
+import { togglePause } from '../shared/session/session';
+import { lettersAct, setWallTimes, wallTimes } from '../shared/session/settings';
+import { isDialogOpen } from '../shared/parts/dialogs';
+import { toggleTables } from '../shared/parts/panel';
+import { copyCommand, copyLink, here } from './crumbs';
+
+/** Letters and signs, which who speaks to the computer may switch off. */
+const LETTERS: Record<string, () => void> = {
+  '/': focusSearch,
+  '?': () => (helpOpen.value = true),
+  l: () => go({ zoom: null, newest: 0 }),
+  '[': () => neighbour(-1),
+  ']': () => neighbour(1),
+  u: () => go(up(here())),
+  h: () => go(toPage('health')),
+  v: () => go(toPage('compare')),
+  c: copyLink,
+  C: copyCommand,
+  t: twins,
+  z: otherClock,
+};
+
+const OTHERS: Record<string, () => void> = { Escape: clear, ' ': togglePause };
+
+export function listenToKeys(): void {
+  document.addEventListener('keydown', (event) => {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen()) return;
+    if (target.matches('input:not([type=checkbox]), select, textarea')) {
+      if (event.key === 'Escape') target.blur();
+      return;
+    }
+    if (event.key === ' ' && target.matches('button, a, input, summary')) return;
+    const letter = lettersAct.value ? (LETTERS[event.key] ?? LETTERS[event.key.toLowerCase()]) : undefined;
+    const action = OTHERS[event.key] ?? letter;
+    if (action === undefined) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+function focusSearch(): void {
+  document.querySelector<HTMLInputElement>('.search input')?.select();
+}
+
+function clear(): void {
+  hideTip();
+  if (view.value.steps !== null) go({ steps: null, cursor: null });
+}
+
+/** The anomaly before or after this one in the filter; where runs are compared, the function. */
+function neighbour(way: number): void {
+  if (view.value.page === 'compare') return nextFunction(way);
+  const next = nextAnomaly(way);
+  if (next !== null) go({ call: next, page: view.value.page === 'overview' ? 'calls' : view.value.page });
+}
+
+function nextFunction(way: number): void {
+  const rows = comparison.value.value?.comparison.functions ?? [];
+  const at = Math.max(
+    0,
+    rows.findIndex((row) => row.name === view.value.function),
+  );
+  const next = rows[at + way];
+  if (next) go({ function: next.name }, 'replace');
+}
+
+function twins(): void {
+  const own = document.activeElement?.closest<HTMLElement>('[data-twin]');
+  const panels = own ? [own] : [...document.querySelectorAll<HTMLElement>('[data-twin]')];
+  toggleTables(panels.map((panel) => panel.dataset['panel'] as string));
+}
+
+function otherClock(): void {
+  setWallTimes(!wallTimes.value);
+  say(wallTimes.value ? 'Times are those of a clock on the wall, UTC.' : "Times count from the run's start.");
+}

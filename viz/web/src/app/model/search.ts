@@ -1,0 +1,63 @@
+/** What a search finds: pages, ranks, steps, calls, and functions by a part of their name. */
+
+import { shorten } from '../../shared/names/names';
+import { callsOf, PAGES, toPage } from '../../shared/address/model/trail';
+import { count, duration } from '../../shared/units/units';
+import { parseRank, type View } from '../../shared/address/model/view';
+import type { FunctionRow } from '../../shared/api/types';
+
+export interface Found {
+  kind: 'page' | 'rank' | 'step' | 'call' | 'function';
+  text: string;
+  detail: string;
+  change: Partial<View>;
+}
+
+export const MOST_FOUND = 12;
+
+const CALL = /^\d+:\d+:\d+:\d+$/;
+const RANK = /^(?:rank\s*)?(\d+:\d+|\d+)$/i;
+const STEP = /^step\s*(\d+)$/i;
+
+/** What a text may mean, the likeliest first; without a text the pages. */
+export function search(text: string, functions: readonly FunctionRow[]): Found[] {
+  const wanted = text.trim().toLowerCase();
+  const pages = PAGES.filter(([, name]) => name.toLowerCase().startsWith(wanted)).map(([page, name, question]): Found => ({
+    kind: 'page',
+    text: name,
+    detail: question,
+    change: toPage(page),
+  }));
+  const found = [...places(wanted), ...pages, ...(wanted === '' ? [] : named(wanted, functions))];
+  return found.slice(0, MOST_FOUND);
+}
+
+function places(wanted: string): Found[] {
+  if (CALL.test(wanted)) return [{ kind: 'call', text: `call ${wanted}`, detail: 'everything kept about it', change: { page: 'call', call: wanted } }];
+  const step = STEP.exec(wanted)?.[1];
+  if (step !== undefined) {
+    const steps = [Number(step), Number(step)] as const;
+    return [{ kind: 'step', text: `step ${step}`, detail: 'calls of all ranks', change: { ...callsOf(null, steps) } }];
+  }
+  const rank = parseRank(RANK.exec(wanted)?.[1] ?? '');
+  if (rank === undefined) return [];
+  return [
+    { kind: 'rank', text: `rank ${rank}`, detail: 'its calls', change: callsOf(rank, null) },
+    { kind: 'rank', text: `rank ${rank}`, detail: 'its timeline', change: { ...callsOf(rank, null), page: 'timeline' } },
+  ];
+}
+
+/** Functions whose name holds all words, those that begin with the first one before the others. */
+function named(wanted: string, functions: readonly FunctionRow[]): Found[] {
+  const words = wanted.split(/\s+/);
+  const begins = (row: FunctionRow): number => (row.name.toLowerCase().startsWith(words[0] as string) ? 0 : 1);
+  return functions
+    .filter((row) => words.every((word) => row.name.toLowerCase().includes(word)))
+    .sort((a, b) => begins(a) - begins(b))
+    .map((row) => ({
+      kind: 'function',
+      text: shorten(row.name, 48).text,
+      detail: row.anomalies > 0 ? `▲ ${count(row.anomalies)}, ${duration(row.severity_us)} lost` : `${count(row.calls)} calls`,
+      change: { page: 'function', function: row.name, call: null, cursor: null },
+    }));
+}

@@ -1,0 +1,51 @@
+/** The pages. The overview is there at once; the others come when they are opened, or once the first picture stands. */
+
+import type { ComponentType } from 'preact';
+import { effect, signal } from '@preact/signals';
+import { Overview } from '../overview/page';
+import { view } from '../shared/address/address';
+import type { PageName } from '../shared/address/model/view';
+import { Empty } from '../shared/parts/panel';
+
+type Others = Exclude<PageName, 'overview'>;
+
+const OTHERS: Record<Others, () => Promise<ComponentType>> = {
+  calls: async () => (await import('../calls/page')).CallsPage,
+  timeline: async () => (await import('../timeline/page')).TimelinePage,
+  call: async () => (await import('../call/page')).Detail,
+  function: async () => (await import('../function/page')).FunctionPage,
+  compare: async () => (await import('../compare/page')).Compare,
+  health: async () => (await import('../health/page')).Health,
+};
+
+/** Until then the first picture has the link for itself; later the server of a short run may be gone. */
+const FETCH_AFTER_MS = 3000;
+
+const pages = signal<Partial<Record<PageName, ComponentType>>>({ overview: Overview });
+
+/** The page that is open: nothing for the moment that it takes to come. */
+export function OpenPage() {
+  const Page = pages.value[view.value.page];
+  return Page === undefined ? null : <Page />;
+}
+
+async function fetchPage(name: Others): Promise<void> {
+  if (pages.peek()[name] !== undefined && pages.peek()[name] !== Gone) return;
+  const page = await OTHERS[name]().catch(() => Gone);
+  pages.value = { ...pages.peek(), [name]: page };
+}
+
+function Gone() {
+  return <Empty>This page could not be read: the server does not answer. Reload once it does.</Empty>;
+}
+
+/** Fetch what is opened, and before long the rest. */
+export function fetchPages(): void {
+  effect(() => {
+    const { page } = view.value;
+    if (page !== 'overview') void fetchPage(page);
+  });
+  setTimeout(() => {
+    for (const name of Object.keys(OTHERS) as Others[]) void fetchPage(name);
+  }, FETCH_AFTER_MS);
+}

@@ -1,0 +1,90 @@
+import { useId, useMemo, useRef, useState } from 'preact/hooks';
+import { search, type Found } from './model/search';
+import { go } from '../shared/address/address';
+import { searchable, searching } from './knownfunctions';
+
+/** Finds pages, ranks, steps, calls and functions; `/` leads here from anywhere. */
+export function Search() {
+  const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(0);
+  const functions = searchable.value.value?.functions ?? [];
+  const found = useMemo(() => search(text, functions), [text, functions]);
+  const chosen = Math.min(at, found.length - 1);
+  const isOpen = searching.value;
+  const close = (): void => {
+    searching.value = false;
+    setAt(0);
+  };
+  const take = (one: Found | undefined): void => {
+    if (one === undefined) return;
+    setText('');
+    close();
+    input.current?.blur();
+    go(one.change);
+  };
+  const move = (event: KeyboardEvent): void => {
+    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (way !== undefined) {
+      searching.value = true;
+      setAt((chosen + way + found.length) % Math.max(1, found.length));
+    } else if (event.key === 'Enter') take(found[chosen]);
+    else if (event.key === 'Escape' && isOpen) close();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <div class="search">
+      <input
+        ref={input}
+        type="text"
+        role="combobox"
+        aria-label="Search"
+        aria-expanded={isOpen}
+        aria-controls={`${id}-list`}
+        aria-autocomplete="list"
+        aria-activedescendant={isOpen && found.length > 0 ? `${id}-${chosen}` : undefined}
+        placeholder="/ find"
+        title="Function, rank 0:3, step 86, call 0:3:86:225, or page (/)"
+        spellcheck={false}
+        data-search
+        value={text}
+        onFocus={() => (searching.value = true)}
+        onBlur={close}
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          setAt(0);
+          searching.value = true;
+        }}
+        onKeyDown={move}
+      />
+      <ul id={`${id}-list`} class="found" role="listbox" aria-label="Found" hidden={!isOpen}>
+        {isOpen &&
+          found.map((one, place) => (
+            <li
+              key={`${one.kind} ${one.text} ${one.detail}`}
+              id={`${id}-${place}`}
+              role="option"
+              aria-selected={place === chosen}
+              onPointerDown={(event) => {
+                // Before the field loses the focus, and the list with it.
+                event.preventDefault();
+                take(one);
+              }}
+            >
+              <span class="found-kind">{one.kind}</span>
+              <span class="found-text">{one.text}</span>
+              <span class="found-detail">{one.detail}</span>
+            </li>
+          ))}
+        {isOpen && found.length === 0 && (
+          <li class="found-none" role="option" aria-selected={false} aria-disabled="true">
+            {searchable.busy.value ? 'Reading functions…' : 'Nothing has this name. Try a part of a function’s name, 0:3, step 86, or a page.'}
+          </li>
+        )}
+      </ul>
+    </div>
+  );
+}

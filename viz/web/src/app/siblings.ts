@@ -1,0 +1,79 @@
+/** What stands beside a step of the trail: asked for when its menu opens. */
+
+import { shorten } from '../shared/names/names';
+import { callsOf, PAGES, placeOf, toPage, type Crumb } from '../shared/address/model/trail';
+import { count, duration } from '../shared/units/units';
+import { FIRST_VIEW, type View } from '../shared/address/model/view';
+import * as api from '../shared/api/requests';
+import { getSteps } from '../overview/steps/requests';
+import { go, view } from '../shared/address/address';
+import { detail } from '../calls/calls';
+import { programs, run, zero_us } from '../shared/session/session';
+import type { MenuItem } from '../shared/parts/menu';
+
+const MOST = 12;
+
+const goes = (text: string, change: Partial<View>): MenuItem => ({ text, act: () => go(change) });
+
+const SIBLINGS: Readonly<Record<Crumb['kind'], () => MenuItem[] | Promise<MenuItem[]>>> = {
+  run: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
+  page: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
+  program: programsOfRun,
+  rank: ranks,
+  step: steps,
+  call: calls,
+};
+
+/** The entries of a crumb's menu; why there are none, if so. */
+export async function siblingsOf(kind: Crumb['kind']): Promise<MenuItem[]> {
+  try {
+    const found = await SIBLINGS[kind]();
+    return found.length > 0 ? found : [{ text: 'Nothing beside it', act: () => {} }];
+  } catch {
+    return [{ text: 'The server cannot be reached now', act: () => {} }];
+  }
+}
+
+function programsOfRun(): MenuItem[] {
+  return Object.entries(run.value.value?.programs ?? {}).map(([number, name]) => goes(`${name} (program ${number})`, callsOf(`${number}:0`, null)));
+}
+
+/** Those with most anomalies. */
+async function ranks(): Promise<MenuItem[]> {
+  const { steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  const { top } = await api.getRanks('total', MOST, whole());
+  return top.map((row) => {
+    const key = `${row.program}:${row.rank}`;
+    return goes(`rank ${programs.value > 1 ? key : row.rank} · ▲ ${count(row.total)}`, {
+      ...callsOf(key, view.value.page === 'call' ? null : chosen),
+      page: pageBelow(),
+    });
+  });
+}
+
+/** Steps of the rank that have anomalies, the nearest ones. */
+async function steps(): Promise<MenuItem[]> {
+  const { rank, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  if (rank === null || chosen === null) return [];
+  const history = (await getSteps([rank], whole())).get(rank) ?? [];
+  const nearest = history
+    .filter((row) => row[4] > 0)
+    .sort((a, b) => Math.abs(a[0] - chosen[0]) - Math.abs(b[0] - chosen[0]))
+    .slice(0, MOST)
+    .sort((a, b) => a[0] - b[0]);
+  return nearest.map((row) => goes(`step ${row[0]} · ▲ ${count(row[4])}`, { ...callsOf(rank, [row[0], row[0]]), page: pageBelow() }));
+}
+
+/** Abnormal calls of the same rank and step, the worst first. */
+async function calls(): Promise<MenuItem[]> {
+  const wanted: View = { ...FIRST_VIEW, ...placeOf(view.value, detail.value.value?.record ?? null), label: 'anomaly', sort: 'severity_us' };
+  const found = await api.getCalls(wanted, zero_us.value, whole(), MOST);
+  return found.calls.map((call) =>
+    goes(`${shorten(call.function, 32).text} #${call.id.split(':')[3]} · ${duration(call.severity_us)} lost`, { call: call.id }),
+  );
+}
+
+/** Calls and timeline stay what they are; the page of a call leads to its siblings' calls. */
+const pageBelow = (): View['page'] => (view.value.page === 'timeline' ? 'timeline' : 'calls');
+
+const whole = (): AbortSignal => new AbortController().signal;

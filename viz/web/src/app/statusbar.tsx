@@ -1,0 +1,106 @@
+import { SIGNS } from '../shared/session/model/status';
+import { clock, count, duration, exact, percent } from '../shared/units/units';
+import { addressOf, follow, view } from '../shared/address/address';
+import { banner, condition } from '../shared/session/feed';
+import { helpOpen } from '../shared/session/page';
+import { paused, run, status, togglePause } from '../shared/session/session';
+import { appearance, APPEARANCES, choose, type Appearance } from '../shared/session/theme';
+import { Search } from './search';
+
+const HOME = { page: 'overview', call: null, cursor: null } as const;
+const HEALTH = { page: 'health' } as const;
+
+/** The run, how it is, and how old and whole what is shown of it is: on every page. */
+export function StatusBar() {
+  return (
+    <header>
+      <div class="bar">
+        <a class="run" href={addressOf(HOME)} onClick={(event) => follow(event, HOME)} title={run.value.value?.name}>
+          {run.value.value?.name ?? '…'}
+        </a>
+        <State />
+        <Facts />
+        <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
+          {paused.value ? '▶ Resume' : '‖ Pause'}
+        </button>
+        <Search />
+        <select
+          aria-label="Appearance"
+          title="Light, dark, or for a projector"
+          value={appearance.value}
+          onChange={(event) => choose(event.currentTarget.value as Appearance)}
+        >
+          {APPEARANCES.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+        <button onClick={() => (helpOpen.value = true)} title="Keys and marks (?)" aria-label="Help">
+          ?
+        </button>
+      </div>
+      <Banner />
+    </header>
+  );
+}
+
+function State() {
+  const [sign, name] = SIGNS[condition.value];
+  return (
+    <span class={`state ${condition.value}`} data-state={condition.value}>
+      <span aria-hidden="true">{sign}</span> {name}
+      {condition.value === 'ended' && <span class="end">{status.value?.sentence}</span>}
+    </span>
+  );
+}
+
+function Facts() {
+  const shown = status.value;
+  if (shown === null) return null;
+  const { clock_us, lag_us, last_step, loss, losses, ranks, ranks_reporting, anomalies } = shown;
+  const isLossy = loss !== 0 || Object.keys(losses).length > 0;
+  return (
+    <>
+      <Fact label="run clock" value={clock(clock_us)} title="Analysed time of the trace since its start" />
+      {last_step !== null && <Fact label="step" value={exact(last_step)} title="The newest step that was analysed" />}
+      {lag_us !== null && <Fact label="lag" value={duration(lag_us)} title="Age of the newest analysed step" />}
+      <Fact label="loss" value={percent(loss)} title={lossTitle(losses)} warn={isLossy} />
+      <Fact label="ranks" value={`${exact(ranks_reporting)}/${exact(ranks)}`} title="ranks that report, of those known" warn={ranks_reporting < ranks} />
+      <Fact label="anomalies" value={`▲ ${count(anomalies)}`} title={`${exact(anomalies)} abnormal calls`} />
+    </>
+  );
+}
+
+function Banner() {
+  if (banner.value === '') return null;
+  const isPaused = condition.value === 'paused';
+  return (
+    <p class={`banner ${condition.value}`}>
+      {banner.value}{' '}
+      {isPaused && (
+        <button class="quiet" onClick={togglePause}>
+          Resume
+        </button>
+      )}
+      {!isPaused && condition.value !== 'lost' && view.value.page !== 'health' && (
+        <a href={addressOf(HEALTH)} onClick={(event) => follow(event, HEALTH)}>
+          Open Health
+        </a>
+      )}
+    </p>
+  );
+}
+
+function Fact({ label, value, title, warn }: { label: string; value: string; title: string; warn?: boolean }) {
+  return (
+    <span class={warn ? 'fact warn' : 'fact'} title={title} data-fact={label}>
+      <small>{label}</small> {value}
+    </span>
+  );
+}
+
+function lossTitle(losses: Record<string, number>): string {
+  const kinds = Object.entries(losses).map(([kind, number]) => `${exact(number)} ${kind}`);
+  return kinds.length === 0 ? 'steps not analysed, of all' : `not analysed: ${kinds.join(', ')}; counts are lower bounds`;
+}

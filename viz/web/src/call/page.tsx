@@ -1,0 +1,142 @@
+import { callAnswer, ranked } from '../shared/names/answer';
+import { judgedUs, signOf } from '../shared/names/calls';
+import { showCommand, sqlCommand } from '../shared/asking/commands';
+import { isFlagged } from '../function/model/distribution';
+import { callSql } from '../shared/asking/sql';
+import { duration, exact, plural, sinceStart, wallClock } from '../shared/units/units';
+import type { View } from '../shared/address/model/view';
+import { callRequest, functionRequest } from '../shared/api/functionrequests';
+import { addressOfApi } from '../shared/api/http';
+import { addressOf, follow, view } from '../shared/address/address';
+import { detail } from '../calls/calls';
+import { copy } from '../shared/session/page';
+import { programs, run, zero_us } from '../shared/session/session';
+import { DistributionPanel, percentileText, type RuntimeMark } from '../function/distribution';
+import { Menu, type MenuItem } from '../shared/parts/menu';
+import { Name } from '../shared/parts/name';
+import { Empty, Reading } from '../shared/parts/panel';
+import { CallTimeline } from './calltimeline';
+import { Counters, Messages, NodeState } from './evidence';
+import { Numbers } from './numbers';
+import { RankMetadata, RawRecord } from './raw';
+import { Stack } from './stack';
+import type { CallDetail, CallRecord, Distribution } from '../shared/api/types';
+
+/** Why? Everything kept about one call: what, how much, in what company, and a normal call beside it. */
+export function Detail() {
+  const found = detail.value.value;
+  return (
+    <main class="detail">
+      {found !== null && found.record.id === view.value.call ? (
+        <Page found={found} />
+      ) : detail.error.value !== null ? (
+        <Missing words={detail.error.value} />
+      ) : (
+        <Reading what={`call ${view.value.call}`} />
+      )}
+    </main>
+  );
+}
+
+/** Why it is not here, and what stands around it. */
+function Missing({ words }: { words: string }) {
+  const [program = '0', rank = '0', step = '0'] = (view.value.call ?? '').split(':');
+  const beside: Partial<View> = { page: 'calls', call: null, rank: `${program}:${rank}`, steps: [Number(step), Number(step)], cursor: null };
+  const up: Partial<View> = { page: 'overview', call: null };
+  return (
+    <>
+      <h1 class="answer">This call cannot be shown.</h1>
+      <Empty>
+        {words}. <Go to={beside} text={`Calls of rank ${program}:${rank}, step ${step}`} /> · <Go to={up} text="Back to the run" />
+      </Empty>
+    </>
+  );
+}
+
+function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
+  return (
+    <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>
+      {text}
+    </a>
+  );
+}
+
+function Page({ found }: { found: CallDetail }) {
+  const { record, normal } = found;
+  const metric = run.value.value?.config.metric ?? 'exclusive';
+  const marks = (distribution: Distribution): RuntimeMark[] => runtimeMarks(record, normal, metric, distribution);
+  return (
+    <>
+      <div class="headline">
+        <h1 class="answer" data-answer>
+          {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} {callAnswer(record, metric, programs.value)}
+        </h1>
+        <Go to={{ page: 'timeline', call: record.id }} text="Timeline" isButton />
+        <Go to={{ page: 'function', function: record.function, program: record.program, call: null, cursor: null }} text="Function" isButton />
+        <Menu label="Copy this call" text="Copy ▾" items={() => copies(record)} quiet={false} />
+      </div>
+      <div class="subject">
+        <Name name={record.function} />
+        <p class="place">{placeText(record)}</p>
+      </div>
+      <div class="call-panels">
+        <DistributionPanel
+          asks={{ json: functionRequest({ program: record.program, name: record.function }) }}
+          marks={marks}
+          note={(distribution) => hindsight(record, metric, distribution)}
+        />
+        <CallTimeline record={record} normal={normal} />
+        <Stack record={record} />
+        <Messages record={record} />
+        <NodeState record={record} normal={normal} />
+        <Counters record={record} normal={normal} />
+        <Numbers record={record} normal={normal} />
+        <RankMetadata record={record} />
+      </div>
+      <RawRecord record={record} />
+    </>
+  );
+}
+
+/** Where and when, and whether more is to come. */
+function placeText(record: CallRecord): string {
+  const parts = [
+    `${ranked(`${record.program}:${record.rank}`, programs.value)}, thread ${record.thread}${record.is_gpu ? ' on a GPU' : ''}`,
+    record.node && `node ${record.node}`,
+    `step ${exact(record.step)}`,
+    `entered ${sinceStart(record.entry_us - zero_us.value)} (${wallClock(record.entry_us)})`,
+    !record.is_final && 'the calls after it are still being recorded',
+  ];
+  return parts.filter((part) => part !== false && part !== '').join(' · ');
+}
+
+/** The call and its percentile, the normal call, and what was expected when the call was judged. */
+function runtimeMarks(record: CallRecord, normal: CallRecord | null, metric: 'exclusive' | 'inclusive', distribution: Distribution): RuntimeMark[] {
+  const took = judgedUs(record, metric);
+  const place = percentileText(took, distribution);
+  const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `usual then ${duration(record.expected_us)}` } as const] : [];
+  const twin = normal === null ? [] : [{ sign: '◎', us: judgedUs(normal, metric), text: `normal call ${duration(judgedUs(normal, metric))}` } as const];
+  return [{ sign: signOf(record, metric), us: took, text: `this call ${duration(took)}${place && `, ${place}`}` }, ...twin, ...usual];
+}
+
+/** A call was judged by what was known then; the picture shows what is known now. */
+function hindsight(record: CallRecord, metric: 'exclusive' | 'inclusive', distribution: Distribution): string {
+  const then = `Judged when ${plural(record.seen, 'call')} of the function ${record.seen === 1 ? 'was' : 'were'} known`;
+  const differs = (record.label === 'anomaly') !== isFlagged(judgedUs(record, metric), distribution);
+  return differs ? `${then}; by all that is known now it would ${record.label === 'anomaly' ? 'not ' : ''}be flagged.` : `${then}.`;
+}
+
+function copies(record: CallRecord): MenuItem[] {
+  const directory = run.value.value?.directory;
+  const shown: MenuItem[] = [
+    { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
+    { text: 'JSON address', title: 'The record, from the API', act: () => void copy(addressOfApi(...callRequest(record.id)).href) },
+    { text: 'Record as JSON', act: () => void copy(JSON.stringify(record)) },
+  ];
+  if (directory === undefined) return shown;
+  return [
+    ...shown,
+    { text: 'Command', title: 'The same call in the terminal (Shift+C)', act: () => void copy(showCommand(directory, record.id)) },
+    { text: 'SQL', title: 'Its numbers, from the database', act: () => void copy(sqlCommand(directory, callSql(record.id))) },
+  ];
+}

@@ -1,0 +1,73 @@
+import { queryCommand } from '../shared/asking/commands';
+import { callsSql } from '../shared/asking/sql';
+import { exact } from '../shared/units/units';
+import { callsRequest, PAGE_SIZE } from '../shared/api/requests';
+import { go, view } from '../shared/address/address';
+import { calls, filters } from './calls';
+import { zero_us } from '../shared/session/session';
+import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { CallTable } from './calltable';
+import { Nothing } from './nothing';
+import type { CallPage } from '../shared/api/types';
+
+const orderOf = (page: CallPage | null): string => page?.calls.map((row) => row.id).join() ?? '';
+
+/** The calls that match, in pages, the worst first unless sorted otherwise. */
+export function Calls() {
+  const held = useHeld(calls.value.value, orderOf);
+  const { sort, descending, cursor } = view.value;
+  held.ask(JSON.stringify([filters.value, sort, descending, cursor]), calls.busy.peek());
+  const page = held.shown;
+  const summary = page === null ? '' : `${page.is_total_exact ? '' : 'More than '}${exact(page.total)} calls match.`;
+  const actions = (
+    <>
+      {held.waits && (
+        <button class="quiet" onClick={held.update}>
+          order changed · update
+        </button>
+      )}
+      {page !== null && <Pages page={page} />}
+    </>
+  );
+  const asks = {
+    json: callsRequest(view.value, zero_us.value),
+    sql: cursor === null ? callsSql(view.value, zero_us.value, PAGE_SIZE) : undefined,
+    command: (directory: string) => queryCommand(directory, view.value),
+  };
+  return (
+    <Panel name="calls" title="List of calls" summary={summary} actions={actions} hold={held.handlers} asks={asks}>
+      {calls.error.value !== null ? (
+        <Empty>{calls.error.value}</Empty>
+      ) : page === null ? (
+        <Reading what="calls" />
+      ) : page.calls.length === 0 ? (
+        <Nothing />
+      ) : (
+        <div class="scroll">
+          <CallTable rows={page.calls} />
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Pages({ page }: { page: CallPage }) {
+  const total = `${exact(page.total)}${page.is_total_exact ? '' : '+'}`;
+  return (
+    <>
+      <span class="unit" data-total={page.total}>
+        {page.calls.length < page.total ? `${PAGE_SIZE} at a time of ${total}` : total}
+      </span>
+      {view.value.cursor !== null && (
+        <button class="quiet" onClick={() => go({ cursor: null })}>
+          First
+        </button>
+      )}
+      {page.next !== null && (
+        <button class="quiet" onClick={() => go({ cursor: page.next })}>
+          Next ›
+        </button>
+      )}
+    </>
+  );
+}

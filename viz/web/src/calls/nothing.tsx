@@ -1,0 +1,27 @@
+import { exact } from '../shared/units/units';
+import { filtersOf } from '../shared/asking/filters';
+import { go, view } from '../shared/address/address';
+import { EVERY, ways } from './calls';
+import { Empty } from '../shared/parts/panel';
+
+/** Nothing matches: what would without which filter. */
+export function Nothing() {
+  if (filtersOf(view.value).length === 0)
+    return <Empty>No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.</Empty>;
+  const useful = ways.value.value?.filter((way) => way.calls > 0);
+  return (
+    <div class="empty">
+      <p>Nothing matches.{useful?.length === 0 && ' No call is recorded yet.'}</p>
+      <ul class="ways">
+        {useful?.map((way) => (
+          <li key={way.text}>
+            {way.text === EVERY ? 'Without any filter' : `Without ‘${way.text}’`}: {exact(way.calls)}.{' '}
+            <button class="quiet" onClick={() => go({ ...way.drop, cursor: null })}>
+              {way.text === EVERY ? 'Drop all filters' : 'Drop filter'}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,22 @@
+/** Other runs, and what changed since one of them. */
+
+import { computed, effect } from '@preact/signals';
+import * as api from '../shared/api/requests';
+import { view } from '../shared/address/address';
+import { job } from '../shared/session/longquestion';
+import { question } from '../shared/session/question';
+import { prepare } from '../shared/session/session';
+import type { ComparisonAnswer } from '../shared/api/types';
+
+const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
+
+export const runs = question(() => (before.value === '' ? '' : null), api.getRuns);
+// Who chooses a run asks next.
+effect(() => {
+  if (before.value === '') void prepare();
+});
+
+export const comparison = job<ComparisonAnswer>(
+  () => before.value || null,
+  () => ({ question: 'comparison', parameters: { with: before.value } }),
+);

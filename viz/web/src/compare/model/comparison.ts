@@ -1,0 +1,99 @@
+/** What changed between two runs: how it is drawn and put in words. */
+
+import { digits, duration, exact } from '../../shared/units/units';
+import type { BothRuntimes, Rate, Shift } from '../../shared/api/types';
+
+/** Beside colour, so that nothing is said by colour alone. */
+export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;
+export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as before', unclear: 'cannot be told' } as const;
+
+const LEAST_REACH = Math.log(1.1);
+const MOST_REACH = Math.log(4);
+
+/** +10.3 %; from a factor of 3 on +240 %. */
+export function change(effect: number | null): string {
+  if (effect === null) return 'unknown';
+  const percents = 100 * effect;
+  return `${effect < 0 ? '−' : '+'}${Math.abs(percents) < 100 ? Math.abs(percents).toFixed(1) : digits(Math.abs(percents))} %`;
+}
+
+export function between(shift: Shift): string {
+  return shift.low === null || shift.high === null ? 'unknown' : `${change(shift.low)} to ${change(shift.high)}`;
+}
+
+/** Time lost, or gained. */
+export function lost(shift: Shift): string {
+  if (shift.effect === null) return 'unknown';
+  return shift.lost_us < 0 ? `−${duration(-shift.lost_us)}` : duration(shift.lost_us);
+}
+
+export function rate(value: Rate): string {
+  return `${digits(value.per_million)} (${digits(value.low)} to ${digits(value.high)})`;
+}
+
+/** Half of the axis, as a logarithm: wide enough for the named shifts, and for most of the others' intervals. */
+export function reachOf(shifts: readonly Shift[]): number {
+  const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster');
+  const bounds = (named.length > 0 ? named : shifts).flatMap(({ low, high }) =>
+    low === null || high === null ? [] : [Math.abs(Math.log1p(low)), Math.abs(Math.log1p(high))],
+  );
+  bounds.sort((a, b) => a - b);
+  const wanted = named.length > 0 ? bounds[bounds.length - 1] : bounds[Math.floor(bounds.length / 2)];
+  return Math.min(MOST_REACH, Math.max(LEAST_REACH, 1.15 * (wanted ?? 0)));
+}
+
+/** Place on the axis from 0 to 1; 0.5 is no change. */
+export function placeOf(effect: number, reach: number): number {
+  return Math.min(1, Math.max(0, 0.5 + Math.log1p(effect) / (2 * reach)));
+}
+
+/** Shares that the axis is marked with, such as -20 %, 0 and 25 %. */
+export function ticksOf(reach: number): number[] {
+  const step = [0.05, 0.1, 0.25, 0.5, 1, 2].find((size) => Math.log1p(size) >= reach / 2.6) ?? 2;
+  const above = [1, 2].map((times) => times * step).filter((size) => Math.log1p(size) <= reach);
+  const below = [1, 2].map((times) => -times * step).filter((size) => size > -1 && -Math.log1p(size) <= reach);
+  return [...below.reverse(), 0, ...above];
+}
+
+export interface Bar {
+  lower_us: number;
+  upper_us: number;
+  before: number;
+  after: number;
+}
+
+/** Shares of the calls of each run by runtime, in bars of at least `least` buckets, so that few remain. */
+export function barsOf(found: BothRuntimes, most = 48): Bar[] {
+  const size = Math.ceil(found.before.length / most);
+  const totals = [sum(found.before), sum(found.after)] as const;
+  const bars: Bar[] = [];
+  for (let at = 0; at < found.before.length; at += size) {
+    const end = Math.min(at + size, found.before.length);
+    bars.push({
+      lower_us: found.edges_us[at] as number,
+      upper_us: found.edges_us[end] as number,
+      before: sum(found.before.slice(at, end)) / totals[0],
+      after: sum(found.after.slice(at, end)) / totals[1],
+    });
+  }
+  return withoutTails(bars);
+}
+
+const RARE = 0.001;
+
+/** What is rarer than one call in a thousand would squeeze all others: it is told in words. */
+function withoutTails(bars: readonly Bar[]): Bar[] {
+  const isSeen = (bar: Bar): boolean => bar.before >= RARE || bar.after >= RARE;
+  const first = bars.findIndex(isSeen);
+  return first < 0 ? [...bars] : bars.slice(first, bars.findLastIndex(isSeen) + 1);
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+/** One sentence for who does not see the picture. */
+export function shiftSummary(shift: Shift): string {
+  const usual = shift.ordinary_us.map((us) => (us === null ? 'unknown' : duration(us)));
+  return `${usual[0]} before, ${usual[1]} after; ${exact(shift.calls[0])} and ${exact(shift.calls[1])} calls.`;
+}

@@ -1,0 +1,206 @@
+import { useMemo } from 'preact/hooks';
+import { rate } from './model/comparison';
+import { shortenAll } from '../shared/names/names';
+import { count, duration, exact } from '../shared/units/units';
+import { addressOf, follow, view } from '../shared/address/address';
+import { comparison } from './comparison';
+import { Listed } from '../shared/parts/listed';
+import { Progress } from '../shared/parts/progress';
+import { RunsList } from './runslist';
+import { Runtimes } from './runtimes';
+import { Shifts } from './shifts';
+import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../shared/api/types';
+
+/** What changed from another run to this one; or which other run that shall be. */
+export function Compare() {
+  return <main class="compare">{view.value.compare === '' ? <RunsList /> : <Changes />}</main>;
+}
+
+function Changes() {
+  const found = comparison.value.value;
+  if (found !== null) return <Page found={found} />;
+  const up = { page: 'compare', compare: '' } as const;
+  return (
+    <>
+      <h1 class="answer">
+        What changed from {view.value.compare} to {view.value.run}?
+      </h1>
+      <Progress job={comparison} what={`run ${view.value.compare}`} />
+      {comparison.busy.value || (
+        <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
+          Choose another run
+        </a>
+      )}
+    </>
+  );
+}
+
+function Page({ found }: { found: ComparisonAnswer }) {
+  const { comparison: changes, sentences } = found;
+  const names = useMemo(
+    () =>
+      shortenAll(
+        [...changes.functions, ...changes.new, ...changes.vanished].map((item) => item.name),
+        32,
+      ),
+    [changes],
+  );
+  const shown = chosen(changes.functions);
+  return (
+    <>
+      <h1 class="answer" data-answer>
+        {inShort(sentences[0] ?? '', changes.functions, (name) => names.get(name)?.text ?? name)}
+      </h1>
+      {sentences.slice(1).map((sentence) => (
+        <p key={sentence}>{inShort(sentence, changes.functions, (name) => names.get(name)?.text ?? name)}.</p>
+      ))}
+      <Sides before={changes.before} after={changes.after} />
+      <div class="changes">
+        <Shifts shifts={changes.functions} names={names} all={found.functions} />
+        <Runtimes shift={shown} name={shown ? (names.get(shown.name)?.text ?? shown.name) : ''} />
+      </div>
+      <div class="evidence">
+        <Functions name="new" title="New functions" rows={changes.new} nothing="No function is new." />
+        <Functions name="vanished" title="Vanished functions" rows={changes.vanished} nothing="Every function that ran before ran again." />
+        <Anomalies changes={changes} />
+        <Ranks rows={changes.ranks} />
+      </div>
+    </>
+  );
+}
+
+/** The function of the address, else the most important one. */
+function chosen(shifts: readonly Shift[]): Shift | undefined {
+  return shifts.find((shift) => shift.name === view.value.function) ?? shifts[0];
+}
+
+/** A sentence of the server, with a name of 2,500 characters shortened. */
+function inShort(sentence: string, shifts: readonly Shift[], short: (name: string) => string): string {
+  const named = shifts.find((shift) => sentence.startsWith(`${shift.name} is `));
+  return named ? short(named.name) + sentence.slice(named.name.length) : sentence;
+}
+
+function Sides({ before, after }: { before: RunSide; after: RunSide }) {
+  const facts: [string, (side: RunSide) => string][] = [
+    ['ranks', (side) => exact(side.ranks)],
+    ['calls', (side) => count(side.calls)],
+    ['time in calls', (side) => duration(side.exclusive_us)],
+    ['took', (side) => duration(side.duration_us)],
+    ['anomalies per million calls (95 %)', (side) => rate(side.rate)],
+  ];
+  return (
+    <section class="panel facts" aria-label="The two runs">
+      <table>
+        <thead>
+          <tr>
+            <th>run</th>
+            {facts.map(([name]) => (
+              <th key={name} class="number">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {(
+            [
+              ['before', before],
+              ['after', after],
+            ] as const
+          ).map(([when, side]) => (
+            <tr key={when}>
+              <th scope="row">
+                <span class={`swatch ${when}`} aria-hidden="true" /> {side.name}, {when}
+              </th>
+              {facts.map(([name, text]) => (
+                <td key={name} class="number">
+                  {text(side)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Functions({ name, title, rows, nothing }: { name: string; title: string; rows: readonly OneSided[]; nothing: string }) {
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        32,
+      ),
+    [rows],
+  );
+  const cells = rows.map((row) => [names.get(row.name)?.text ?? row.name, exact(row.calls), duration(row.total_us)]);
+  return (
+    <Listed
+      name={name}
+      title={title}
+      columns={[
+        ['function', false],
+        ['calls', true],
+        ['time', true],
+      ]}
+      rows={cells}
+      nothing={nothing}
+    />
+  );
+}
+
+/** Functions that are abnormal more often; where there are none, those that are most often. */
+function Anomalies({ changes }: { changes: Comparison }) {
+  const rated = changes.functions.filter((shift) => shift.rates !== null && shift.rates.some((one) => one.anomalies > 0));
+  const rows = rated.sort((a, b) => Number(b.has_more_anomalies) - Number(a.has_more_anomalies) || anomalies(b) - anomalies(a));
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        28,
+      ),
+    [changes],
+  );
+  const cells = rows.map((row) => [`${row.has_more_anomalies ? '▲ ' : ''}${names.get(row.name)?.text ?? row.name}`, ...(row.rates ?? []).map(rate)]);
+  return (
+    <Listed
+      name="rates"
+      title="Anomalies per million; ▲ more"
+      columns={[
+        ['function', false],
+        ['before (95 %)', true],
+        ['after (95 %)', true],
+      ]}
+      rows={cells}
+      nothing="No call of either run was abnormal."
+    />
+  );
+}
+
+function anomalies(shift: Shift): number {
+  return (shift.rates?.[0].anomalies ?? 0) + (shift.rates?.[1].anomalies ?? 0);
+}
+
+function Ranks({ rows }: { rows: readonly RankChange[] }) {
+  const cells = rows.map((row) => [
+    `${row.has_more_anomalies ? '▲ ' : ''}${row.program}:${row.rank}`,
+    ...row.rates.map((one) => exact(one.anomalies)),
+    ...row.severity_us.map(duration),
+  ]);
+  return (
+    <Listed
+      name="rank-changes"
+      title="Anomalies by rank; ▲ more"
+      columns={[
+        ['rank', false],
+        ['before', true],
+        ['after', true],
+        ['lost before', true],
+        ['lost after', true],
+      ]}
+      rows={cells}
+      nothing="The runs have no rank in common."
+    />
+  );
+}

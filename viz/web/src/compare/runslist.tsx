@@ -1,0 +1,68 @@
+import { quoted } from '../shared/asking/commands';
+import { lengthOf, runsAnswer, stateOf } from './model/runs';
+import { exact, percent, plural, wallClock } from '../shared/units/units';
+import { addressOf, follow, view } from '../shared/address/address';
+import { runs } from './comparison';
+import { copy } from '../shared/session/page';
+import { Empty, Panel, Reading } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import type { ListedRun } from '../shared/api/types';
+
+const COLUMNS = [
+  { heading: 'run' },
+  { heading: 'state' },
+  { heading: 'began' },
+  { heading: 'took', isNumber: true },
+  { heading: 'ranks', isNumber: true },
+  { heading: '▲ anomalies', isNumber: true },
+  { heading: 'loss', isNumber: true },
+  { heading: 'what to do' },
+];
+
+/** The runs in the same folder: one is chosen to compare with, others are opened by a command. */
+export function RunsList() {
+  const found = runs.value.value?.runs ?? null;
+  if (found === null) return runs.error.value === null ? <Reading what="runs" /> : <Empty>{runs.error.value}</Empty>;
+  return (
+    <>
+      <h1 class="answer" data-answer>
+        {runsAnswer(found, view.value.run)}
+      </h1>
+      {found.length < 2 && <Empty>Put another run into the same folder, or compare any two in the terminal: chimbuko compare RUN_A RUN_B</Empty>}
+      <Panel name="runs" title="Runs in this folder" summary={`${plural(found.length, 'run')}, the newest first.`} asks={{ json: ['runs', []] }}>
+        <Table columns={COLUMNS} rows={found.map(cells)} />
+      </Panel>
+      <p class="unit">A dashboard shows one run. Another one is opened by its command, which prints an address of its own.</p>
+    </>
+  );
+}
+
+function cells(run: ListedRun) {
+  return [
+    <span title={run.path}>
+      {run.folder}
+      {run.name !== run.folder && ` (${run.name})`}
+    </span>,
+    stateOf(run),
+    wallClock(run.started_us),
+    lengthOf(run),
+    run.ranks === null ? 'unknown' : exact(run.ranks),
+    run.anomalies === null ? 'unknown' : exact(run.anomalies),
+    percent(run.loss),
+    run.is_this ? 'shown here' : <Actions run={run} />,
+  ];
+}
+
+function Actions({ run }: { run: ListedRun }) {
+  const compared = { page: 'compare', compare: run.folder } as const;
+  return (
+    <span class="actions">
+      <a href={addressOf(compared)} onClick={(event) => follow(event, compared)} aria-label={`What changed since ${run.folder}`}>
+        What changed since
+      </a>
+      <button class="quiet" aria-label={`Copy the command that opens ${run.folder}`} onClick={() => void copy(`chimbuko view ${quoted(run.path)}`)}>
+        Copy command to open
+      </button>
+    </span>
+  );
+}

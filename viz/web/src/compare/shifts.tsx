@@ -1,0 +1,148 @@
+import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
+import { wrapped, type ShortName } from '../shared/names/names';
+import { duration, exact } from '../shared/units/units';
+import { go, view } from '../shared/address/address';
+import { hideTip, showTip } from '../shared/session/page';
+import { Empty, Panel } from '../shared/parts/panel';
+import type { Shift } from '../shared/api/types';
+
+interface Props {
+  shifts: readonly Shift[];
+  names: ReadonlyMap<string, ShortName>;
+  /** How many functions there are; more than are listed. */
+  all: number;
+}
+
+/** How much longer each function takes, with the interval that holds the truth; the most important first. */
+export function Shifts({ shifts, names, all }: Props) {
+  const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster').length;
+  const reach = reachOf(shifts);
+  const summary = named === 0 ? 'No function is named.' : `${named} functions are slower or faster.`;
+  const actions = <span class="unit">▲ slower ▼ faster = as before · cannot be told{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
+  return (
+    <Panel
+      name="shifts"
+      title="Usual runtime, change and 95 % interval"
+      summary={summary}
+      actions={actions}
+      table={() => <ShiftTable shifts={shifts} names={names} />}
+    >
+      {shifts.length === 0 ? (
+        <Empty>The runs have no function in common.</Empty>
+      ) : (
+        <>
+          <div class="shift-axis" aria-hidden="true">
+            <span class="shift-plot">
+              {ticksOf(reach).map((tick) => (
+                <span key={tick} class="shift-tick" style={{ left: `${100 * placeOf(tick, reach)}%` }}>
+                  {tick === 0 ? '0' : `${tick < 0 ? '−' : '+'}${Math.round(100 * Math.abs(tick))} %`}
+                </span>
+              ))}
+            </span>
+            <span class="shift-value">lost in all</span>
+          </div>
+          <ol>
+            {shifts.map((shift, at) => (
+              <li key={`${shift.program} ${shift.name}`}>
+                <ShiftRow shift={shift} text={names.get(shift.name)?.text ?? shift.name} reach={reach} isFirst={at === 0} />
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string; reach: number; isFirst: boolean }) {
+  const chosen = view.value.function === '' ? isFirst : view.value.function === shift.name;
+  const show = (element: HTMLElement, delay?: number): void => {
+    const box = element.getBoundingClientRect();
+    showTip({ x: box.left + 8, y: box.bottom - 4, lines: tipOf(shift) }, delay);
+  };
+  return (
+    <button
+      class={`shift-row ${shift.verdict}${chosen ? ' selected' : ''}`}
+      data-shift={shift.name}
+      data-verdict={shift.verdict}
+      aria-pressed={chosen}
+      aria-label={`${text}: ${VERDICT_WORDS[shift.verdict]}, ${change(shift.effect)}, ${between(shift)}`}
+      onClick={() => go({ function: shift.name })}
+      onPointerEnter={(event) => show(event.currentTarget)}
+      onPointerLeave={hideTip}
+      onFocus={(event) => show(event.currentTarget, 0)}
+      onBlur={hideTip}
+    >
+      <span class="shift-mark">{VERDICT_MARKS[shift.verdict]}</span>
+      <span class="function-name">
+        {text} {shift.is_waiting && <em>waits</em>}
+      </span>
+      <span class="shift-change">{change(shift.effect)}</span>
+      <Interval shift={shift} reach={reach} />
+      <span class="shift-value">{lost(shift)}</span>
+    </button>
+  );
+}
+
+function Interval({ shift, reach }: { shift: Shift; reach: number }) {
+  if (shift.effect === null || shift.low === null || shift.high === null) return <span class="shift-plot unit">too few calls</span>;
+  const [low, at, high] = [shift.low, shift.effect, shift.high].map((effect) => 100 * placeOf(effect, reach)) as [number, number, number];
+  return (
+    <span class="shift-plot">
+      <span class="shift-zero" />
+      <span class="shift-interval" style={{ left: `${low}%`, width: `${Math.max(0.5, high - low)}%` }} />
+      <span class="shift-dot" style={{ left: `${at}%` }} />
+    </span>
+  );
+}
+
+function tipOf(shift: Shift): string[] {
+  return [
+    wrapped(shift.name),
+    `${VERDICT_WORDS[shift.verdict]}: ${change(shift.effect)}, with 95 % confidence ${between(shift)}`,
+    shiftSummary(shift),
+    `lost in all: ${lost(shift)}${shift.is_waiting ? '; by its name it waits for others' : ''}`,
+    'click: how its runtimes are distributed',
+  ];
+}
+
+function ShiftTable({ shifts, names }: { shifts: readonly Shift[]; names: ReadonlyMap<string, ShortName> }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th />
+          <th>function</th>
+          {['change', '95 %', 'lost', 'before', 'after', 'calls before', 'calls after'].map((heading) => (
+            <th key={heading} class="number">
+              {heading}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {shifts.map((shift) => (
+          <tr key={`${shift.program} ${shift.name}`}>
+            <td title={VERDICT_WORDS[shift.verdict]}>{VERDICT_MARKS[shift.verdict]}</td>
+            <td class="name" title={shift.name}>
+              {names.get(shift.name)?.text}
+            </td>
+            <td class="number">{change(shift.effect)}</td>
+            <td class="number">{between(shift)}</td>
+            <td class="number">{lost(shift)}</td>
+            {shift.ordinary_us.map((us, at) => (
+              <td key={at} class="number">
+                {us === null ? 'unknown' : duration(us)}
+              </td>
+            ))}
+            {shift.calls.map((calls, at) => (
+              <td key={at} class="number">
+                {exact(calls)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

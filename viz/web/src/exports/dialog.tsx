@@ -1,0 +1,84 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { exportCommand, FORMATS } from './model/formats';
+import { filtersOf } from '../shared/asking/filters';
+import { bytes } from '../shared/units/units';
+import { addressOfApi } from '../shared/api/http';
+import { view } from '../shared/address/address';
+import { closeExports, exported, exportsOpen, format, startExport } from './exports';
+import { copy } from '../shared/session/page';
+import { programs, run } from '../shared/session/session';
+import { Progress } from '../shared/parts/progress';
+
+/** Writes the calls of the filters into a file for other tools. */
+export function Exports() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (exportsOpen.value) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [exportsOpen.value]);
+  return (
+    <dialog ref={dialog} class="exports" aria-label="Export" onClose={closeExports}>
+      {exportsOpen.value && <Choice />}
+    </dialog>
+  );
+}
+
+function Choice() {
+  const filters = filtersOf(view.value).map((filter) => filter.text(view.value, programs.value));
+  const directory = run.value.value?.directory;
+  const hasBegun = exported.busy.value || exported.cancelled.value || exported.error.value !== null;
+  return (
+    <>
+      <button class="close" onClick={closeExports}>
+        Close
+      </button>
+      <h2>Export recorded calls</h2>
+      <p>{filters.length === 0 ? 'All of the run' : `Those of the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.</p>
+      <fieldset disabled={exported.busy.value}>
+        <legend>For</legend>
+        {FORMATS.map(([name, text]) => (
+          <label key={name}>
+            <input type="radio" name="format" value={name} checked={format.value === name} onChange={() => choose(name)} />
+            <span>{name}</span>
+            <span class="unit">{text}</span>
+          </label>
+        ))}
+      </fieldset>
+      {hasBegun && <Progress job={exported} what="calls" />}
+      {exported.value.value !== null && <Saved {...exported.value.value} />}
+      {!hasBegun && (
+        <span class="inline">
+          {exported.value.value === null && (
+            <button class="primary" onClick={startExport}>
+              Export
+            </button>
+          )}
+          {directory !== undefined && (
+            <button class="quiet" onClick={() => void copy(exportCommand(directory, format.value, view.value))} title="The same in the terminal">
+              Copy command
+            </button>
+          )}
+        </span>
+      )}
+    </>
+  );
+}
+
+function choose(name: (typeof FORMATS)[number][0]): void {
+  exported.clear();
+  format.value = name;
+}
+
+/** The file saves itself; where the browser did not let it, the link does. */
+function Saved({ name, bytes: size, address }: { name: string; bytes: number; address: string }) {
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => link.current?.click(), [address]);
+  return (
+    <p>
+      <a ref={link} href={addressOfApi(address, []).href} download={name}>
+        {name}
+      </a>{' '}
+      ({bytes(size)}), kept for a minute.
+    </p>
+  );
+}

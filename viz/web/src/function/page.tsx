@@ -1,0 +1,114 @@
+import { functionAnswer } from '../shared/names/answer';
+import { bucketsOf, isFlagged, medianOf } from './model/distribution';
+import { functionSql } from '../shared/asking/sql';
+import { duration, exact } from '../shared/units/units';
+import * as api from '../shared/api/functionrequests';
+import { addressOf, follow, view } from '../shared/address/address';
+import { known, ranks, subject, worst } from './function';
+import { run } from '../shared/session/session';
+import { Empty, Reading } from '../shared/parts/panel';
+import { Name } from '../shared/parts/name';
+import { DistributionPanel, type RuntimeMark } from './distribution';
+import { PathsPanel } from './paths';
+import { RanksPanel } from './ranks';
+import { TrendPanel } from './trend';
+import { WorstPanel } from './worst';
+import type { Distribution, FunctionStatistics } from '../shared/api/types';
+
+/** Always so? One function over the whole run. */
+export function FunctionPage() {
+  const name = view.value.function;
+  const up = { page: 'overview', function: '', program: null } as const;
+  const failure = name === '' ? 'No function is chosen. Press / and type a part of its name.' : known.error.value;
+  if (failure !== null && known.value.value === null) {
+    return (
+      <main class="function-page">
+        <Empty>
+          {failure}{' '}
+          <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
+            Back to the run
+          </a>
+        </Empty>
+      </main>
+    );
+  }
+  const of = subject.value;
+  const found = known.value.value;
+  if (of === null || found === null) {
+    return (
+      <main class="function-page">
+        <Reading what="the function" />
+      </main>
+    );
+  }
+  const asks = { json: api.functionRequest(of), sql: functionSql(of) };
+  return (
+    <main class="function-page">
+      <h1 class="answer" data-answer>
+        {functionAnswer(found.statistics, ranks.value.value?.total ?? null)}
+      </h1>
+      <Name name={of.name} />
+      <Figures />
+      <div class="function-panels">
+        <DistributionPanel asks={asks} marks={usualMarks} note={newestLimits} />
+        <TrendPanel />
+        <RanksPanel />
+        <PathsPanel />
+        <WorstPanel />
+      </div>
+    </main>
+  );
+}
+
+/** Limits move while a run learns: where the worst call lies within those of now, why it was flagged all the same. */
+function newestLimits(distribution: Distribution): string {
+  const isInside = usualMarks(distribution).some((mark) => mark.sign === '▲' && !isFlagged(mark.us, distribution));
+  return isInside ? 'Limits are the newest ones; calls were judged by those of their time.' : '';
+}
+
+/** The runtime that half of the calls exceed, or the mean where only that is kept; and the worst recorded call. */
+function usualMarks(distribution: Distribution): RuntimeMark[] {
+  const metric = run.value.value?.config.metric ?? 'exclusive';
+  const median = medianOf(bucketsOf(distribution) ?? []);
+  const usual = median ?? distribution[metric].mean_us;
+  const call = worst.value.value?.calls[0];
+  const longest = call?.[`${metric}_us`];
+  return [
+    { sign: '┊', us: usual, text: `${median === null ? 'mean' : 'median'} ${duration(usual)}` },
+    ...(longest === undefined ? [] : [{ sign: '▲', us: longest, text: `worst ${duration(longest)}` } as const]),
+  ];
+}
+
+/** Imported runs tell one of the runtimes only; of the other, zero would be wrong. */
+function exclusiveFigures(found: FunctionStatistics): [string, string][] {
+  if (found.exclusive_maximum_us === 0) return [['exclusive', 'unknown']];
+  return [
+    ['exclusive mean', `${duration(found.exclusive_mean_us)} ± ${duration(found.exclusive_stddev_us)}`],
+    ['exclusive, shortest', duration(found.exclusive_minimum_us)],
+    ['exclusive, longest', duration(found.exclusive_maximum_us)],
+  ];
+}
+
+/** The statistics of all its calls. */
+function Figures() {
+  const found = known.value.value?.statistics;
+  if (found === undefined) return null;
+  const figures: [string, string][] = [
+    ['calls', exact(found.calls)],
+    ['anomalies', exact(found.anomalies)],
+    ['time lost', duration(found.severity_us)],
+    ...exclusiveFigures(found),
+    ['inclusive mean', duration(found.inclusive_mean_us)],
+    ['inclusive, longest', duration(found.inclusive_maximum_us)],
+  ];
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div key={name} data-figure={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,193 @@
+/** How the analysis itself fares: what the server says of it, and what that means in words. */
+
+import { bytes, count, digits, duration, exact, percent, plural, ratio } from '../../shared/units/units';
+import type { Agent, Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
+
+/** An agent speaks of itself every ten seconds: two of its messages may be late. */
+export const SILENT_AFTER_S = 25;
+const LATE_US = 5e6;
+
+/** Whether the findings can be trusted, and if not, why and what follows. */
+export function healthAnswer(vitals: Vitals): string {
+  const { status, sums } = vitals;
+  if (sums.streams === 0) return 'Nothing can be said yet: no stream has been read.';
+  const doubts = doubtsOf(vitals);
+  if (doubts.length > 0) return `With care: ${doubts.join('; ')}.`;
+  const who =
+    status.state === 'ended'
+      ? `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'was read to its end' : 'were read to their end'}`
+      : `${ranksOf(sums.streams)} ${sums.streams === 1 ? 'reports' : 'report'}`;
+  const said = [who, 'nothing was lost'];
+  if (status.lag_us !== null) said.push(`lag ${duration(status.lag_us)}`);
+  const share = cpuShare(vitals);
+  if (share !== null) said.push(`agents take ${percent(share)} of a core per rank`);
+  return `Trustworthy: ${said.join(', ')}.`;
+}
+
+const ranksOf = (ranks: number): string => (ranks === 1 ? 'the one rank' : `all ${exact(ranks)} ranks`);
+
+function doubtsOf({ status, sums, agents }: Vitals): string[] {
+  const { states } = sums;
+  const doubts: string[] = [];
+  const were = (n: number): string => (n === 1 ? 'was' : 'were');
+  if (sums.gap_steps > 0)
+    doubts.push(
+      `${plural(sums.gap_steps, 'step')} of ${plural(sums.lossy_ranks, 'rank')} ${were(sums.gap_steps)} not analysed, so their counts are lower bounds`,
+    );
+  const kinds = Object.entries(sums.losses).map(([kind, lost]) => `${exact(lost)} ${kind}`);
+  if (kinds.length > 0) doubts.push(`${kinds.join(' and ')} could not be used`);
+  if (states.broken) doubts.push(`${plural(states.broken, 'stream')} broke off without an end`);
+  if (states.lost) doubts.push(`${plural(states.lost, 'stream')} could not be read any more`);
+  if (states.silent) doubts.push(`${plural(states.silent, 'rank')} ${states.silent === 1 ? 'gives' : 'give'} no steps`);
+  const silent = agents.filter(isSilent).length;
+  if (silent > 0) doubts.push(`${plural(silent, 'agent')} ${silent === 1 ? 'does' : 'do'} not answer`);
+  if (status.state === 'stale' && doubts.length === 0) doubts.push('nothing new has come for a while');
+  if ((status.lag_us ?? 0) > LATE_US) doubts.push(`the analysis is ${duration(status.lag_us ?? 0)} behind`);
+  return doubts;
+}
+
+export const isSilent = (agent: Agent): boolean => agent.streams > 0 && (agent.age_s ?? 0) > SILENT_AFTER_S;
+
+/** CPU time of all agents for each second of trace and rank; null where it is not known. */
+export function cpuShare({ agent_sums, status, sums }: Vitals): number | null {
+  if (agent_sums === null || status.clock_us <= 0 || sums.streams === 0) return null;
+  return agent_sums.cpu_s / (status.clock_us / 1e6) / sums.streams;
+}
+
+/** One station on the way of the events from the application to the page. */
+export interface Station {
+  name: string;
+  figure: string;
+  detail: string;
+  /** Something is wrong here. */
+  warns: boolean;
+}
+
+const CAME: Record<string, string> = { files: ', through files', sst: ', over SST', recorded: ', recorded' };
+
+export function pipeline(vitals: Vitals): Station[] {
+  const { status, sums, storage, agent_sums, agents_total } = vitals;
+  const hasEnded = status.state === 'ended';
+  const clock_s = status.clock_us / 1e6;
+  const lost = sums.gap_steps + Object.values(sums.losses).reduce((sum, one) => sum + one, 0);
+  const kept = storage.stored_bytes;
+  return [
+    {
+      name: 'application',
+      figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no time yet',
+      detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}${CAME[vitals.transport] ?? ''}`,
+      warns: false,
+    },
+    {
+      name: 'lost',
+      figure: lost === 0 ? 'nothing' : plural(sums.gap_steps, 'step'),
+      detail: lost === 0 ? `of ${plural(sums.steps, 'step')}` : losses(sums),
+      warns: lost > 0,
+    },
+    {
+      name: agents_total === 0 ? 'agents' : plural(agents_total, 'agent'),
+      figure: agent_sums === null ? 'not told' : hasEnded ? `${digits(agent_sums.cpu_s)} s CPU` : `${digits(agent_sums.lag_s)} s behind`,
+      detail: agent_sums === null ? 'seen while the run goes on' : `${bytes(agent_sums.pss_bytes)} of memory`,
+      warns: vitals.agents.some(isSilent) || (!hasEnded && (agent_sums?.lag_s ?? 0) > LATE_US / 1e6),
+    },
+    {
+      name: 'store',
+      figure: kept ? `${ratio(storage.trace_bytes / kept)} less` : 'elsewhere',
+      detail: kept ? `${bytes(kept)} kept` : 'its size is not known here',
+      warns: false,
+    },
+    {
+      name: 'page',
+      figure: hasEnded ? 'all there is' : status.lag_us === null ? 'recorded trace' : `${duration(status.lag_us)} old`,
+      detail: hasEnded ? status.sentence : status.state === 'live' ? 'up to date' : status.sentence,
+      warns: status.state === 'stale' || status.state === 'behind',
+    },
+  ];
+}
+
+export function losses({ gap_steps, losses: kinds }: Pick<StreamHealth, 'gap_steps' | 'losses'>): string {
+  const found = Object.entries(kinds).map(([kind, lost]) => `${exact(lost)} ${kind}`);
+  return [...(gap_steps > 0 ? [plural(gap_steps, 'step')] : []), ...found].join(', ') || 'nothing';
+}
+
+/** One quantity over time, as a line: how it is called, its values, and one as text. */
+export interface Strip {
+  name: string;
+  values: (number | null)[];
+  text: (value: number) => string;
+}
+
+/** The history as lines over the same times; differences are per second. */
+export function strips(history: readonly Vital[]): { times_us: number[]; strips: Strip[] } {
+  const later = history.slice(1);
+  const rate = later.map((now, at) => {
+    const before = history[at] as Vital;
+    return (now.rows - before.rows) / Math.max(1e-6, (now.time_us - before.time_us) / 1e6);
+  });
+  return {
+    times_us: later.map((one) => one.time_us),
+    strips: [
+      { name: 'events per second', values: rate, text: (value) => count(Math.round(value)) },
+      { name: 'lag', values: later.map((one) => one.lag_us), text: duration },
+      { name: 'waiting for the store', values: later.map((one) => one.spool_bytes), text: (value) => bytes(Math.round(value)) },
+      { name: 'memory of agents', values: later.map((one) => one.pss_bytes), text: (value) => bytes(Math.round(value)) },
+    ],
+  };
+}
+
+/** Calls per second, of all programs together, where nothing else is known of the time of a run. */
+export function callStrip(sums: readonly StepSum[]): { times_us: number[]; strips: Strip[] } {
+  const bySteps = new Map<number, StepSum>();
+  for (const one of sums) {
+    const other = bySteps.get(one.step);
+    const both = other && {
+      ...one,
+      start_us: Math.min(one.start_us, other.start_us),
+      end_us: Math.max(one.end_us, other.end_us),
+      calls: one.calls + other.calls,
+    };
+    if (one.start_us > 0) bySteps.set(one.step, both ?? one);
+  }
+  const all = [...bySteps.values()].sort((a, b) => a.step - b.step);
+  const values = all.map(({ start_us, end_us, calls }) => calls / Math.max(1e-3, (end_us - start_us) / 1e6));
+  const strip: Strip = { name: 'calls per second', values, text: (value) => count(Math.round(value)) };
+  return { times_us: all.map(({ end_us }) => end_us), strips: [strip] };
+}
+
+/** By which power of 8 steps are put together so that at most `most` remain. */
+export function levelFor(steps: number, most: number): number {
+  return Math.min(4, Math.max(0, Math.ceil(Math.log(Math.max(1, steps) / most) / Math.log(8))));
+}
+
+/** Settings of the analysis under the names that the command line gives them. */
+const SETTINGS: readonly (readonly [field: string, name: string, text: (value: never) => string])[] = [
+  ['detector', 'detector', (value: string) => value],
+  ['threshold', 'threshold', (value: number | null) => (value === null ? 'its usual one' : digits(value))],
+  ['thresholds', 'thresholds of functions', (value: [string, number][]) => value.map(([name, at]) => `${name}: ${digits(at)}`).join(', ') || 'none'],
+  ['ignore', 'functions ignored', (value: string[]) => value.join(', ') || 'none'],
+  ['metric', 'runtime that is judged', (value: string) => value],
+  ['fast_side', 'short calls flagged too', yes],
+  ['min_anomaly_us', 'least difference flagged', duration],
+  ['max_anomalies_per_function', 'recorded per function and period', exact],
+  ['window_calls', 'neighbours kept', (value: number) => `${value} before, ${value} after`],
+  ['period_us', 'trace period', duration],
+  ['lockstep', 'streams wait for each other', yes],
+  ['is_frozen', 'judged by a loaded model', yes],
+  ['record_from_step', 'recorded from step', exact],
+  ['record_to_step', 'recorded to step', (value: number | null) => (value === null ? 'the last' : exact(value))],
+  ['watched_counters', 'counters of the node', (value: string[]) => value.join(', ') || 'none'],
+  ['max_messages', 'messages kept of a call', exact],
+  ['max_counters', 'counters kept of a call', exact],
+  ['spool_limit_bytes', 'spool of a stream, at most', bytes],
+  ['recorder_bytes', 'flight recorder of a stream', bytes],
+];
+
+function yes(value: boolean): string {
+  return value ? 'yes' : 'no';
+}
+
+/** The settings of the detector and of what is kept, as they were. */
+export function settings(config: Run['config']): [name: string, value: string][] {
+  const given = config as unknown as Record<string, unknown>;
+  return SETTINGS.filter(([field]) => field in given).map(([field, name, text]) => [name, text(given[field] as never)]);
+}

@@ -1,0 +1,50 @@
+import { healthAnswer, pipeline } from './model/health';
+import { vitals } from './health';
+import { Empty, Reading } from '../shared/parts/panel';
+import { Agents, SlowRanks } from './agents';
+import { Detector, Metadata, RunDescription } from './description';
+import { LossMap } from './lossmap';
+import { NotKept } from './notkept';
+import { OverTime } from './overtime';
+import { Streams } from './streams';
+
+/** Can the findings be trusted? What was read, lost, kept, and what the analysis takes. */
+export function Health() {
+  const known = vitals.value.value;
+  return (
+    <main class="health">
+      <h1 class="answer" data-answer>
+        {known === null ? ' ' : healthAnswer(known)}
+      </h1>
+      {known === null ? vitals.error.value === null ? <Reading what="how the analysis fares" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
+      <div class="health-panels">
+        <LossMap />
+        <OverTime />
+        <Streams />
+        <Agents />
+        <SlowRanks />
+        <NotKept />
+        <RunDescription />
+        <Detector />
+        <Metadata />
+      </div>
+    </main>
+  );
+}
+
+/** The way of the events, station by station. */
+function Pipeline() {
+  const known = vitals.value.value;
+  if (known === null) return null;
+  return (
+    <ol class="pipeline" aria-label="The way of the events from the application to this page">
+      {pipeline(known).map(({ name, figure, detail, warns }) => (
+        <li key={name} class={warns ? 'station warns' : 'station'} data-station={name}>
+          <span class="station-name">{name}</span>
+          <span class="station-figure">{figure}</span>
+          <span class="station-detail">{detail}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}

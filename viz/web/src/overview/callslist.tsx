@@ -1,0 +1,198 @@
+import { useMemo } from 'preact/hooks';
+import { callAnswer, ranked } from '../shared/names/answer';
+import { queryCommand } from '../shared/asking/commands';
+import { filtersOf, UNFILTERED } from '../shared/asking/filters';
+import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
+import { callsSql } from '../shared/asking/sql';
+import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../shared/units/units';
+import { type CallList, type View } from '../shared/address/model/view';
+import { addressOf, follow, go, view } from '../shared/address/address';
+import { calls, callsAsked, listed, LISTED } from './overview';
+import { hideTip, hoveredFunction, hoveredRank, showTip } from '../shared/session/page';
+import { programs, run, status, zero_us } from '../shared/session/session';
+import { Triangle } from '../shared/charts/mark';
+import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import type { CallSummary } from '../shared/api/types';
+
+const NAMES: Record<CallList, string> = { worst: 'worst', newest: 'newest' };
+const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
+const keyOf = (row: CallSummary): string => `${row.program}:${row.rank}`;
+
+/** The abnormal calls that lost most time, or the newest, as sentences. */
+export function CallsList() {
+  const page = calls.value.value;
+  const held = useHeld(page?.calls ?? null, orderOf);
+  held.ask(JSON.stringify(callsAsked.value));
+  const rows = held.shown;
+  const names = useMemo(
+    () =>
+      shortenAll(
+        (rows ?? []).map((row) => row.function),
+        24,
+      ),
+    [rows],
+  );
+  const first = rows?.[0];
+  return (
+    <Panel
+      name="worst"
+      title="Abnormal calls"
+      summary={first ? sentence(first) : 'None.'}
+      actions={<Choices waits={held.waits} update={held.update} />}
+      hold={held.handlers}
+      asks={{
+        json: callsAsked.value,
+        sql: callsSql(listed.value, zero_us.value, LISTED),
+        command: (directory) => queryCommand(directory, listed.value, LISTED),
+      }}
+      table={() => <CallTable rows={rows ?? []} names={names} />}
+    >
+      {calls.error.value !== null ? (
+        <Empty>{calls.error.value}</Empty>
+      ) : rows === null ? (
+        <Reading what="calls" />
+      ) : rows.length === 0 ? (
+        <Nothing />
+      ) : (
+        <ol>
+          {rows.map((row) => (
+            <li key={row.id}>
+              <CallLine row={row} name={names.get(row.function) as ShortName} />
+            </li>
+          ))}
+        </ol>
+      )}
+    </Panel>
+  );
+}
+
+function Choices({ waits, update }: { waits: boolean; update: () => void }) {
+  const page = calls.value.value;
+  const all: Partial<View> = {
+    page: 'calls',
+    label: 'anomaly',
+    call: null,
+    cursor: null,
+    sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us',
+    descending: true,
+  };
+  return (
+    <>
+      <select aria-label="Order of calls" value={view.value.list} onChange={(event) => go({ list: event.currentTarget.value as CallList })}>
+        {Object.entries(NAMES).map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+      {waits && (
+        <button class="quiet" onClick={update}>
+          order changed · update
+        </button>
+      )}
+      {page && page.total > 0 && (
+        <a href={addressOf(all)} onClick={(event) => follow(event, all)} data-total={page.total}>
+          all {count(page.total)}
+          {page.is_total_exact ? '' : '+'} ›
+        </a>
+      )}
+    </>
+  );
+}
+
+function Nothing() {
+  if (filtersOf(view.value).length > 0) {
+    return (
+      <Empty>
+        Nothing matches the filters.{' '}
+        <button class="quiet" onClick={() => go({ ...UNFILTERED, cursor: null })}>
+          Drop all filters
+        </button>
+      </Empty>
+    );
+  }
+  return <Empty>{status.value?.state === 'ended' ? 'No abnormal call in this run.' : 'No abnormal call yet. They appear here as they are found.'}</Empty>;
+}
+
+const metric = (): 'exclusive' | 'inclusive' => run.value.value?.config.metric ?? 'exclusive';
+const took = (row: CallSummary): number => (metric() === 'inclusive' || row.exit_us === 0 ? row.inclusive_us : row.exclusive_us);
+const sentence = (row: CallSummary): string => callAnswer(row, metric(), programs.value);
+
+function CallLine({ row, name }: { row: CallSummary; name: ShortName }) {
+  const target = { page: 'call', call: row.id } as const;
+  const dim = (hoveredRank.value !== null && hoveredRank.value !== keyOf(row)) || (hoveredFunction.value !== null && hoveredFunction.value !== row.function);
+  const show = (element: HTMLElement, delay?: number): void => {
+    hoveredRank.value = keyOf(row);
+    const box = element.getBoundingClientRect();
+    showTip({ x: box.left + 24, y: box.bottom - 8, lines: callTip(row) }, delay);
+  };
+  const leave = (): void => {
+    hoveredRank.value = null;
+    hideTip();
+  };
+  return (
+    <a
+      class={dim ? 'call-line dim' : 'call-line'}
+      href={addressOf(target)}
+      data-call={row.id}
+      onClick={(event) => follow(event, target)}
+      onPointerEnter={(event) => show(event.currentTarget)}
+      onPointerLeave={leave}
+      onFocus={(event) => show(event.currentTarget, 0)}
+      onBlur={leave}
+    >
+      <Triangle />
+      <span class="call-name">
+        {row.expected_us > 0 && <b>{ratio(took(row) / row.expected_us)}</b>} <code>{name.text}</code> {name.tag && <em>{name.tag}</em>}
+      </span>
+      <span class="call-lost">+{duration(row.severity_us)}</span>
+      <span class="call-where">
+        {ranked(keyOf(row), programs.value)}, step {exact(row.step)}, {clock(row.entry_us - zero_us.value)}: took {duration(took(row))}
+        {row.expected_us > 0 ? `, usually ${duration(row.expected_us)}` : ''}
+      </span>
+    </a>
+  );
+}
+
+function callTip(row: CallSummary): string[] {
+  return [
+    wrapped(row.function),
+    `exclusive ${duration(row.exclusive_us)}, inclusive ${duration(row.inclusive_us)}; expected ${duration(row.expected_us)}`,
+    `${duration(row.severity_us)} lost, score ${digits(row.score)}`,
+    `${ranked(keyOf(row), programs.value)}, thread ${row.thread}${row.node ? `, node ${row.node}` : ''}, step ${exact(row.step)}`,
+    `${sinceStart(row.entry_us - zero_us.value)} to ${row.exit_us === 0 ? 'now: it has not ended' : sinceStart(row.exit_us - zero_us.value)}`,
+    wallClock(row.entry_us),
+    'click: why?',
+  ];
+}
+
+function CallTable({ rows, names }: { rows: readonly CallSummary[]; names: ReadonlyMap<string, ShortName> }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>function</th>
+          <th class="number">rank</th>
+          <th class="number">step</th>
+          <th class="number">lost</th>
+          <th class="number">× usual</th>
+          <th>call</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.id}>
+            <td class="name" title={row.function}>
+              {names.get(row.function)?.text}
+            </td>
+            <td class="number">{programs.value > 1 ? keyOf(row) : row.rank}</td>
+            <td class="number">{exact(row.step)}</td>
+            <td class="number">{duration(row.severity_us)}</td>
+            <td class="number">{row.expected_us > 0 ? ratio(took(row) / row.expected_us) : '–'}</td>
+            <td>{row.id}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,203 @@
+import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
+import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
+import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
+import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
+import { lostTimeSql } from './model/overviewsql';
+import { functionRankingRequest } from '../shared/api/requests';
+import { addressOf, follow, go, view } from '../shared/address/address';
+import { hideTip, hoveredFunction, showTip } from '../shared/session/page';
+import { functions } from './overview';
+import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import { Track } from '../shared/charts/track';
+
+const keyOf = (row: FunctionLine): string => `${row.program} ${row.name}`;
+const orderOf = (value: FunctionLines | null): string =>
+  value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join('\n');
+
+/** Functions by time lost, or by their anomalies per step. */
+export function Functions() {
+  const held = useHeld(functions.value.value, orderOf);
+  const { by, n } = view.value;
+  held.ask(`${by} ${n}`);
+  const shown = held.shown;
+  const rows = shown === null ? [] : [...shown.top, ...shown.bottom];
+  const names = useMemo(
+    () =>
+      shortenAll(
+        rows.map((row) => row.name),
+        26,
+      ),
+    [shown],
+  );
+  const text = textOf(shown);
+  const most = Math.max(0, ...rows.map((row) => row.value));
+  const list = (lines: readonly FunctionLine[]) => (
+    <ol class="function-list">
+      {lines.map((row) => (
+        <li key={keyOf(row)}>
+          <FunctionBar row={row} name={names.get(row.name) as ShortName} value={text(row.value)} share={most > 0 ? row.value / most : 0} />
+        </li>
+      ))}
+    </ol>
+  );
+  return (
+    <Panel
+      name="functions"
+      title="Functions"
+      summary={summaryOf(shown, names, text)}
+      actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
+      hold={held.handlers}
+      asks={{
+        json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n),
+        sql: by === 'severity_us' ? lostTimeSql(n) : undefined,
+      }}
+      table={() => <FunctionTable shown={shown} names={names} />}
+    >
+      {shown === null ? (
+        functions.error.value === null ? (
+          <Reading what="functions" />
+        ) : (
+          <Empty>{functions.error.value}</Empty>
+        )
+      ) : rows.length === 0 ? (
+        <Nothing shown={shown} />
+      ) : (
+        <div class="function-lists">
+          <section data-functions="top">{list(shown.top)}</section>
+          {shown.bottom.length > 0 && (
+            <section data-functions="bottom">
+              <h3>least, of {exact(shown.functions)}</h3>
+              {list(shown.bottom)}
+            </section>
+          )}
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Nothing({ shown }: { shown: FunctionLines }) {
+  if (shown.functions > 0) return <Empty>No anomalies in {exact(shown.functions)} functions.</Empty>;
+  if (shown.by === 'severity_us' || shown.by === 'mean' || shown.by === 'total') return <Empty>No function statistics yet.</Empty>;
+  return (
+    <Empty>
+      Nobody knows in which steps functions were abnormal.{' '}
+      <button class="quiet" onClick={() => go({ by: 'severity_us' })}>
+        Rank them by time lost
+      </button>
+    </Empty>
+  );
+}
+
+function Choices({ shown, waits, update }: { shown: FunctionLines | null; waits: boolean; update: () => void }) {
+  const unit = columnUnit(shown?.top.map((row) => row.severity_us) ?? []);
+  return (
+    <>
+      <select aria-label="Statistic of functions" value={view.value.by} onChange={(event) => go({ by: event.currentTarget.value as FunctionStatistic })}>
+        {FUNCTION_STATISTICS.map((name) => (
+          <option key={name} value={name}>
+            {STATISTIC_NAMES[name]}
+          </option>
+        ))}
+      </select>
+      {shown?.by === 'severity_us' && <span class="unit">{unit === 'clock' ? 'h:mm:ss' : unit}</span>}
+      {waits && (
+        <button class="quiet" onClick={update}>
+          order changed · update
+        </button>
+      )}
+    </>
+  );
+}
+
+/** One unit for all values. */
+function textOf(shown: FunctionLines | null): (value: number) => string {
+  if (shown?.by !== 'severity_us') return digits;
+  const unit = columnUnit(shown.top.map((row) => row.value));
+  return (value) => inUnit(value, unit);
+}
+
+interface BarProps {
+  row: FunctionLine;
+  name: ShortName;
+  value: string;
+  share: number;
+}
+
+function FunctionBar({ row, name, value, share }: BarProps) {
+  const chosen = view.value.function === row.name;
+  const dim = hoveredFunction.value !== null && hoveredFunction.value !== row.name;
+  const target: Partial<View> = { page: 'function', function: row.name, program: row.program, call: null, cursor: null };
+  const show = (element: HTMLElement, delay?: number): void => {
+    hoveredFunction.value = row.name;
+    const box = element.getBoundingClientRect();
+    showTip({ x: box.left + 8, y: box.bottom - 8, lines: functionTip(row, chosen) }, delay);
+  };
+  const leave = (): void => {
+    hoveredFunction.value = null;
+    hideTip();
+  };
+  const click = (event: MouseEvent): void => {
+    if (!event.ctrlKey && !event.metaKey) return follow(event, target);
+    event.preventDefault();
+    go({ function: chosen ? '' : row.name, cursor: null });
+  };
+  return (
+    <a
+      class={`function-bar${chosen ? ' selected' : ''}${dim ? ' dim' : ''}`}
+      href={addressOf(target)}
+      data-function={row.name}
+      onClick={click}
+      onPointerEnter={(event) => show(event.currentTarget)}
+      onPointerLeave={leave}
+      onFocus={(event) => show(event.currentTarget, 0)}
+      onBlur={leave}
+    >
+      <span class="function-name">
+        {name.text} {name.tag && <em>{name.tag}</em>}
+      </span>
+      <span class="function-value">{value}</span>
+      <Track share={share} />
+    </a>
+  );
+}
+
+function functionTip(row: FunctionLine, chosen: boolean): string[] {
+  return [
+    wrapped(row.name),
+    `${exact(row.anomalies)} anomalies, ${duration(row.severity_us)} lost`,
+    ...row.facts,
+    `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`,
+  ];
+}
+
+function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, ShortName>, text: (value: number) => string): string {
+  const first = shown?.top[0];
+  if (!shown || !first) return 'No function with anomalies.';
+  const name = names.get(first.name)?.text ?? first.name;
+  if (shown.by === 'severity_us') return `${name} lost most time: ${duration(first.severity_us)}.`;
+  return `Of ${exact(shown.functions)} functions, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${text(first.value)}.`;
+}
+
+function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: ReadonlyMap<string, ShortName> }) {
+  const [top, bottom] = [shown?.top ?? [], shown?.bottom ?? []];
+  const unit = columnUnit([...top, ...bottom].map((row) => row.severity_us));
+  const isOther = shown !== null && shown.by !== 'severity_us';
+  const numbers = [...(isOther ? [STATISTIC_NAMES[shown.by]] : []), 'anomalies', `lost, ${unit === 'clock' ? 'h:mm:ss' : unit}`];
+  const line = (list: string, row: FunctionLine): ComponentChildren[] => [
+    list,
+    <code title={row.name}>{names.get(row.name)?.text}</code>,
+    ...(isOther ? [digits(row.value)] : []),
+    exact(row.anomalies),
+    inUnit(row.severity_us, unit),
+  ];
+  return (
+    <Table
+      columns={[{ heading: 'list' }, { heading: 'function' }, ...numbers.map((heading) => ({ heading, isNumber: true }))]}
+      rows={[...top.map((row) => line('most', row)), ...bottom.map((row) => line('least', row))]}
+    />
+  );
+}

@@ -1,0 +1,204 @@
+/** All ranks over all steps: the whole as read with what has come since, and the piece of it that is looked at. */
+
+import { computed, effect, signal, untracked } from '@preact/signals';
+import { merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from './model/grid';
+import { allPlaces, pieceOf, roomFor } from './model/heatlayout';
+import { ALL, moved, shownOf, windowOn, windowOnNow } from './model/window';
+import type { Range } from '../../shared/address/model/view';
+import { getGrid, gridRequest } from './requests';
+import { go, view } from '../../shared/address/address';
+import { question } from '../../shared/session/question';
+import { Resource } from '../../shared/session/resource';
+import * as session from '../../shared/session/session';
+import type { GridUpdate, RankKey } from '../../shared/api/types';
+
+/** While ranks join by the hundred the grid changes its layout with each frame. */
+const READ_AGAIN_MS = 1000;
+
+const isOpen = computed(() => view.value.page === 'overview');
+
+/** The grid as the server has it; `whole` is what is shown of it, which stands still while paused. */
+export const reading = new Resource<Grid>();
+const latest = signal<Grid | null>(null);
+const whole = signal<Grid | null>(null);
+let early: GridUpdate[] = [];
+let again: ReturnType<typeof setTimeout> | undefined;
+
+effect(() => {
+  if (isOpen.value) untracked(() => void read());
+});
+effect(() => {
+  const now = latest.value;
+  if (!session.paused.value || untracked(() => whole.value === null)) whole.value = now;
+});
+session.follow({
+  onFrame(frame) {
+    if (!isOpen.value) return;
+    if (frame.resync) readSoon();
+    else if (frame.grid !== null) add(frame.grid);
+  },
+  onLinked() {
+    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    if (isOpen.value && session.status.value?.state !== 'ended') readSoon();
+  },
+});
+
+function read(): Promise<void> {
+  early = [];
+  return reading.load(async (signal) => {
+    const grid = await getGrid(signal);
+    latest.value = grid;
+    // What was told while the answer was on its way may not be in it.
+    for (const update of early.splice(0)) add(update);
+    return grid;
+  });
+}
+
+function readSoon(): void {
+  again ??= setTimeout(() => {
+    again = undefined;
+    void read();
+  }, READ_AGAIN_MS);
+}
+
+function add(update: GridUpdate): void {
+  if (reading.busy.value) early.push(update);
+  if (latest.value === null) return;
+  const grid = merged(latest.value, update);
+  if (grid === null) readSoon();
+  else latest.value = grid;
+}
+
+/** Number of steps so far. */
+export const end = computed(() => (session.status.value?.last_step ?? -1) + 1);
+
+let grown_ms = Date.now();
+effect(() => {
+  void end.value;
+  grown_ms = Date.now();
+});
+/** Steps that would have come since the newest one, at the pace of the run so far; 0 while it is not stale. */
+export const stepsMissed = computed(() => {
+  const now = session.status.value;
+  if (now?.state !== 'stale' || now.clock_us === 0) return 0;
+  return Math.floor((1000 * (Date.now() - grown_ms)) / (now.clock_us / end.value));
+});
+
+/** First and last step that charts show; null shows the whole run. */
+export const shownSteps = computed(() => shownOf(view.value, end.value));
+const goesOn = (): boolean => session.status.value !== null && session.status.value.state !== 'ended';
+
+/** Steps from the first to before the last that the heat map has room for. */
+export const room = computed<Range>(() => {
+  const steps = shownSteps.value;
+  if (steps !== null) return [steps[0], steps[1] + 1];
+  return roomFor(end.value, goesOn());
+});
+
+/** Show some steps; panning and zooming do this often, and the browser's history need not know each of them. */
+export function showSteps(steps: Range | null, how: 'push' | 'replace' = 'replace'): void {
+  go(steps === null ? ALL : windowOn(steps, end.value, goesOn()), how);
+}
+
+/** Show as many steps as these, but later ones; negative: earlier. */
+export function moveSteps(steps: Range, by: number): void {
+  showSteps(moved(steps, by, [0, end.value - 1]));
+}
+
+const allRanks = computed<Range | null>(() => whole.value && allPlaces(whole.value));
+
+/** Show some ranks, by place; all of them where these are all. */
+export function showRanks(ranks: Range | null, how: 'push' | 'replace' = 'replace'): void {
+  go({ ranks: cut(ranks) }, how);
+}
+
+/** Show as many ranks as these, but further down. */
+export function moveRanks(ranks: Range, by: number): void {
+  if (allRanks.value !== null) showRanks(moved(ranks, by, allRanks.value));
+}
+
+/** Ranks that there are; null where these are all. */
+function cut(ranks: Range | null): Range | null {
+  const all = allRanks.value;
+  if (ranks === null || all === null) return ranks;
+  const [first, last] = [Math.max(all[0], Math.min(ranks[0], all[1])), Math.min(all[1], Math.max(ranks[1], all[0]))];
+  return first === all[0] && last === all[1] ? null : [first, last];
+}
+
+export function showNow(): void {
+  go(windowOnNow(shownSteps.value));
+}
+
+interface Wanted {
+  ranks: Range;
+  steps: Range;
+}
+
+/** What to ask for where the whole grid is too coarse. */
+const wanted = computed<Wanted | null>(() => {
+  const grid = whole.value;
+  const all = allRanks.value;
+  if (!isOpen.value || grid === null || all === null || end.value === 0) return null;
+  const ranks = cut(view.value.ranks);
+  const steps = shownSteps.value;
+  const isCoarse = (ranks !== null && grid.ranks_per_row > 1) || (steps !== null && grid.steps_per_column > 1);
+  return isCoarse ? { ranks: ranks ?? all, steps: steps === null ? [0, end.value - 1] : padded(steps) } : null;
+});
+
+/** Some steps more, so that who follows the newest ones need not ask for every single one. */
+function padded([first, last]: Range): Range {
+  const quantum = 2 ** Math.max(0, Math.floor(Math.log2((last - first + 1) / 4)));
+  return [Math.floor(first / quantum) * quantum, Math.ceil((last + 1) / quantum) * quantum - 1];
+}
+
+// A text, for frames make a new `wanted` that asks for the same.
+const wantedKey = computed(() => (wanted.value === null ? null : JSON.stringify(wanted.value)));
+
+export const finer = question(
+  () => wantedKey.value,
+  async (signal) => {
+    const asked = wanted.peek() as Wanted;
+    return { asked, grid: await getGrid(signal, asked) };
+  },
+  { live: true, keep: true },
+);
+
+const holds = (outer: Range, inner: Range): boolean => outer[0] <= inner[0] && outer[1] >= inner[1];
+
+/** What the heat map shows: the finer piece once it is here, until then the coarse one. */
+export const grid = computed<Grid | null>(() => {
+  if (whole.value === null) return null;
+  const piece = finer.value.value;
+  const now = wanted.value;
+  const isHere = now !== null && piece !== null && holds(piece.asked.ranks, now.ranks) && holds(piece.asked.steps, now.steps);
+  return pieceOf(isHere ? piece.grid : whole.value, cut(view.value.ranks), shownSteps.value);
+});
+
+const size = ([first, last]: Range): number => last - first + 1;
+
+/** What is shown, as the API is asked for it. */
+export const gridAsked = computed(() => {
+  const ranks = cut(view.value.ranks);
+  const steps = shownSteps.value;
+  return gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }) });
+});
+
+export interface Worst {
+  rank: RankKey;
+  step: number;
+  count: number;
+}
+
+/** The rank and step with most anomalies among some; null where none was analysed. */
+export async function worstOf(ranks: Range, steps: Range, signal: AbortSignal): Promise<Worst | null> {
+  const piece = await getGrid(signal, { ranks, steps });
+  let most = -1;
+  for (const [at, count] of piece.cells.entries()) {
+    if (count !== UNKNOWN && (most < 0 || count > (piece.cells[most] as number))) most = at;
+  }
+  if (most < 0) return null;
+  const [row, column] = [Math.floor(most / piece.columns), most % piece.columns];
+  const narrower = [placesOfRow(piece, row) as Range, stepsOfColumn(piece, column)] as const;
+  if (size(narrower[0]) * size(narrower[1]) < size(ranks) * size(steps)) return worstOf(...narrower, signal);
+  return { rank: ranksOfRow(piece, row)[0] as RankKey, step: stepsOfColumn(piece, column)[0], count: piece.cells[most] as number };
+}

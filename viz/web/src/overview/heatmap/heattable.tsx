@@ -1,0 +1,60 @@
+import { useMemo } from 'preact/hooks';
+import { MOST, type Grid } from './model/grid';
+import { heatLayout, ranksAt } from './model/heatlayout';
+import { heatLines } from './model/heatlines';
+import { exact } from '../../shared/units/units';
+import { formatRange } from '../../shared/address/model/view';
+import { timeText } from '../../shared/session/clock';
+import { room } from './grid';
+import { spansText } from './heatmap';
+
+/** Rows of the table are limited: a browser takes thousands of lines badly. The worst are shown. */
+const MOST_LINES = 500;
+
+/** So large that no cells are put together. */
+const ROOM_PX = 1e6;
+
+/** The map's cells that are not zero. */
+export function HeatTable({ grid }: { grid: Grid }) {
+  const [first, end] = room.value;
+  const lines = useMemo(() => heatLines(heatLayout(grid, [first, end], ROOM_PX, ROOM_PX, String)), [grid, first, end]);
+  return (
+    <>
+      <table>
+        <thead>
+          <tr>
+            <th>ranks</th>
+            <th>steps</th>
+            <th class="number">most anomalies of a rank in a step</th>
+            <th>from</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.slice(0, MOST_LINES).map(({ places, steps, count, start_us }) => (
+            <tr key={`${places.join()} ${steps.join()}`}>
+              <td>{spansText(ranksAt(grid, places))}</td>
+              <td>{formatRange(steps)}</td>
+              {count === null ? (
+                <td colSpan={2}>not analysed: unknown</td>
+              ) : (
+                <>
+                  <td class="number">
+                    {exact(count)}
+                    {count === MOST ? ' or more' : ''}
+                  </td>
+                  <td>{start_us > 0 ? timeText(start_us) : 'unknown'}</td>
+                </>
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {lines.length === 0 && <p class="unit">No anomalies: all cells are zero.</p>}
+      {lines.length > MOST_LINES && (
+        <p class="unit">
+          The worst {MOST_LINES} of {exact(lines.length)} lines; zoom in for others.
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,131 @@
+/**
+ * All ranks over all steps, as the heat map shows them: one byte a cell.
+ *
+ * A row stands for consecutive ranks of one program, a column for consecutive steps. A cell is the largest number of
+ * anomalies that one of these ranks had in one of these steps. Cells only ever grow, from unknown over 0 upwards, so
+ * what is read and what is told may be put together in any order, and more than once.
+ */
+
+import type { GridAnswer, GridProgram, GridUpdate, RankKey } from '../../../shared/api/types';
+
+/** A grid whose cells are bytes, row by row. */
+export type Grid = Omit<GridAnswer, 'ok' | 'cells'> & { cells: Uint8Array };
+
+/** A cell where no step was analysed. */
+export const UNKNOWN = 255;
+/** The largest number that a cell tells from larger ones. */
+export const MOST = 254;
+
+export function decoded(answer: GridAnswer, cells: Uint8Array): Grid {
+  return { ...answer, cells };
+}
+
+/** The grid with what is new; null where it has to be read again. The one given is not changed. */
+export function merged(grid: Grid, update: GridUpdate): Grid | null {
+  if (update.layout !== grid.layout) return null;
+  // An answer that is newer than the frame has wider columns already.
+  const steps_per_column = Math.max(grid.steps_per_column, update.steps_per_column);
+  const columns = Math.max(
+    Math.ceil((grid.columns * grid.steps_per_column) / steps_per_column),
+    Math.ceil((update.columns * update.steps_per_column) / steps_per_column),
+  );
+  const cells = widened(grid, steps_per_column, columns);
+  const start_us = startsBy(grid, steps_per_column, columns);
+  const wider = steps_per_column / update.steps_per_column;
+  for (const packed of packedCells(update.cells)) {
+    const at = (packed >>> 18) * columns + Math.floor(((packed >>> 8) & 0x3ff) / wider);
+    cells[at] = larger(cells[at] as number, packed & 0xff);
+  }
+  for (const [column, start] of update.starts) {
+    const at = Math.floor(column / wider);
+    start_us[at] = earlier(start_us[at] as number, start);
+  }
+  return { ...grid, steps_per_column, columns, start_us, cells };
+}
+
+/** Of two cells the one that tells more: unknown is less than 0. */
+export const larger = (one: number, other: number): number => (one === UNKNOWN ? other : other === UNKNOWN ? one : Math.max(one, other));
+
+const earlier = (one: number, other: number): number => (one === 0 ? other : other === 0 ? one : Math.min(one, other));
+
+/** Cells in wider columns, with room for more of them. */
+function widened(grid: Grid, steps_per_column: number, columns: number): Uint8Array {
+  const cells = new Uint8Array(grid.rows * columns).fill(UNKNOWN);
+  const wider = steps_per_column / grid.steps_per_column;
+  for (let row = 0; row < grid.rows; row++) {
+    const [from, to] = [row * grid.columns, row * columns];
+    if (wider === 1) {
+      cells.set(grid.cells.subarray(from, from + grid.columns), to);
+      continue;
+    }
+    for (let column = 0; column < grid.columns; column++) {
+      const at = to + Math.floor(column / wider);
+      cells[at] = larger(cells[at] as number, grid.cells[from + column] as number);
+    }
+  }
+  return cells;
+}
+
+function startsBy(grid: Grid, steps_per_column: number, columns: number): number[] {
+  const starts = new Array<number>(columns).fill(0);
+  const wider = steps_per_column / grid.steps_per_column;
+  grid.start_us.forEach((start, column) => {
+    const at = Math.floor(column / wider);
+    starts[at] = earlier(starts[at] as number, start);
+  });
+  return starts;
+}
+
+function* packedCells(cells: ArrayBuffer): Generator<number> {
+  const view = new DataView(cells);
+  for (let at = 0; at < cells.byteLength; at += 4) yield view.getUint32(at, true);
+}
+
+/** The ranks of a row, in order. */
+export function ranksOfRow(grid: Grid, row: number): RankKey[] {
+  const of = programOfRow(grid, row);
+  if (of === undefined) return [];
+  let skip = (row - of.first_row) * grid.ranks_per_row;
+  const ranks: RankKey[] = [];
+  for (const [first, count] of of.ranks) {
+    for (let at = skip; at < count && ranks.length < grid.ranks_per_row; at++) ranks.push(`${of.program}:${first + at}`);
+    skip = Math.max(0, skip - count);
+  }
+  return ranks;
+}
+
+/** The row in which a rank is; null where it is not here. */
+export function rowOfRank(grid: Grid, rank: RankKey): number | null {
+  const [program, number] = rank.split(':').map(Number) as [number, number];
+  const of = grid.programs.find((one) => one.program === program);
+  let place = 0;
+  for (const [first, count] of of?.ranks ?? []) {
+    if (number >= first && number < first + count) {
+      return (of as GridProgram).first_row + Math.floor((place + number - first) / grid.ranks_per_row);
+    }
+    place += count;
+  }
+  return null;
+}
+
+/** Places of the first and last rank of a row, as a zoomed piece is asked for. */
+export function placesOfRow(grid: Grid, row: number): [first: number, last: number] | null {
+  const of = programOfRow(grid, row);
+  if (of === undefined) return null;
+  const ranks = of.ranks.reduce((sum, [, count]) => sum + count, 0);
+  const first = (row - of.first_row) * grid.ranks_per_row;
+  return [of.first_place + first, of.first_place + Math.min(ranks, first + grid.ranks_per_row) - 1];
+}
+
+/** First and last step of a column. */
+export function stepsOfColumn(grid: Grid, column: number): [first: number, last: number] {
+  const first = grid.first_step + column * grid.steps_per_column;
+  return [first, first + grid.steps_per_column - 1];
+}
+
+/** The column in which a step is, whether the grid reaches that far or not. */
+export const columnOfStep = (grid: Grid, step: number): number => Math.floor((step - grid.first_step) / grid.steps_per_column);
+
+function programOfRow(grid: Grid, row: number): GridProgram | undefined {
+  return grid.programs.find((one) => row >= one.first_row && row < one.first_row + one.rows);
+}

@@ -1,0 +1,44 @@
+import { useEffect } from 'preact/hooks';
+import { overviewAnswer } from '../shared/names/answer';
+import { grid } from './heatmap/grid';
+import { ranking } from './overview';
+import { run } from '../shared/session/session';
+import { Empty } from '../shared/parts/panel';
+import { CallsList } from './callslist';
+import { Functions } from './functions';
+import { HeatMap } from './heatmap/heatmap';
+import { Ranks } from './ranks';
+import { Steps } from './steps/steps';
+
+/** Told once: how long it takes to see something useful is measured up to here. */
+const USEFUL = 'first-useful-paint';
+
+/** Where and when: the whole run at once. */
+export function Overview() {
+  const known = run.value.value;
+  const sentence = known === null ? (run.error.value ?? ' ') : overviewAnswer(known);
+  const isUseful = grid.value !== null && ranking.value.value !== null;
+  useEffect(() => {
+    if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
+    // Charts measure themselves in one frame, and paint in the next.
+    requestAnimationFrame(() => requestAnimationFrame(() => performance.mark(USEFUL)));
+  }, [isUseful]);
+  return (
+    <main class="overview">
+      <h1 class="answer" data-answer>
+        {sentence}
+      </h1>
+      {known === null && run.error.value !== null ? (
+        <Empty>Nothing can be shown until the server answers.</Empty>
+      ) : (
+        <div class="overview-panels">
+          <HeatMap />
+          <CallsList />
+          <Ranks />
+          <Functions />
+          <Steps />
+        </div>
+      )}
+    </main>
+  );
+}

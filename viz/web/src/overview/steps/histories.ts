@@ -1,0 +1,118 @@
+/** Which ranks are charted, and their steps: as read, with what has come since. */
+
+import { computed, effect, signal, untracked } from '@preact/signals';
+import { merge, MOST_STEPS, wholeFrom, type History } from './model/history';
+import type { Series } from './model/steplayout';
+import { keepSlots, type Range, type View } from '../../shared/address/model/view';
+import { getSteps } from './requests';
+import { view } from '../../shared/address/address';
+import { end, shownSteps } from '../heatmap/grid';
+import { ranking } from '../overview';
+import { question } from '../../shared/session/question';
+import { Resource } from '../../shared/session/resource';
+import * as session from '../../shared/session/session';
+import type { RankKey } from '../../shared/api/types';
+
+/**
+ * Ranks that lead are charted so long, at least, though others lead meanwhile: lines that come and go cannot be read, and
+ * the whole history of each that comes has to be asked for, by every page, each time that lists are asked for again.
+ */
+const STAY_MS = 30_000;
+
+const kept = new Map<RankKey, History>();
+/** Ranks whose history was read; since they are watched nothing of it is missed. */
+const read = new Set<RankKey>();
+const automatic = signal<View['selected']>([]);
+
+export const steps = new Resource<Map<RankKey, History>>();
+/** Histories that are shown, by rank. */
+const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
+export const hasSelection = computed(() => view.value.selected.some((rank) => rank !== null));
+/** Ranks by colour slot: the selected ones, else those that lead the ranking. */
+export const slots = computed(() => (hasSelection.value ? view.value.selected : automatic.value));
+const shownRanks = computed(() => slots.value.filter((rank) => rank !== null));
+const shownKey = computed(() => shownRanks.value.join(','));
+
+let chosen = { by: '', at_ms: 0 };
+effect(() => {
+  const { top, statistic } = ranking.value.value ?? { top: [], statistic: '' };
+  const by = `${statistic} ${top.length}`;
+  const hasEnded = untracked(() => session.status.value?.state === 'ended');
+  if (by === chosen.by && !hasEnded && Date.now() - chosen.at_ms < STAY_MS) return;
+  chosen = { by, at_ms: Date.now() };
+  const ranks = top.map((row) => `${row.program}:${row.rank}`);
+  automatic.value = untracked(() => keepSlots(automatic.value, ranks));
+});
+effect(() => {
+  void shownKey.value;
+  untracked(() => void readMissing());
+});
+effect(() => {
+  if (!session.paused.value) untracked(show);
+});
+session.follow({
+  onFrame(frame) {
+    if (frame.resync) void readAgain();
+  },
+  onSteps(steps) {
+    for (const [rank, rows] of Object.entries(steps)) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    if (!session.paused.value) show();
+  },
+  onLinked() {
+    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    if (session.status.value?.state !== 'ended') void readAgain();
+  },
+});
+
+function show(): void {
+  histories.value = new Map(kept);
+}
+
+function readAgain(): Promise<void> {
+  read.clear();
+  return readMissing();
+}
+
+/** Watch the ranks that are shown, then read the histories that are not here: nothing can fall between. */
+async function readMissing(): Promise<void> {
+  const ranks = shownRanks.value;
+  for (const rank of read) if (!ranks.includes(rank)) read.delete(rank);
+  await session.watch(ranks).catch(() => undefined);
+  const missing = ranks.filter((rank) => !read.has(rank));
+  if (missing.length === 0) return;
+  await steps.load(async (signal) => {
+    const found = await getSteps(missing, signal, [Math.max(0, end.peek() - MOST_STEPS), Infinity]);
+    for (const [rank, rows] of found) kept.set(rank, merge(kept.get(rank) ?? [], rows));
+    for (const rank of missing) if (shownRanks.value.includes(rank)) read.add(rank);
+    for (const rank of [...kept.keys()]) if (!shownRanks.value.includes(rank)) kept.delete(rank);
+    // A rank that was selected while paused is shown as of now: the picture has no older one of it.
+    const shown = histories.value;
+    if (!session.paused.value || ranks.some((rank) => !shown.has(rank))) show();
+    return found;
+  });
+}
+
+/** Steps to look at that were let go here. */
+const letGo = computed(() => {
+  const window = shownSteps.value;
+  if (window === null || [...histories.value.values()].every((rows) => wholeFrom(rows) <= window[0])) return null;
+  return JSON.stringify([shownRanks.value, window]);
+});
+const older = question(
+  () => letGo.value,
+  async (signal) => {
+    const [ranks, window] = JSON.parse(letGo.peek() as string) as [RankKey[], Range];
+    return { window, found: await getSteps(ranks, signal, window) };
+  },
+);
+
+/** What the chart of steps shows. */
+export const series = computed<Series[]>(() => {
+  const piece = letGo.value === null ? null : older.value.value;
+  return slots.value.flatMap((rank, slot): Series[] => {
+    if (rank === null) return [];
+    const rows = histories.value.get(rank) ?? [];
+    if (piece !== null) return [{ rank, slot, rows: merge(piece.found.get(rank) ?? [], rows, Infinity), from: piece.window[0] }];
+    return [{ rank, slot, rows, from: wholeFrom(rows) }];
+  });
+});

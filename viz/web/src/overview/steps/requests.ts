@@ -1,0 +1,20 @@
+/** What the server can be asked about the steps of ranks. */
+
+import type { Range } from '../../shared/address/model/view';
+import { get } from '../../shared/api/http';
+import type { RankKey, StepColumnsAnswer, StepRow } from '../../shared/api/types';
+import { rowsOf } from './model/history';
+
+/** The history of some ranks from a step to another, in as many answers as it takes. */
+export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [first, last]: Range = [0, Infinity]): Promise<Map<RankKey, StepRow[]>> {
+  const found = new Map<RankKey, StepRow[]>(ranks.map((rank) => [rank, []]));
+  let after: number | null = first > 0 ? first - 1 : null;
+  do {
+    const query: [string, string][] = ranks.map((rank) => ['rank', rank]);
+    if (after !== null) query.push(['after', String(after)]);
+    const answer: StepColumnsAnswer = await get<StepColumnsAnswer>('step-columns', query, signal);
+    for (const columns of answer.series) found.get(columns.rank)?.push(...rowsOf(columns).filter(([step]) => step <= last));
+    after = answer.next;
+  } while (after !== null && after < last);
+  return found;
+}

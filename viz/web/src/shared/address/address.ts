@@ -1,0 +1,40 @@
+/** The address is the state: what is looked at, and how. */
+
+import { computed, signal } from '@preact/signals';
+import { formatView, parseView, type View } from './model/view';
+
+const root = new URL(document.baseURI).pathname;
+
+function fromLocation(): View {
+  return parseView(location.pathname.slice(root.length), location.search.slice(1));
+}
+
+const current = signal<View>(fromLocation());
+
+/** What the address says. */
+export const view = computed(() => current.value);
+
+export function addressOf(change: Partial<View>): string {
+  return root + formatView({ ...current.value, ...change });
+}
+
+/** Change the view. Clicks make an entry in the browser's history; panning and typing replace it. */
+export function go(change: Partial<View>, how: 'push' | 'replace' = 'push'): void {
+  const next = { ...current.value, ...change };
+  const address = root + formatView(next);
+  if (address === location.pathname + location.search) return;
+  if (how === 'push') history.pushState(null, '', address);
+  else history.replaceState(null, '', address);
+  current.value = next;
+}
+
+/** Follow a link inside the page, unless the click means another tab. */
+export function follow(event: MouseEvent, change: Partial<View>): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  go(change);
+}
+
+window.addEventListener('popstate', () => {
+  current.value = fromLocation();
+});

@@ -1,0 +1,378 @@
+/** The state of the page, and how it stands in the address: the path names the thing, the query the view. */
+
+import { AXES, SCALES, type Axis, type Scale } from './axes';
+import { SLOTS } from '../../charts/model/tokens';
+import type { RankKey, Statistic } from '../../api/types';
+
+export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step', 'rank', 'thread', 'children', 'messages_count'] as const;
+export type Sort = (typeof SORTS)[number];
+export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total', 'skewness', 'kurtosis', 'steps'] as const satisfies readonly Statistic[];
+export const LABELS = ['any', 'anomaly', 'normal'] as const;
+export type LabelWanted = (typeof LABELS)[number];
+export const STREAM_STATES = ['reading', 'silent', 'ended', 'broken', 'lost'] as const;
+export type StreamState = (typeof STREAM_STATES)[number];
+export const STREAM_ORDERS = ['loss', 'rank', 'rows', 'largest_step_bytes'] as const;
+export type StreamOrder = (typeof STREAM_ORDERS)[number];
+/** Functions are also ranked by time lost. */
+export const FUNCTION_STATISTICS = ['severity_us', ...STATISTICS] as const;
+export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
+export const CALL_LISTS = ['worst', 'newest'] as const;
+export type CallList = (typeof CALL_LISTS)[number];
+/** From a value to a larger one, neither of them whole. */
+export type Span = readonly [least: number, most: number];
+export type Range = readonly [first: number, last: number];
+
+/** What a page is about; each has its own part of the address's path. */
+export type PageName = 'overview' | 'calls' | 'timeline' | 'call' | 'function' | 'health' | 'compare';
+
+export interface View {
+  run: string;
+  page: PageName;
+  /** Id of a call: the one whose page is open, or the one chosen on another page. */
+  call: string | null;
+  /** Folder of the run to compare with; '' where one is to be chosen. */
+  compare: string;
+  /** Selected ranks by colour slot; null is a free slot. */
+  selected: readonly (RankKey | null)[];
+  statistic: Statistic;
+  n: number;
+  /** What functions are ranked by. */
+  by: FunctionStatistic;
+  /** Which calls the overview lists. */
+  list: CallList;
+  /** Steps that charts show; null follows the whole run. */
+  zoom: Range | null;
+  /** Charts show this many of the newest steps, and follow; 0 where they do not. */
+  newest: number;
+  /** Ranks that the heat map shows, by place in the order of program and rank; null shows all. */
+  ranks: Range | null;
+  /** Filters of calls. */
+  steps: Range | null;
+  rank: RankKey | null;
+  function: string;
+  /** Program of the function whose page is open; null where its name says enough. */
+  program: number | null;
+  severity_us: number;
+  score: number;
+  node: string;
+  thread: number | null;
+  /** Times since the run's start, in µs, in which calls were under way. */
+  times: Range | null;
+  label: LabelWanted;
+  gpu: boolean | null;
+  /** Part of a name on the call path, or of the node's. */
+  text: string;
+  /** Axes of the chart of calls; a scale that is null is the axis' own. */
+  x: Axis;
+  y: Axis;
+  xScale: Scale | null;
+  yScale: Scale | null;
+  /** Values at the ends of the axes; null shows all calls. */
+  xRange: Span | null;
+  yRange: Span | null;
+  sort: Sort;
+  descending: boolean;
+  cursor: string | null;
+  /** Order of the list of streams, the state of those in it, and where it goes on. */
+  streamOrder: StreamOrder;
+  streamState: StreamState | null;
+  streamCursor: string | null;
+  /** What the timeline shows: µs since the run's start; null is what the chosen call needs, or all. */
+  window: Range | null;
+  /** The timeline shows the newest so many seconds, and follows; null where it does not. */
+  recent_s: number | null;
+  /** Ranks that the timeline shows beside the one it is about. */
+  partners: readonly RankKey[];
+  /** Whether the timeline is without the times of which nothing was kept. */
+  folded: boolean;
+  /** Panels that show their table instead of their picture. */
+  tables: readonly string[];
+}
+
+export const FIRST_VIEW: View = {
+  run: '',
+  page: 'overview',
+  call: null,
+  compare: '',
+  selected: [],
+  statistic: 'mean',
+  n: 5,
+  by: 'severity_us',
+  list: 'worst',
+  zoom: null,
+  newest: 0,
+  ranks: null,
+  steps: null,
+  rank: null,
+  function: '',
+  program: null,
+  severity_us: 0,
+  score: 0,
+  node: '',
+  thread: null,
+  times: null,
+  label: 'any',
+  gpu: null,
+  text: '',
+  x: 'entry',
+  y: 'function',
+  xScale: null,
+  yScale: null,
+  xRange: null,
+  yRange: null,
+  sort: 'severity_us',
+  descending: true,
+  cursor: null,
+  streamOrder: 'loss',
+  streamState: null,
+  streamCursor: null,
+  window: null,
+  recent_s: null,
+  partners: [],
+  folded: false,
+  tables: [],
+};
+
+const RANK = /^\d{1,9}:\d{1,9}$/;
+const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
+const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
+/** Pages whose address ends in their name. */
+const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', fn: 'function', health: 'health' };
+export const MOST_RANKS = 100;
+/** Partner ranks on one timeline. */
+export const MOST_PARTNERS = 12;
+
+/** Read a path (relative to the server's root) and query; what makes no sense is left out. */
+export function parseView(path: string, query: string): View {
+  const given = parseQuery(query);
+  const rank = given.get('rank') ?? '';
+  return {
+    ...parsePath(path, given.get('call') ?? ''),
+    selected: parseSelected(given.get('sel') ?? ''),
+    statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
+    n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
+    by: oneOf(FUNCTION_STATISTICS, given.get('by'), FIRST_VIEW.by),
+    list: oneOf(CALL_LISTS, given.get('list'), FIRST_VIEW.list),
+    zoom: parseRange(given.get('zoom')),
+    newest: whole(given.get('newest')) ?? 0,
+    ranks: parseRange(given.get('ranks')),
+    steps: parseRange(given.get('step')),
+    rank: RANK.test(rank) ? rank : null,
+    function: given.get('function') ?? '',
+    program: whole(given.get('program')),
+    severity_us: Math.max(0, Number(given.get('severity_us')) || 0),
+    score: Math.max(0, Number(given.get('score')) || 0),
+    node: given.get('node') ?? '',
+    thread: whole(given.get('thread')),
+    times: parseRange(given.get('time')),
+    label: oneOf(LABELS, given.get('label'), FIRST_VIEW.label),
+    gpu: { true: true, false: false }[given.get('gpu') ?? ''] ?? null,
+    text: given.get('text') ?? '',
+    x: oneOf(AXES, given.get('x'), FIRST_VIEW.x),
+    y: oneOf(AXES, given.get('y'), FIRST_VIEW.y),
+    xScale: SCALES.find((scale) => scale === given.get('xscale')) ?? null,
+    yScale: SCALES.find((scale) => scale === given.get('yscale')) ?? null,
+    xRange: parseSpan(given.get('xrange')),
+    yRange: parseSpan(given.get('yrange')),
+    sort: oneOf(SORTS, given.get('sort'), FIRST_VIEW.sort),
+    descending: given.get('order') !== 'asc',
+    cursor: given.get('cursor') ?? null,
+    streamOrder: oneOf(STREAM_ORDERS, given.get('streams'), FIRST_VIEW.streamOrder),
+    streamState: STREAM_STATES.find((state) => state === given.get('state')) ?? null,
+    streamCursor: given.get('streams_from') ?? null,
+    window: parseRange(given.get('t')),
+    recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
+    partners: parsePartners(given.get('with') ?? ''),
+    folded: given.get('fold') === 'true',
+    tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
+  };
+}
+
+/** Path and query of a view; what stands at its first value is left out. */
+export function formatView(view: View): string {
+  const query: [string, string][] = [];
+  const add = (name: string, value: string, first = ''): void => {
+    if (value !== first) query.push([name, value]);
+  };
+  if (view.page !== 'call') add('call', view.call ?? '');
+  add(
+    'sel',
+    trimmed(view.selected)
+      .map((rank) => rank ?? '')
+      .join(','),
+  );
+  add('statistic', view.statistic, FIRST_VIEW.statistic);
+  add('n', String(view.n), String(FIRST_VIEW.n));
+  add('by', view.by, FIRST_VIEW.by);
+  add('list', view.list, FIRST_VIEW.list);
+  add('zoom', formatRange(view.zoom));
+  add('newest', String(view.newest), '0');
+  add('ranks', formatRange(view.ranks));
+  add('step', formatRange(view.steps));
+  add('rank', view.rank ?? '');
+  add('function', view.function);
+  add('program', String(view.program ?? ''));
+  add('severity_us', String(view.severity_us), '0');
+  add('score', String(view.score), '0');
+  add('node', view.node);
+  add('thread', String(view.thread ?? ''));
+  add('time', formatRange(view.times));
+  add('label', view.label, FIRST_VIEW.label);
+  add('gpu', String(view.gpu ?? ''));
+  add('text', view.text);
+  add('x', view.x, FIRST_VIEW.x);
+  add('y', view.y, FIRST_VIEW.y);
+  add('xscale', view.xScale ?? '');
+  add('yscale', view.yScale ?? '');
+  add('xrange', formatSpan(view.xRange));
+  add('yrange', formatSpan(view.yRange));
+  add('sort', view.sort, FIRST_VIEW.sort);
+  add('order', view.descending ? '' : 'asc');
+  add('cursor', view.cursor ?? '');
+  add('streams', view.streamOrder, FIRST_VIEW.streamOrder);
+  add('state', view.streamState ?? '');
+  add('streams_from', view.streamCursor ?? '');
+  if (view.page === 'timeline') {
+    add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
+    add('with', view.partners.join(','));
+    add('fold', String(view.folded), 'false');
+  }
+  add('table', view.tables.join(','));
+  const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');
+  return formatPath(view) + (text === '' ? '' : `?${text}`);
+}
+
+type Place = Pick<View, 'run' | 'page' | 'call' | 'compare'>;
+
+/** What the path names; a path that is none of ours names no run. */
+function parsePath(path: string, chosen: string): Place {
+  const place: Place = { run: '', page: 'overview', call: CALL.test(chosen) ? chosen : null, compare: '' };
+  const match = PATH.exec(path);
+  if (match === null) return place;
+  const [, run = '', page, rest = ''] = match;
+  const named = { ...place, run: decoded(run) };
+  if (page === undefined) return named;
+  if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
+  const id = decoded(rest).replace('/', ':');
+  if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
+  const plain = rest === '' ? PLAIN[page] : undefined;
+  return plain === undefined ? place : { ...named, page: plain };
+}
+
+function formatPath(view: View): string {
+  const run = `r/${encodeURIComponent(view.run)}`;
+  if (view.page === 'overview') return run;
+  if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
+  if (view.page === 'call') return `${run}/call/${(view.call ?? '').replace(':', '/')}`;
+  return `${run}/${view.page === 'function' ? 'fn' : view.page}`;
+}
+
+/** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */
+export function toggleRank(selected: View['selected'], rank: RankKey, preferred: number | null = null): (RankKey | null)[] {
+  const slots = [...selected];
+  const held = slots.indexOf(rank);
+  if (held >= 0) {
+    slots[held] = null;
+    return trimmed(slots);
+  }
+  const free = slots.indexOf(null);
+  const slot = preferred !== null && slots[preferred] == null ? preferred : free >= 0 ? free : slots.length;
+  if (slot >= SLOTS) return slots;
+  while (slots.length <= slot) slots.push(null);
+  slots[slot] = rank;
+  return slots;
+}
+
+/** Slots for ranks that nobody selected: who was there before keeps its slot, so colours do not wander. */
+export function keepSlots(previous: View['selected'], ranks: readonly RankKey[]): (RankKey | null)[] {
+  const wanted = ranks.slice(0, SLOTS);
+  const slots = previous.map((rank) => (rank !== null && wanted.includes(rank) ? rank : null));
+  for (const rank of wanted) {
+    if (slots.includes(rank)) continue;
+    const free = slots.indexOf(null);
+    if (free >= 0) slots[free] = rank;
+    else slots.push(rank);
+  }
+  return trimmed(slots);
+}
+
+function trimmed(slots: View['selected']): (RankKey | null)[] {
+  let length = slots.length;
+  while (length > 0 && slots[length - 1] === null) length--;
+  return slots.slice(0, length);
+}
+
+function parseSelected(text: string): (RankKey | null)[] {
+  const seen = new Set<string>();
+  const slots = text
+    .split(',')
+    .slice(0, SLOTS)
+    .map((rank) => {
+      const usable = RANK.test(rank) && !seen.has(rank);
+      seen.add(rank);
+      return usable ? rank : null;
+    });
+  return trimmed(slots);
+}
+
+/** `30`, or `20..30`; null where it is no range. */
+function parsePartners(text: string): RankKey[] {
+  const ranks = text.split(',').filter((rank) => RANK.test(rank));
+  return [...new Set(ranks)].slice(0, MOST_PARTNERS);
+}
+
+export function parseRange(text: string | undefined): Range | null {
+  const match = /^(\d{1,12})(?:\.\.(\d{1,12}))?$/.exec(text ?? '');
+  if (!match) return null;
+  const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
+  return first <= last ? [first, last] : null;
+}
+
+function parseSpan(text: string | undefined): Span | null {
+  const [least = NaN, most = NaN] = (text ?? '').split('..').map((end) => (end === '' ? NaN : Number(end)));
+  return Number.isFinite(least) && Number.isFinite(most) && least < most ? [least, most] : null;
+}
+
+/** Exact to the µs in an hour. */
+const formatSpan = (span: Span | null): string => (span === null ? '' : span.map((end) => Number(end.toPrecision(10))).join('..'));
+
+/** `0:3`, or `3` of the first program; undefined where it is no rank. */
+export function parseRank(text: string): RankKey | undefined {
+  const key = text.includes(':') ? text : `0:${text}`;
+  return RANK.test(key) ? key : undefined;
+}
+
+export function formatRange(range: Range | null): string {
+  if (range === null) return '';
+  return range[0] === range[1] ? String(range[0]) : `${range[0]}..${range[1]}`;
+}
+
+function oneOf<T extends string>(known: readonly T[], text: string | undefined, otherwise: T): T {
+  return known.find((value) => value === text) ?? otherwise;
+}
+
+function whole(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+function parseQuery(query: string): Map<string, string> {
+  return new Map(
+    query.split('&').map((part): [string, string] => {
+      const [name = '', ...value] = part.replace(/\+/g, ' ').split('=');
+      return [decoded(name), decoded(value.join('='))];
+    }),
+  );
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Percent-encoded, but for characters that are safe in a query and easier to read as they are. */
+function readable(value: string): string {
+  return encodeURIComponent(value).replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%2A/g, '*');
+}

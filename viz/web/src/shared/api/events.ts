@@ -1,0 +1,42 @@
+/** The socket over which the server says what is new. It comes back by itself when the link was lost. */
+
+import { io } from 'socket.io-client';
+import { askingOver, type Ask } from './jobs';
+import type { LiveFrame, LiveSteps, RankKey } from './types';
+
+export interface Listener {
+  onLink(connected: boolean): void;
+  onFrame(frame: LiveFrame): void;
+  onSteps(steps: LiveSteps): void;
+}
+
+export interface Events {
+  /** Ask for the steps of these ranks only; resolves once no later step of theirs can be missed. */
+  watch(ranks: readonly RankKey[]): Promise<void>;
+  /** Put a long question. */
+  ask: Ask;
+  /** Say that one may come, so that a worker is there. */
+  prepare(): void;
+}
+
+export function connect(listener: Listener): Events {
+  const base = new URL(document.baseURI);
+  const socket = io(new URL('events', base.origin).href, {
+    path: new URL('socket.io/', base).pathname,
+    transports: ['websocket', 'polling'],
+    reconnectionDelay: 500,
+    reconnectionDelayMax: 2000,
+  });
+  socket.on('connect', () => listener.onLink(true));
+  socket.on('disconnect', () => listener.onLink(false));
+  socket.on('connect_error', () => listener.onLink(false));
+  socket.on('frame', (frame: LiveFrame) => listener.onFrame(frame));
+  socket.on('steps', (steps: LiveSteps) => listener.onSteps(steps));
+  return {
+    ask: askingOver(socket),
+    prepare: () => void socket.emit('prepare'),
+    async watch(ranks) {
+      if (socket.connected) await socket.timeout(5000).emitWithAck('watch', ranks);
+    },
+  };
+}

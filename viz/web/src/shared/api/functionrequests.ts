@@ -1,0 +1,45 @@
+/** What the server can be asked about one function, and about the rank that a call ran on. */
+
+import type { Subject } from '../asking/sql';
+import { get, type Query, type Request } from './http';
+import type { CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from './types';
+
+/** Calls in a list of the worst. */
+export const WORST = 20;
+/** Ranks in a list of those that lost most. */
+export const MOST_RANKS = 50;
+const MOST = '1000';
+
+/** A function whose program may not be known. */
+export type Named = Omit<Subject, 'program'> & { program: number | null };
+
+const ofProgram = (program: number | null): Query => (program === null ? [] : [['program', String(program)]]);
+const ofFunction = ({ program, name }: Subject): Query => [['function', name], ...ofProgram(program)];
+const ofRank = (program: number, rank: number): Query => [
+  ['program', String(program)],
+  ['rank', String(rank)],
+  ['limit', MOST],
+];
+
+export const callRequest = (id: string): Request => [`calls/${encodeURIComponent(id)}`, []];
+
+export const functionRequest = ({ program, name }: Named): Request => ['function', [['name', name], ...ofProgram(program)]];
+export const getFunction = (named: Named, signal: AbortSignal): Promise<FunctionDetail> => get(...functionRequest(named), signal);
+
+export const trendRequest = (subject: Subject, by: 'step' | 'time'): Request => ['totals', [['by', by], ...ofFunction(subject), ['limit', MOST]]];
+export const getTrend = (subject: Subject, by: 'step' | 'time', signal: AbortSignal): Promise<Totals> => get(...trendRequest(subject, by), signal);
+
+export const ranksRequest = (subject: Subject): Request => ['totals', [['by', 'rank'], ...ofFunction(subject), ['limit', String(MOST_RANKS)]]];
+export const getRanks = (subject: Subject, signal: AbortSignal): Promise<Totals> => get(...ranksRequest(subject), signal);
+
+export const pathsRequest = (subject: Subject): Request => ['paths', ofFunction(subject)];
+export const getPaths = (subject: Subject, signal: AbortSignal): Promise<PathsAnswer> => get(...pathsRequest(subject), signal);
+
+export const worstRequest = (subject: Subject): Request => ['calls', [...ofFunction(subject), ['sort', 'severity_us'], ['limit', String(WORST)]]];
+export const getWorst = (subject: Subject, signal: AbortSignal): Promise<CallPage> => get(...worstRequest(subject), signal);
+
+export const countersRequest = (program: number, rank: number): Request => ['counters', ofRank(program, rank)];
+export const getCounters = (program: number, rank: number, signal: AbortSignal): Promise<CountersAnswer> => get(...countersRequest(program, rank), signal);
+
+export const metadataRequest = (program: number, rank: number): Request => ['metadata', ofRank(program, rank)];
+export const getMetadata = (program: number, rank: number, signal: AbortSignal): Promise<MetadataAnswer> => get(...metadataRequest(program, rank), signal);

@@ -1,0 +1,114 @@
+/** What the server can be asked. */
+
+import { filterQuery } from '../asking/filters';
+import type { View } from '../address/model/view';
+import { get, type Request } from './http';
+import type {
+  CallDetail,
+  CallPage,
+  FunctionRanking,
+  FunctionsAnswer,
+  GapsAnswer,
+  MetadataAnswer,
+  Points,
+  Ranking,
+  RankKey,
+  Run,
+  RunsAnswer,
+  Statistic,
+  StepSumsAnswer,
+  StreamsAnswer,
+  Vitals,
+} from './types';
+
+export const PAGE_SIZE = 50;
+
+export const getRun = (signal: AbortSignal): Promise<Run> => get('run', [], signal);
+
+export const getRanks = (statistic: Statistic, n: number, signal: AbortSignal): Promise<Ranking> => get(...rankingRequest(statistic, n), signal);
+
+export const rankingRequest = (statistic: Statistic, n: number): Request => [
+  'ranks',
+  [
+    ['statistic', statistic],
+    ['n', String(n)],
+  ],
+];
+
+export const getFunctionRanking = (statistic: Statistic, n: number, signal: AbortSignal): Promise<FunctionRanking> =>
+  get(...functionRankingRequest(statistic, n), signal);
+
+export const functionRankingRequest = (statistic: Statistic, n: number): Request => [
+  'function-ranking',
+  [
+    ['statistic', statistic],
+    ['n', String(n)],
+  ],
+];
+
+export const getFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> => get('functions', [['limit', '50']], signal);
+
+/** All that have a name, as many as one answer holds, for a search. */
+export const getAllFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> => get('functions', [['limit', '1000']], signal);
+
+export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> => get(`calls/${encodeURIComponent(id)}`, [], signal);
+
+export const getRuns = (signal: AbortSignal): Promise<RunsAnswer> => get('runs', [], signal);
+
+export const getCalls = (view: View, zero_us: number, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
+  get(...callsRequest(view, zero_us, limit), signal);
+
+/** A page of the calls of a view. */
+export const callsRequest = (view: View, zero_us: number, limit = PAGE_SIZE): Request => {
+  const query: [string, string][] = [
+    ['sort', view.sort],
+    ['descending', String(view.descending)],
+    ['limit', String(limit)],
+  ];
+  if (view.cursor !== null) query.push(['cursor', view.cursor]);
+  return ['calls', [...filterQuery(view, zero_us), ...query]];
+};
+
+export const getPoints = (view: View, zero_us: number, signal: AbortSignal): Promise<Points> => get(...pointsRequest(view, zero_us), signal);
+
+export const pointsRequest = (view: View, zero_us: number): Request => ['points', filterQuery(view, zero_us)];
+
+export const getVitals = (signal: AbortSignal): Promise<Vitals> => get('vitals', [], signal);
+
+export const getGaps = (signal: AbortSignal): Promise<GapsAnswer> => get('gaps', [], signal);
+
+export const getStreams = (view: View, signal: AbortSignal): Promise<StreamsAnswer> => get(...streamsRequest(view), signal);
+
+export function streamsRequest({ streamOrder, streamState, streamCursor }: View): Request {
+  const query: [string, string][] = [
+    ['sort', streamOrder],
+    ['limit', String(PAGE_SIZE)],
+  ];
+  if (streamState !== null) query.push(['state', streamState]);
+  if (streamCursor !== null) query.push(['cursor', streamCursor]);
+  return ['streams', query];
+}
+
+/** Steps of all ranks together, by 8 ** level. */
+export const getStepSums = (level: number, signal: AbortSignal): Promise<StepSumsAnswer> =>
+  get(
+    'step-sums',
+    [
+      ['level', String(level)],
+      ['limit', '1000'],
+    ],
+    signal,
+  );
+
+export const getMetadata = (rank: RankKey, signal: AbortSignal): Promise<MetadataAnswer> => {
+  const [program = '', number = ''] = rank.split(':');
+  return get(
+    'metadata',
+    [
+      ['program', program],
+      ['rank', number],
+      ['limit', '1000'],
+    ],
+    signal,
+  );
+};

@@ -1,0 +1,132 @@
+/**
+ * What the server says, by the names that the page has for it. `schema` is made from the server's own description;
+ * only what that leaves open, and what comes over the socket, is written here. Times are µs since the Unix epoch;
+ * durations are µs.
+ */
+
+import type * as schema from './schema';
+
+export type {
+  AgentState as Agent,
+  BothRuntimes,
+  Bucket,
+  CallAnswer as CallDetail,
+  CallRecord,
+  CallsAnswer as CallPage,
+  Comparison,
+  ComparisonAnswer,
+  CountersAnswer,
+  CounterTotals,
+  CounterValue,
+  Distribution,
+  FlaggedFunction as FunctionRankRow,
+  FunctionAnswer as FunctionDetail,
+  FunctionRankingAnswer as FunctionRanking,
+  FunctionsAnswer,
+  FunctionStatistics,
+  Gaps,
+  GapsAnswer,
+  GridAnswer,
+  Headline as Answer,
+  JudgedSpan as Judged,
+  ListedRun,
+  Message,
+  Metadata,
+  MetadataAnswer,
+  OneSided,
+  PathNode,
+  PathsAnswer,
+  PointColumns,
+  PointsAnswer as Points,
+  ProgramRows as GridProgram,
+  Pruning,
+  RankChange,
+  RankingAnswer as Ranking,
+  RankStatistics as RankRow,
+  Rate,
+  RunSide,
+  RunsAnswer,
+  Runtimes,
+  Shift,
+  SilentRank,
+  SlowRank,
+  Span,
+  StackFrame,
+  Status,
+  StepColumns,
+  StepColumnsAnswer,
+  StepSum,
+  StepSumsAnswer,
+  StreamHealth,
+  StreamsAnswer,
+  StreamSums,
+  TimelineAnswer,
+  TimelineLinks,
+  TimelineRow,
+  Total,
+  TotalsAnswer as Totals,
+  Vital,
+  VitalsAnswer as Vitals,
+  WindowCall,
+} from './schema';
+
+export type RankKey = string; // 'program:rank'
+export type Statistic = schema.RankingAnswer['statistic'];
+/** The runtime that calls are judged by. */
+export type Metric = 'exclusive' | 'inclusive';
+
+export type Run = schema.RunAnswer & { config: { metric: Metric } };
+
+export type FunctionRow = Pick<
+  schema.FunctionStatistics,
+  'program' | 'name' | 'calls' | 'anomalies' | 'severity_us' | 'exclusive_mean_us' | 'exclusive_stddev_us' | 'inclusive_mean_us' | 'inclusive_maximum_us'
+>;
+
+/** What lists, charts and a call's own page all know of a call. */
+export type CallSummary = Pick<
+  schema.CallSummary,
+  | 'id'
+  | 'program'
+  | 'rank'
+  | 'thread'
+  | 'step'
+  | 'node'
+  | 'function'
+  | 'label'
+  | 'entry_us'
+  | 'exit_us'
+  | 'inclusive_us'
+  | 'exclusive_us'
+  | 'score'
+  | 'severity_us'
+  | 'expected_us'
+  | 'children'
+  | 'messages_count'
+  | 'is_gpu'
+>;
+
+/** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
+export type StepRow = [number, number, number, number, number, number, number];
+
+/** What a frame tells of the whole grid. */
+export interface GridUpdate {
+  layout: number;
+  steps_per_column: number;
+  columns: number;
+  /** A little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
+  cells: ArrayBuffer;
+  /** Column and new start of those whose start is known, or earlier than was told. */
+  starts: [column: number, start_us: number][];
+}
+
+/** What all pages are told, up to four times a second. */
+export interface LiveFrame {
+  status: schema.Status;
+  /** Something may have been missed: read histories and grid again. */
+  resync: boolean;
+  /** What is new in the grid of all ranks; null where nothing is. */
+  grid: GridUpdate | null;
+}
+
+/** New steps of the ranks that a page watches. */
+export type LiveSteps = Record<RankKey, StepRow[]>;

@@ -1,0 +1,39 @@
+/** The same question in the terminal. */
+
+import { filterWords } from './filters';
+import type { Subject } from './sql';
+import type { View } from '../address/model/view';
+
+/** Command that lists what a table of calls shows: the command's own number of them unless another is given. */
+export function queryCommand(directory: string, view: View, limit: number | null = null): string {
+  const words = ['chimbuko', 'query', directory, ...filterWords(view), '--sort', view.sort];
+  if (!view.descending) words.push('--ascending');
+  if (view.cursor !== null) words.push('--cursor', view.cursor);
+  if (limit !== null) words.push('--limit', String(limit));
+  return words.map(quoted).join(' ');
+}
+
+/** Command that lists the worst calls of a function. */
+export function functionCommand(directory: string, { program, name }: Subject, limit: number): string {
+  return ['chimbuko', 'query', directory, '--function', name, '--program', String(program), '--limit', String(limit)].map(quoted).join(' ');
+}
+
+/** Command that prints everything kept of one call. */
+export function showCommand(directory: string, id: string): string {
+  return `chimbuko show ${id} ${quoted(directory)}`;
+}
+
+/** Command that compares this run with one in a folder beside it. */
+export function compareCommand(directory: string, before: string): string {
+  return `chimbuko compare ${quoted(directory.replace(/[^/]*$/, before))} ${quoted(directory)}`;
+}
+
+/** Command that asks the run's database. */
+export function sqlCommand(directory: string, sql: string): string {
+  return `chimbuko sql ${quoted(directory)} ${quoted(sql)}`;
+}
+
+/** A word as a POSIX shell takes it. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,139 @@
+/** What limits calls: how each filter is told, asked of the server and of the command, and dropped. */
+
+import { ranked } from '../names/answer';
+import { digits, duration, parseDuration, sinceStart } from '../units/units';
+import { formatRange, type Range, type View } from '../address/model/view';
+
+type Pairs = readonly (readonly [name: string, value: string])[];
+
+interface Filter {
+  isSet: (view: View) => boolean;
+  text: (view: View, programs: number) => string;
+  /** As the API takes it; times there count from the epoch. */
+  query: (view: View, zero_us: number) => Pairs;
+  /** As the command takes it. */
+  words: (view: View) => readonly string[];
+  dropped: Partial<View>;
+}
+
+const FILTERS: readonly Filter[] = [
+  {
+    isSet: (view) => view.rank !== null,
+    text: (view, programs) => ranked(view.rank ?? '', programs),
+    query: (view) => [['rank', view.rank ?? '']],
+    words: (view) => {
+      const [program = '', rank = ''] = (view.rank ?? '').split(':');
+      return ['--program', program, '--rank', rank];
+    },
+    dropped: { rank: null },
+  },
+  {
+    isSet: (view) => view.node !== '',
+    text: (view) => `node ${view.node}`,
+    query: (view) => [['node', view.node]],
+    words: (view) => ['--node', view.node],
+    dropped: { node: '' },
+  },
+  {
+    isSet: (view) => view.thread !== null,
+    text: (view) => `thread ${view.thread}`,
+    query: (view) => [['thread', String(view.thread)]],
+    words: (view) => ['--thread', String(view.thread)],
+    dropped: { thread: null },
+  },
+  {
+    isSet: (view) => view.steps !== null,
+    text: (view) => `step ${formatRange(view.steps)}`,
+    query: ({ steps }) =>
+      steps === null
+        ? []
+        : [
+            ['step_min', String(steps[0])],
+            ['step_max', String(steps[1])],
+          ],
+    words: ({ steps }) => (steps === null ? [] : ['--step', steps[0] === steps[1] ? String(steps[0]) : steps.join(':')]),
+    dropped: { steps: null },
+  },
+  {
+    isSet: (view) => view.times !== null,
+    text: ({ times }) => (times === null ? '' : `time ${sinceStart(times[0])} to ${sinceStart(times[1])}`),
+    query: ({ times }, zero_us) =>
+      times === null
+        ? []
+        : [
+            ['time_min_us', String(zero_us + times[0])],
+            ['time_max_us', String(zero_us + times[1])],
+          ],
+    words: ({ times }) => (times === null ? [] : ['--time', `${times[0]}us:${times[1]}us`]),
+    dropped: { times: null },
+  },
+  {
+    isSet: (view) => view.function !== '',
+    text: (view) => `function ${view.function}`,
+    query: (view) => [['function', view.function]],
+    words: (view) => ['--function', view.function],
+    dropped: { function: '' },
+  },
+  {
+    isSet: (view) => view.severity_us > 0,
+    text: (view) => `severity ≥ ${duration(view.severity_us)}`,
+    query: (view) => [['min_severity_us', String(view.severity_us)]],
+    words: (view) => ['--min-severity', `${view.severity_us}us`],
+    dropped: { severity_us: 0 },
+  },
+  {
+    isSet: (view) => view.score > 0,
+    text: (view) => `score ≥ ${digits(view.score)}`,
+    query: (view) => [['min_score', String(view.score)]],
+    words: (view) => ['--min-score', String(view.score)],
+    dropped: { score: 0 },
+  },
+  {
+    isSet: (view) => view.gpu !== null,
+    text: (view) => (view.gpu ? 'on a GPU' : 'not on a GPU'),
+    query: (view) => [['is_gpu', String(view.gpu)]],
+    words: (view) => [view.gpu ? '--gpu' : '--no-gpu'],
+    dropped: { gpu: null },
+  },
+  {
+    isSet: (view) => view.text !== '',
+    text: (view) => `text ${view.text}`,
+    query: (view) => [['text', view.text]],
+    words: (view) => ['--text', view.text],
+    dropped: { text: '' },
+  },
+  {
+    isSet: (view) => view.label !== 'any',
+    text: (view) => (view.label === 'anomaly' ? 'anomalies only' : 'normal calls only'),
+    // Server and command have their own usual label, so it is always told.
+    query: () => [],
+    words: () => [],
+    dropped: { label: 'any' },
+  },
+];
+
+/** The filters that are set, in their order. */
+export const filtersOf = (view: View): Filter[] => FILTERS.filter((filter) => filter.isSet(view));
+
+/** Times since the run's start as somebody types them, `86..86.6` or `500ms..2s`; without a unit seconds. */
+export function parseTimes(text: string): Range | null {
+  const ends = text.split('..').map((end) => parseDuration(/[a-zµμ]\s*$/.test(end) ? end : `${end.trim()}s`));
+  const [first = null, last = null] = ends;
+  return first === null || last === null || last < first || ends.length > 2 ? null : [Math.round(first), Math.round(last)];
+}
+
+/** Times as `parseTimes` reads them. */
+export const formatTimes = (times: Range | null): string => (times === null ? '' : times.map((us) => us / 1e6).join('..'));
+
+/** Drops all of them. */
+export const UNFILTERED: Partial<View> = Object.assign({}, ...FILTERS.map((filter) => filter.dropped)) as Partial<View>;
+
+/** The filters of a view as the API names them. */
+export function filterQuery(view: View, zero_us: number): Pairs {
+  return [...filtersOf(view).flatMap((filter) => filter.query(view, zero_us)), ['label', view.label]];
+}
+
+/** The filters of a view as options of commands. */
+export function filterWords(view: View): string[] {
+  return [...filtersOf(view).flatMap((filter) => filter.words(view)), '--label', view.label];
+}

@@ -1,0 +1,56 @@
+/** The sentences that pages open with. */
+
+import { judgedUs } from './calls';
+import { shorten } from './names';
+import { count, duration, percent, plural, ratio } from '../units/units';
+import type { Answer, CallSummary, FunctionStatistics, Run } from '../api/types';
+
+export const ranked = (rank: string, programs: number): string => (programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`);
+
+/** What the run's overview says first. */
+export function overviewAnswer(run: Run): string {
+  const { answer, status } = run;
+  if (answer.anomalies === 0) return nothingYet(answer, run);
+  const programs = Object.keys(run.programs).length;
+  const found = `${plural(answer.anomalies, 'anomaly')} on ${plural(answer.ranks_with_anomalies, 'rank')}`;
+  if (answer.worst_function === null) return `${found} of ${status.ranks}.`;
+  const name = shorten(answer.worst_function, 40).text;
+  const where = answer.worst_rank === null ? '' : `, worst call on ${ranked(answer.worst_rank, programs)}`;
+  return `${found}; most time lost in ${name}: ${duration(answer.worst_severity_us)}${where}.`;
+}
+
+function nothingYet(answer: Answer, run: Run): string {
+  const { status } = run;
+  if (status.last_step === null) return 'Waiting for the first analysed step.';
+  const until = status.state === 'ended' ? 'No anomalies.' : 'No anomalies yet.';
+  const judged = `${count(answer.functions_judged)} of ${plural(answer.functions, 'function')} can be judged`;
+  return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${judged}.`;
+}
+
+/** How many times as long, or as short, calls take before that is told as a drift. */
+const DRIFT = 1.2;
+
+/** What the page of a function says first: how often it is abnormal, what that costs, and whether it drifts. */
+export function functionAnswer(found: FunctionStatistics, ranks: number | null): string {
+  const name = shorten(found.name, 40).text;
+  const calls = plural(found.calls, 'call');
+  const drifts = found.drift >= DRIFT || found.drift <= 1 / DRIFT;
+  const drift = drifts ? ` Its calls now take ${ratio(found.drift)} as long as at first.` : ' Its calls take as long as at first.';
+  if (found.anomalies === 0) return `${name}: none of ${calls} was abnormal.${drift}`;
+  const where = ranks === null || ranks === 0 ? '' : ` on ${plural(ranks, 'rank')}`;
+  const rate = found.anomalies / Math.max(1, found.calls);
+  return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
+}
+
+/** What the page of a call says first. */
+export function callAnswer(record: CallSummary, metric: Run['config']['metric'], programs: number): string {
+  const name = shorten(record.function, 40).text;
+  const open = record.exit_us === 0;
+  const took = judgedUs(record, metric);
+  const where = ranked(`${record.program}:${record.rank}`, programs);
+  if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
+  const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';
+  if (open) return `${name} on ${where} has not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost so far.`;
+  const inside = metric === 'exclusive' ? ' in its own code' : '';
+  return `${name} on ${where} took ${duration(took)}${inside}${times}: ${duration(record.severity_us)} lost.`;
+}

@@ -1,0 +1,101 @@
+import { render, type ComponentChildren, type RefObject } from 'preact';
+import { sqlCommand } from '../asking/commands';
+import { filtersOf } from '../asking/filters';
+import { csvOf, fileName, svgFile } from '../charts/model/export';
+import { sinceStart, wallClock } from '../units/units';
+import { addressOfApi, type Request } from '../api/http';
+import { view } from '../address/address';
+import { copy, say } from '../session/page';
+import { programs, run, status } from '../session/session';
+import { Menu, type MenuItem } from './menu';
+import { drawingOf, finely, pngOf, save } from '../charts/picture';
+
+/** What a panel shows, as other tools can be asked for it. */
+export interface Asks {
+  /** The question to the API, as `shared/api` puts it. */
+  json?: Request;
+  /** One SELECT, by `shared/asking/sql`. */
+  sql?: string | undefined;
+  /** The same question in the terminal, by `shared/asking/commands`; gets the run's folder. */
+  command?: (directory: string) => string;
+}
+
+interface Props {
+  name: string;
+  title: string;
+  asks: Asks | undefined;
+  /** What is in the picture. */
+  body: RefObject<HTMLElement | null>;
+  table: (() => ComponentChildren) | undefined;
+}
+
+const PNG_SCALE = 2;
+
+/** The menu ⋯ of a panel: the same elsewhere, and as a file. */
+export function PanelMenu({ name, title, asks, body, table }: Props) {
+  const file = (ending: string): string => fileName([view.value.run, name], ending);
+  const picture = async (blobOf: (svg: string) => Blob | Promise<Blob>, name: string): Promise<void> => {
+    try {
+      if (body.current) save(await blobOf(await finely(body.current, (element) => svgOf(title, element))), name);
+    } catch (error) {
+      say(`No picture: ${String(error)}`);
+    }
+  };
+  const items = (): MenuItem[] => {
+    const { json, sql, command } = asks ?? {};
+    const found: (MenuItem | false)[] = [
+      { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
+      json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
+      sql !== undefined && {
+        text: 'Copy SQL',
+        title: 'For the terminal: the same from the database',
+        act: () => copyOfRun((directory) => sqlCommand(directory, sql)),
+      },
+      command !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => copyOfRun(command) },
+      { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
+      { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },
+      { text: 'Save CSV', title: 'The table behind the picture', act: () => saveTable(name, table, file('csv')) },
+    ];
+    return found.filter((item) => item !== false);
+  };
+  return <Menu label={`${title}: copy and save`} text="⋯" items={items} />;
+}
+
+/** A command without the run's folder would be about another run. */
+function copyOfRun(command: (directory: string) => string): void {
+  const directory = run.value.value?.directory;
+  if (directory === undefined) say('The run is still being read: try again in a moment.');
+  else void copy(command(directory));
+}
+
+function svgOf(title: string, body: HTMLElement): string {
+  const style = getComputedStyle(document.documentElement);
+  const colours = { ground: style.getPropertyValue('--surface'), text: style.getPropertyValue('--text') };
+  return svgFile(title, [placeAndFilters(), time()], drawingOf(body), colours);
+}
+
+/** Characters of a filter in a picture: names of functions have thousands. */
+const MOST_FILTER = 120;
+
+/** Which run, and what limits what is shown. */
+function placeAndFilters(): string {
+  const { run: name, page, call } = view.value;
+  const filters = filtersOf(view.value).map((filter) => filter.text(view.value, programs.value).slice(0, MOST_FILTER));
+  return [`run ${name}`, ...(page === 'call' ? [`call ${call}`] : []), ...filters].join(' · ');
+}
+
+function time(): string {
+  const shown = status.value;
+  return `${shown === null ? '' : `as of ${sinceStart(shown.clock_us)} · `}${wallClock(Date.now() * 1000)}`;
+}
+
+/** The panel's table twin as a file; of a panel that is a table, that. */
+function saveTable(name: string, table: Props['table'], file: string): void {
+  const apart = document.createElement('div');
+  if (table !== undefined) render(<>{table()}</>, apart);
+  const found = (table === undefined ? document.querySelector(`[data-panel="${name}"]`) : apart)?.querySelector('table');
+  const rows = [...(found?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.textContent.replace(/\s+/g, ' ').trim()));
+  render(null, apart);
+  if (rows.length < 2) return say('There is nothing in this table yet.');
+  save(new Blob([csvOf(rows)], { type: 'text/csv' }), file);
+}

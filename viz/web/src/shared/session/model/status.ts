@@ -1,0 +1,59 @@
+/** The state of the feed in words: what happened, what is shown, what to do. */
+
+import { count, sinceStart } from '../../units/units';
+import type { Status } from '../../api/types';
+
+export type Condition = Status['state'] | 'lost' | 'paused' | 'connecting';
+
+export const SIGNS: Readonly<Record<Condition, readonly [sign: string, name: string]>> = {
+  live: ['●', 'Live'],
+  behind: ['◐', 'Behind'],
+  stale: ['◌', 'Stale'],
+  ended: ['■', 'Ended'],
+  lost: ['✕', 'No link'],
+  paused: ['‖', 'Paused'],
+  connecting: ['…', 'Connecting'],
+};
+
+export interface Circumstances {
+  status: Status | null;
+  /** Seconds since the link was lost. */
+  lost_s: number | null;
+  paused: boolean;
+  /** Anomalies that came while paused. */
+  arrived: number;
+  /** How much the lag has grown of late, µs. */
+  lagGrowth_us: number;
+}
+
+export function conditionOf({ status, lost_s, paused }: Circumstances): Condition {
+  if (lost_s !== null) return 'lost';
+  if (paused) return 'paused';
+  return status?.state ?? 'connecting';
+}
+
+/** What is wrong, or waits, and what to do; '' where all is well. */
+export function bannerOf(now: Circumstances): string {
+  const { status } = now;
+  const asOf = status === null ? 'nothing yet' : `as of ${sinceStart(status.clock_us)}`;
+  switch (conditionOf(now)) {
+    case 'lost':
+      return `Connection lost ${now.lost_s} s ago, retrying. Is the SSH tunnel open, and the server running? Shown: ${asOf}.`;
+    case 'paused':
+      return `Paused ${asOf.replace('as of', 'at')} · ${count(now.arrived)} new.`;
+    case 'behind':
+      return `${status?.sentence.replace(/\.$/, '') ?? ''}${trend(now.lagGrowth_us)}.`;
+    case 'stale':
+    case 'live':
+      return status?.sentence ?? '';
+    default:
+      return '';
+  }
+}
+
+const STEADY_US = 500_000;
+
+function trend(growth_us: number): string {
+  if (Math.abs(growth_us) < STEADY_US) return '';
+  return growth_us > 0 ? ', growing' : ', catching up';
+}

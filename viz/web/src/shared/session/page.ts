@@ -1,0 +1,54 @@
+/** What concerns the page alone and not the address: the tooltip, the rank under the pointer, messages. */
+
+import { signal } from '@preact/signals';
+import type { RankKey } from '../api/types';
+
+export interface Tip {
+  x: number;
+  y: number;
+  /** What, how much, expected, where, when, context, what a click does. */
+  lines: readonly string[];
+}
+
+export const tip = signal<Tip | null>(null);
+export const hoveredRank = signal<RankKey | null>(null);
+/** Name of the function under the pointer. */
+export const hoveredFunction = signal<string | null>(null);
+/** Shown for a moment, and read out. */
+export const notice = signal('');
+/** Read out by screen readers only: what the keyboard moved to. */
+export const spoken = signal('');
+export const helpOpen = signal(false);
+
+const TIP_DELAY_MS = 80;
+let waiting: ReturnType<typeof setTimeout> | undefined;
+
+/** Show a tooltip; on keyboard focus at once. */
+export function showTip(next: Tip, delay = TIP_DELAY_MS): void {
+  clearTimeout(waiting);
+  if (delay === 0 || tip.value !== null) tip.value = next;
+  else waiting = setTimeout(() => (tip.value = next), delay);
+}
+
+export function hideTip(): void {
+  clearTimeout(waiting);
+  tip.value = null;
+}
+
+let fading: ReturnType<typeof setTimeout> | undefined;
+
+export function say(text: string): void {
+  notice.value = text;
+  clearTimeout(fading);
+  fading = setTimeout(() => (notice.value = ''), 6000);
+}
+
+/** Copy to the clipboard; where the browser forbids it, the text can be copied from the message. */
+export async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(`Copied: ${text}`);
+  } catch {
+    say(`Copy this: ${text}`);
+  }
+}

@@ -1,0 +1,122 @@
+/** Numbers as people read them: three significant digits, one unit per column. */
+
+export type DurationUnit = 'µs' | 'ms' | 's' | 'clock';
+
+const DIVISOR: Record<DurationUnit, number> = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 };
+const GROUPED = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+/** Three significant digits, grouped, without an exponent: 0.123, 12.3, 1,234. */
+export function digits(value: number): string {
+  const size = Math.abs(value);
+  if (size === 0) return '0';
+  if (size >= 100) return GROUPED.format(Math.round(value));
+  const decimals = size >= 10 ? 1 : size >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(size)));
+  return String(Number(value.toFixed(decimals)));
+}
+
+/** The unit in which a duration has one to three digits before the point. */
+export function durationUnit(us: number): DurationUnit {
+  const size = Math.abs(us);
+  if (size < 999.5) return 'µs';
+  if (size < 999.5e3) return 'ms';
+  return size < 59.95e6 ? 's' : 'clock';
+}
+
+/** A duration in a given unit, without the unit's name. */
+export function inUnit(us: number, unit: DurationUnit): string {
+  return unit === 'clock' ? clock(us) : digits(us / DIVISOR[unit]);
+}
+
+export function duration(us: number): string {
+  const unit = durationUnit(us);
+  return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
+}
+
+/** What a user typed, in µs: `5 ms`, `200us`, `1.5 s`; without a unit milliseconds. */
+export function parseDuration(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)\s*(us|µs|μs|ms|s)?$/.exec(text.trim().replace(/,/g, ''));
+  if (!match) return null;
+  const divisor = { us: 1, µs: 1, μs: 1, ms: 1e3, s: 1e6 }[match[2] ?? 'ms'] ?? 1;
+  return Number(match[1]) * divisor;
+}
+
+/** The one unit for a column or axis: that of its largest value. */
+export function columnUnit(values: Iterable<number>): DurationUnit {
+  let largest = 0;
+  for (const value of values) largest = Math.max(largest, Math.abs(value));
+  return durationUnit(largest);
+}
+
+/** 2:05 or 1:12:06. */
+export function clock(us: number): string {
+  const seconds = Math.round(Math.abs(us) / 1e6);
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const sign = us < 0 ? '-' : '';
+  return h > 0 ? `${sign}${h}:${pad(m)}:${pad(s)}` : `${sign}${m}:${pad(s)}`;
+}
+
+/** Time since the run's start: +01:05:12.482. */
+export function sinceStart(us: number): string {
+  const ms = Math.round(Math.abs(us) / 1e3);
+  const [h, m, s] = [Math.floor(ms / 3_600_000), Math.floor(ms / 60_000) % 60, Math.floor(ms / 1000) % 60];
+  return `${us < 0 ? '-' : '+'}${pad(h)}:${pad(m)}:${pad(s)}.${String(ms % 1000).padStart(3, '0')}`;
+}
+
+/** Wall clock with its zone: 2026-11-21 10:31:04.482 Z. */
+export function wallClock(us: number): string {
+  return new Date(us / 1e3).toISOString().replace('T', ' ').replace('Z', ' Z');
+}
+
+/** Time of day, of the same zone: 10:31:04.482. */
+export function wallTime(us: number, decimals = 3): string {
+  const whole = new Date(us / 1e3).toISOString().slice(11, 19);
+  if (decimals === 0) return whole;
+  const fraction = Math.floor(us) % 1e6;
+  return `${whole}.${String(fraction).padStart(6, '0').slice(0, decimals)}`;
+}
+
+/** 10,000; from a million on 2.1 M. */
+export function count(n: number): string {
+  if (Math.abs(n) < 1e6) return GROUPED.format(n);
+  const [divisor, unit] = Math.abs(n) < 1e9 ? [1e6, 'M'] : [1e9, 'G'];
+  return `${digits(n / divisor)} ${unit}`;
+}
+
+export function exact(n: number): string {
+  return GROUPED.format(n);
+}
+
+/** 8 kB; 1000 bytes to the kB. */
+export function bytes(n: number): string {
+  for (const [divisor, unit] of [
+    [1e9, 'GB'],
+    [1e6, 'MB'],
+    [1e3, 'kB'],
+  ] as const) {
+    if (Math.abs(n) >= divisor) return `${digits(n / divisor)} ${unit}`;
+  }
+  return `${n} B`;
+}
+
+export function ratio(value: number): string {
+  return `${digits(Number(value.toPrecision(2)))}×`;
+}
+
+/** A share from 0 to 1 as 0.8 %; null is unknown and not zero. */
+export function percent(share: number | null): string {
+  return share === null ? 'unknown' : `${digits(share * 100)} %`;
+}
+
+/** What a detector's score is called: only sstd's is a distance in σ. */
+export function score(value: number, detector: string): string {
+  return detector === 'sstd' ? `${digits(value)} σ` : digits(value);
+}
+
+/** 1 anomaly, 2,000 anomalies. */
+export function plural(n: number, noun: string): string {
+  return `${count(n)} ${n === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
+}
+
+function pad(n: number): string {
+  return String(n).padStart(2, '0');
+}

@@ -1,0 +1,326 @@
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { prepare } from '../shared/charts/canvas';
+import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from './timelinepainter';
+import { idOf, MERGED } from './model/spans';
+import { moved, zoomed } from './model/timelineaxis';
+import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
+import { arrowLines, ribbonLines, spotLines, type Told } from './model/timelinewords';
+import { columnUnit, inUnit, wallTime } from '../shared/units/units';
+import type { Range } from '../shared/address/model/view';
+import { go, view } from '../shared/address/address';
+import { telling } from '../calls/calls';
+import { hideTip, showTip, spoken } from '../shared/session/page';
+import { zero_us } from '../shared/session/session';
+import { wallTimes } from '../shared/session/settings';
+import { theme } from '../shared/session/theme';
+import * as timeline from './timeline';
+import { onPage, placeIn } from '../shared/charts/pointer';
+import { useSize } from '../shared/charts/size';
+import type { RankKey } from '../shared/api/types';
+import { timeTicks } from '../shared/charts/model/ticks';
+
+/** What is pointed at, by mouse or keys. */
+export const focus = signal<{ spot: Spot | null; arrow: Arrow | null }>({ spot: null, arrow: null });
+const NOTHING = { spot: null, arrow: null };
+
+const ARROW_NEAR = 4;
+const SLACK = 2;
+const LEAST_DRAG = 4;
+
+interface Drag {
+  from: { x: number; y: number };
+  shown: Range;
+  isPan: boolean;
+  isMoved: boolean;
+}
+
+/** The picture of the timeline: one canvas, however many ranks and calls; it shows the part that is scrolled to. */
+export function Chart({ label }: { label: string }) {
+  const { element, width, height } = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const scroll = useMemo(() => signal(0), []);
+  const brush = useMemo(() => signal<Range | null>(null), []);
+  const drag = useRef<Drag | null>(null);
+  const picture = useRef<Picture | null>(null);
+  const scene = timeline.scene.value;
+  const shown = timeline.shown.value;
+  useEffect(() => {
+    timeline.width.value = Math.max(0, width - GUTTER);
+  }, [width]);
+  // A span of an answer before is none of this one.
+  useEffect(() => {
+    focus.value = NOTHING;
+  }, [scene]);
+
+  const chosen = timeline.chosen.value;
+  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen] as const;
+  useEffect(() => {
+    if (canvas.current === null || width <= GUTTER || height <= RIBBON + AXIS) return;
+    const made = pictureOf(width, height, scroll.value);
+    picture.current = made;
+    const emphasis: Emphasis = { ...focus.value, chosen, brush: brush.value };
+    const frame = requestAnimationFrame(() => {
+      if (canvas.current !== null) paintScene(prepare(canvas.current, width, height), made, emphasis);
+      if (made.scene.lines.length > 0) performance.mark('first-useful-paint');
+    });
+    return () => cancelAnimationFrame(frame);
+  }, painted);
+  useEffect(() => revealed(element.current, chosen), [chosen?.line.y, view.value.call]);
+
+  const under = (x: number, y: number): Under => {
+    const now = picture.current;
+    if (now === null || x < GUTTER) return {};
+    if (y < RIBBON) {
+      const mark = now.ribbon.find((one) => Math.abs(one.x + GUTTER - x) <= 7);
+      return mark === undefined ? {} : { mark };
+    }
+    const [left, top] = [x - GUTTER, y - RIBBON + now.scroll];
+    const arrow = arrowAt(now.arrows, left, top, ARROW_NEAR);
+    const spot = spotAt(now.scene, top, positionAt(now, x), SLACK * perPixel(now));
+    return arrow !== null ? { arrow } : spot !== null ? { spot } : {};
+  };
+
+  const hover = (event: PointerEvent): void => {
+    const { x, y } = placeIn(event);
+    const held = drag.current;
+    if (held !== null) return dragTo(held, x);
+    const host = event.currentTarget as HTMLElement;
+    const hit = under(x, y);
+    host.style.cursor = hit.mark || hit.arrow || hit.spot ? 'pointer' : 'crosshair';
+    if ((hit.spot ?? null)?.at !== focus.value.spot?.at || hit.spot?.line !== focus.value.spot?.line || (hit.arrow ?? null) !== focus.value.arrow) {
+      focus.value = { spot: hit.spot ?? null, arrow: hit.arrow ?? null };
+    }
+    const lines = wordsOf(hit);
+    if (lines === null) hideTip();
+    else showTip({ x: event.clientX, y: event.clientY, lines });
+  };
+  const dragTo = (held: Drag, x: number): void => {
+    const now = picture.current;
+    if (now === null || Math.abs(x - held.from.x) < LEAST_DRAG) return;
+    held.isMoved = true;
+    if (held.isPan) return pan(held.shown, (held.from.x - x) / (now.width - GUTTER));
+    brush.value = [Math.max(GUTTER, held.from.x), Math.max(GUTTER, x)];
+  };
+  const press = (event: PointerEvent): void => {
+    if (event.button !== 0) return;
+    drag.current = { from: placeIn(event), shown: timeline.shown.value, isPan: event.shiftKey, isMoved: false };
+    (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+    hideTip();
+  };
+  const release = (event: PointerEvent): void => {
+    const [held, range] = [drag.current, brush.value];
+    drag.current = null;
+    brush.value = null;
+    const now = picture.current;
+    if (held === null || now === null) return;
+    if (range !== null) return show([positionAt(now, Math.min(...range)), positionAt(now, Math.max(...range))]);
+    if (!held.isMoved) click(under(...xy(placeIn(event))));
+  };
+  const wheel = (event: WheelEvent): void => {
+    const now = picture.current;
+    if (!(event.ctrlKey || event.metaKey) || now === null) return;
+    event.preventDefault();
+    zoom(Math.exp(event.deltaY * 0.002), positionAt(now, placeIn(event).x));
+  };
+  useEffect(() => {
+    // A handler that preact adds is passive, and the browser would zoom the page.
+    const host = element.current;
+    host?.addEventListener('wheel', wheel, { passive: false });
+    return () => host?.removeEventListener('wheel', wheel);
+  }, []);
+  const keys = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape' && drag.current !== null) {
+      drag.current = null;
+      brush.value = null;
+      return event.stopPropagation();
+    }
+    const from = focus.value.spot ?? timeline.chosen.value ?? firstSpot(scene, positionsOf(shown));
+    if (event.key === 'Enter' && from !== null) {
+      event.preventDefault();
+      return enter(from);
+    }
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (step === undefined || from === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const [down, along] = step as [number, number];
+    const next = focus.value.spot === null ? from : ((down === 0 ? beside(from, along) : across(scene, from, down)) ?? from);
+    point(next, element.current);
+  };
+
+  return (
+    <div
+      ref={element}
+      class="chart timeline-chart"
+      tabIndex={0}
+      role="application"
+      aria-roledescription="timeline"
+      aria-label={label}
+      data-pointed={focus.value.spot === null ? '' : idOf(focus.value.spot.line.spans.rank, focus.value.spot.line.row, focus.value.spot.at)}
+      data-shown={`${Math.round(shown[0] - zero_us.value)}..${Math.round(shown[1] - zero_us.value)}`}
+      onPointerMove={hover}
+      onPointerDown={press}
+      onPointerUp={release}
+      onPointerCancel={() => (drag.current = null)}
+      onPointerLeave={() => {
+        if (drag.current !== null) return;
+        hideTip();
+        focus.value = NOTHING;
+      }}
+      onDblClick={(event) => {
+        const { spot } = under(...xy(placeIn(event)));
+        if (spot === undefined) timeline.fitAll();
+        else enter(spot);
+      }}
+      onKeyDown={keys}
+      onScroll={(event) => (scroll.value = event.currentTarget.scrollTop)}
+      onBlur={hideTip}
+    >
+      <canvas ref={canvas} aria-hidden="true" />
+      <div class="timeline-tall" style={{ height: `${Math.max(1, scene.height + RIBBON + AXIS - height)}px` }} />
+    </div>
+  );
+}
+
+interface Under {
+  spot?: Spot;
+  arrow?: Arrow;
+  mark?: RibbonMark;
+}
+
+const xy = ({ x, y }: { x: number; y: number }): [number, number] => [x, y];
+
+const perPixel = ({ shown, width }: Picture): number => (shown[1] - shown[0]) / (width - GUTTER);
+
+const positionAt = (picture: Picture, x: number): number => picture.shown[0] + (x - GUTTER) * perPixel(picture);
+
+const positionsOf = ([first, last]: Range): Range => [timeline.axis.value.positionOf(first), timeline.axis.value.positionOf(last)];
+
+/** Show what lies between two positions. */
+function show([first, last]: Range): void {
+  const { timeAt } = timeline.axis.value;
+  timeline.move([timeAt(first), timeAt(last)]);
+}
+
+const bounds = (): Range => positionsOf(timeline.extent.value);
+
+export function zoom(factor: number, about?: number): void {
+  const range = positionsOf(timeline.shown.value);
+  show(zoomed(range, factor, about ?? (range[0] + range[1]) / 2, bounds()));
+}
+
+export function pan(from: Range, share: number): void {
+  show(moved(positionsOf(from), share, bounds()));
+}
+
+export function told(): Told {
+  return telling.value;
+}
+
+function pictureOf(width: number, height: number, scroll: number): Picture {
+  const scene = timeline.scene.value;
+  const shown = positionsOf(timeline.shown.value);
+  const wide = width - GUTTER;
+  const xOf = (position: number): number => ((position - shown[0]) / (shown[1] - shown[0])) * wide;
+  return {
+    scene,
+    shown,
+    width,
+    height,
+    scroll,
+    arrows: arrowsOf(scene, xOf, wide),
+    ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
+    ticks: ticksOf(shown, wide, xOf),
+    programs: told().programs,
+    theme: theme.value,
+  };
+}
+
+/** Times since the run's start, or those of the wall; a folded axis has them where each stands. */
+function ticksOf(shown: Range, wide: number, xOf: (position: number) => number): { x: number; text: string }[] {
+  const axis = timeline.axis.value;
+  const zero = zero_us.value;
+  if (axis.isFolded) {
+    const places = timeTicks(0, wide, Math.max(2, wide / 110));
+    return places.map((x) => tick(axis.timeAt(shown[0] + (x / wide) * (shown[1] - shown[0])) - zero, x, shown[1] - shown[0]));
+  }
+  const times = timeTicks(shown[0] - zero, shown[1] - zero, Math.max(2, Math.floor(wide / 110)));
+  return times.map((time) => tick(time, xOf(zero + time), shown[1] - shown[0]));
+}
+
+function tick(time: number, x: number, length: number): { x: number; text: string } {
+  // Seconds with as many decimals as tell neighbours apart: one unit along the axis.
+  const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, length) / 1e6))));
+  if (wallTimes.value) return { x, text: wallTime(zero_us.value + time, decimals) };
+  return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${(time / 1e6).toFixed(decimals)} s` };
+}
+
+function wordsOf({ spot, arrow, mark }: Under): string[] | null {
+  if (mark !== undefined) return ribbonLines(mark, told());
+  if (arrow !== undefined) return arrowLines(arrow, told());
+  return spot === undefined ? null : spotLines(timeline.scene.value, spot, told());
+}
+
+function click({ spot, arrow, mark }: Under): void {
+  hideTip();
+  if (mark !== undefined) select(mark.spots.reduce((best, one) => (severity(one) > severity(best) ? one : best)));
+  else if (arrow !== undefined) follow(arrow);
+  else if (spot !== undefined) select(spot);
+}
+
+const severity = ({ line, at }: Spot): number => line.spans.judged.get(`${line.row.step[at]}:${line.row.row[at]}`)?.severity_us ?? 0;
+
+/** Choose a call; of merged ones see what they are. */
+export function select(spot: Spot): void {
+  const { line, at } = spot;
+  const times: [number, number] = [line.row.begin[at] as number, line.row.end[at] as number];
+  if ((line.row.flags[at] as number) & MERGED) return timeline.move([times[0] - (times[1] - times[0]) * 0.1, times[1] + (times[1] - times[0]) * 0.1]);
+  timeline.choose(idOf(line.spans.rank, line.row, at), times);
+}
+
+/** The page of a call that has a record; of others what is known is here. */
+export function enter(spot: Spot): void {
+  const { line, at } = spot;
+  const id = idOf(line.spans.rank, line.row, at);
+  if (line.spans.judged.has(`${line.row.step[at]}:${line.row.row[at]}`)) go({ page: 'call', call: id });
+  else select(spot);
+}
+
+/** To the other end of a message, or of a launch; a rank that is not shown yet is added. */
+export function follow(arrow: Arrow): void {
+  const { link, rank } = arrow;
+  const other: RankKey = `${rank.split(':')[0]}:${link.otherRank}`;
+  if (link.kind !== 2 && !timeline.ranks.value.includes(other)) return timeline.togglePartner(other);
+  if (link.otherTime < 0) return;
+  const lines = timeline.scene.value.lines.filter((line) => line.spans.rank === (link.kind === 2 ? rank : other) && line.row.thread === link.otherThread);
+  const line = lines.find((one) => one.row.depth === link.otherDepth) ?? lines[lines.length - 1];
+  if (line === undefined) return;
+  const position = timeline.axis.value.positionOf(link.otherTime);
+  const spot = spotAt({ ...timeline.scene.value, lines: [line] }, line.y + ROW / 2, position, 1);
+  if (spot !== null) select(spot);
+}
+
+/** Move the focus of the keyboard, say what is there, and keep it in the picture. */
+export function point(spot: Spot, host: HTMLElement | null): void {
+  focus.value = { spot, arrow: null };
+  const { line, at } = spot;
+  const lines = spotLines(timeline.scene.value, spot, told());
+  spoken.value = lines.join(', ');
+  const [first, last] = positionsOf(timeline.shown.value);
+  const [begin, end] = [line.begin[at] as number, line.end[at] as number];
+  if (end < first || begin > last) pan(timeline.shown.value, ((begin + end) / 2 - (first + last) / 2) / (last - first));
+  revealed(host, spot);
+  if (host === null) return;
+  const share = Math.min(1, Math.max(0, (begin - first) / (last - first)));
+  const place = onPage(host, GUTTER + share * (host.clientWidth - GUTTER), RIBBON + line.y - host.scrollTop + ROW);
+  showTip({ ...place, lines }, 0);
+}
+
+/** Scroll so that a span's line is seen. */
+function revealed(host: HTMLElement | null, spot: Spot | null): void {
+  if (host === null || spot === null) return;
+  const [top, bottom] = [spot.line.y, spot.line.y + ROW + RIBBON + AXIS];
+  if (top < host.scrollTop) host.scrollTop = top;
+  else if (bottom > host.scrollTop + host.clientHeight) host.scrollTop = bottom - host.clientHeight;
+}

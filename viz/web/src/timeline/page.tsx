@@ -1,0 +1,166 @@
+import { useEffect } from 'preact/hooks';
+import { callAnswer } from '../shared/names/answer';
+import { queryCommand, quoted } from '../shared/asking/commands';
+import { rangeText, sceneAnswer, sourceText } from './model/timelinewords';
+import { GROUP_FILLS, type Group } from '../shared/charts/model/tokens';
+import { percent } from '../shared/units/units';
+import { FIRST_VIEW } from '../shared/address/model/view';
+import { timelineRequest } from './requests';
+import { go, view } from '../shared/address/address';
+import { telling } from '../calls/calls';
+import { copy } from '../shared/session/page';
+import { run, zero_us } from '../shared/session/session';
+import * as timeline from './timeline';
+import { Empty, Panel, Reading } from '../shared/parts/panel';
+import { Chart } from './chart';
+import { Chosen } from './chosen';
+import { listenOnTimeline } from './keys';
+import { SpanTable } from './table';
+
+const GROUP_NAMES: Readonly<Record<Group, string>> = { app: 'application', mpi: 'MPI', io: 'I/O', gpu: 'GPU', runtime: 'runtime', other: 'other' };
+
+/** What happened: the calls of a rank's threads in time, with partner ranks, messages and launches. */
+export function TimelinePage() {
+  useEffect(listenOnTimeline, []);
+  return (
+    <main class="timeline-page">
+      <h1 class="answer" data-answer>
+        {answer()}
+      </h1>
+      <Picture />
+      <Chosen />
+    </main>
+  );
+}
+
+function answer(): string {
+  const record = timeline.record.value;
+  const all = timeline.found.value.value;
+  if (record !== null) return callAnswer(record, telling.value.metric, telling.value.programs);
+  if (timeline.found.error.value !== null) return timeline.found.error.value;
+  return all === null ? ' ' : sceneAnswer(all, timeline.rested.value, telling.value);
+}
+
+function Picture() {
+  const all = timeline.found.value.value;
+  const scene = timeline.scene.value;
+  const shown = timeline.rested.value;
+  const range = rangeText(...shown, zero_us.value);
+  const summary =
+    all === null
+      ? ''
+      : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+  const main = timeline.mainRank.value;
+  return (
+    <Panel
+      name="timeline"
+      title={`Timeline, ${range}`}
+      summary={summary}
+      actions={<Actions />}
+      table={() => <SpanTable scene={scene} shown={shown} />}
+      asks={{
+        command: (directory) => queryCommand(directory, { ...FIRST_VIEW, rank: main, times: timeline.sinceZero(shown) }),
+        json: timelineRequest(
+          main,
+          timeline.ranks.value.filter((rank) => rank !== main),
+          { from: Math.floor(shown[0]), to: Math.ceil(shown[1]), columns: 1000 },
+          1000,
+        ),
+      }}
+    >
+      {all === null && timeline.found.error.value !== null ? (
+        <Empty>{timeline.found.error.value}</Empty>
+      ) : (
+        <>
+          <Chart label={`Timeline of ${timeline.ranks.value.map((rank) => `rank ${rank}`).join(', ')}, ${range}`} />
+          {all === null && (
+            <div class="over">
+              <Reading what={`the calls of rank ${main}`} />
+            </div>
+          )}
+          {all !== null && scene.lines.length === 0 && (
+            <div class="over">
+              <Empty>
+                Nothing of this rank was kept in this time: normal calls were analysed, not kept. Press 0 for all its times, or ] for an abnormal call.
+              </Empty>
+            </div>
+          )}
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function Actions() {
+  const all = timeline.found.value.value;
+  const { partners, folded } = view.value;
+  const isWhole = all !== null && all.every((one) => one.source === 'trace');
+  return (
+    <>
+      {partners.map((rank) => (
+        <button key={rank} class="chip" onClick={() => timeline.togglePartner(rank)} aria-label={`Without rank ${rank}`} title="Without this rank">
+          rank {telling.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
+        </button>
+      ))}
+      <button
+        class="quiet"
+        aria-pressed={folded}
+        disabled={isWhole}
+        onClick={() => go({ folded: !folded }, 'replace')}
+        title="Leave out the times of which nothing was kept (X)"
+      >
+        Fold gaps
+      </button>
+      <button class="quiet" onClick={timeline.fitAll} title="All times of the rank (0)">
+        All
+      </button>
+      {run.value.value?.state === 'running' && (
+        <button class="quiet" aria-pressed={view.value.recent_s !== null} onClick={timeline.followNow} title="The newest, and what comes (L)">
+          →now
+        </button>
+      )}
+      <ul class="groups" aria-label="Colours">
+        {(Object.keys(GROUP_FILLS) as Group[]).map((group) => (
+          <li key={group} class={`group ${group}`}>
+            {GROUP_NAMES[group]}
+          </li>
+        ))}
+      </ul>
+      <span class="unit" title={all === null ? undefined : sourceText(all)}>
+        {all !== null && sourceText(all)}
+      </span>
+      <Indexing />
+    </>
+  );
+}
+
+/** How far the recorded trace is from being shown whole. */
+function Indexing() {
+  const { busy, progress, error, cancelled } = timeline.indexing;
+  const directory = run.value.value?.directory;
+  if (busy.value) {
+    const done = progress.value;
+    return (
+      <span class="indexing" role="status">
+        {done === null ? 'Waiting to read the recorded trace' : `${done.text} · ${percent(done.share)}`}
+        <button class="quiet" onClick={() => timeline.indexing.cancel()}>
+          Cancel
+        </button>
+      </span>
+    );
+  }
+  if (cancelled.value) {
+    return (
+      <button class="quiet" onClick={() => timeline.indexing.again()}>
+        Read the recorded trace
+      </button>
+    );
+  }
+  if (error.value === null || directory === undefined) return null;
+  const command = `chimbuko index ${quoted(directory)} --rank ${timeline.mainRank.value}`;
+  return (
+    <button class="quiet" onClick={() => void copy(command)} title={`${error.value} In the terminal: ${command}`}>
+      Recorded trace not read: copy command
+    </button>
+  );
+}

@@ -1,0 +1,15 @@
+/** What the server can be asked about a timeline. */
+
+import { get, type Request } from '../shared/api/http';
+import type { RankKey, TimelineAnswer } from '../shared/api/types';
+import type { Asked } from './model/timelineaxis';
+
+/** Calls of a rank as they happened; `wanted` null: all of them. */
+export const timelineRequest = (rank: RankKey, partners: readonly RankKey[], wanted: Asked | null, columns: number): Request => {
+  const query: [string, string][] = [['rank', rank], ...partners.map((partner): [string, string] => ['with', partner])];
+  if (wanted !== null) query.push(['from_us', String(wanted.from)], ['to_us', String(wanted.to)]);
+  return ['timeline', [...query, ['columns', String(wanted?.columns ?? columns)]]];
+};
+
+export const getTimeline = (rank: RankKey, partners: readonly RankKey[], wanted: Asked | null, columns: number, signal: AbortSignal): Promise<TimelineAnswer> =>
+  get(...timelineRequest(rank, partners, wanted, columns), signal);

@@ -1,0 +1,254 @@
+/** What the timeline shows: of which ranks, when, and the calls there. */
+
+import { computed, effect, signal, untracked } from '@preact/signals';
+import { decodeTimeline, type Interval, type RankSpans } from './model/spans';
+import { timelineOf } from '../call/model/callwindow';
+import { askedFor, foldedAxis, PLAIN_AXIS, showing, suffices, type Asked } from './model/timelineaxis';
+import { anomaliesOf, sceneOf, spotOf } from './model/lines';
+import { MOST_PARTNERS, type Range } from '../shared/address/model/view';
+import { getTimeline } from './requests';
+import { go, view } from '../shared/address/address';
+import { detail } from '../calls/calls';
+import { job } from '../shared/session/longquestion';
+import { question } from '../shared/session/question';
+import { run, status, zero_us } from '../shared/session/session';
+import type { RankKey } from '../shared/api/types';
+
+const isOpen = computed(() => view.value.page === 'timeline');
+
+const rankOf = (id: string | null): RankKey | null => id?.split(':').slice(0, 2).join(':') ?? null;
+
+/** The rank that the page is about. */
+export const mainRank = computed<RankKey>(() => {
+  const { rank, call, selected } = view.value;
+  return rank ?? rankOf(call) ?? selected.find((one) => one !== null) ?? run.value.value?.answer.worst_rank ?? '0:0';
+});
+
+/** It, its partners, and the rank of the chosen call. */
+export const ranks = computed<RankKey[]>(() => {
+  const { partners, call } = view.value;
+  const shown = new Set([mainRank.value, ...partners, rankOf(call) ?? mainRank.value]);
+  return [...shown].slice(0, MOST_PARTNERS + 1);
+});
+
+/** Width of the picture in pixels, once it is laid out. */
+export const width = signal(0);
+const TABLE_COLUMNS = 1000;
+/** Columns of what is asked for; a table, too, has merged what is short; 0 while they are not known. */
+const pixels = computed(() => (view.value.tables.includes('timeline') ? width.value || TABLE_COLUMNS : width.value));
+
+const asked = signal<Asked | null>(null);
+/** Counts how often recorded traces were made ready for pictures. */
+const readied = signal(0);
+/** While it is being moved; the address follows. */
+const moving = signal<Range | null>(null);
+
+/** The record of the chosen call, where it has one. */
+export const record = computed(() => {
+  const known = detail.value.value?.record;
+  return isOpen.value && known !== undefined && known.id === view.value.call ? known : null;
+});
+const isSettled = computed(() => view.value.call === null || record.value !== null || detail.error.value !== null);
+
+/** The times that the address says, or those around the chosen call that say most about it; null is all. */
+const centre = computed<Range | null>(() => {
+  const { window, recent_s, call } = view.value;
+  const now_us = zero_us.value + (status.value?.clock_us ?? 0);
+  if (recent_s !== null) return [Math.max(zero_us.value, now_us - recent_s * 1e6), now_us];
+  if (window !== null) return [zero_us.value + window[0], zero_us.value + window[1]];
+  if (call === null || record.value === null) return null;
+  const around = timelineOf(record.value);
+  const { entry_us, inclusive_us } = record.value;
+  const margin = Math.max(inclusive_us, 50);
+  return [Math.max(around.start, entry_us - 2 * margin), Math.min(around.end, entry_us + 3 * margin)];
+});
+
+const key = computed(() => {
+  const { rank, call, selected, window, recent_s } = view.value;
+  const isNamed = rank !== null || call !== null || selected.length > 0;
+  if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
+  // What to ask for is not known before the chosen call is, and the width of the picture.
+  if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
+  return JSON.stringify([ranks.value, asked.value, readied.value]);
+});
+
+/** Answers about a run that has ended stay true. */
+const kept = new Map<string, RankSpans>();
+const MOST_KEPT = 40;
+
+async function read(rank: RankKey, others: readonly RankKey[], wanted: Asked | null, signal: AbortSignal): Promise<RankSpans> {
+  const columns = pixels.value;
+  const key = JSON.stringify([rank, others, wanted, wanted ?? columns, readied.value]);
+  const known = kept.get(key);
+  if (known !== undefined) return known;
+  const spans = decodeTimeline(rank, await getTimeline(rank, others, wanted, columns, signal));
+  const isLasting = spans.source === 'trace' || !spans.isRecorded;
+  if (run.value.value?.live === false && isLasting) {
+    kept.set(key, spans);
+    for (const first of kept.keys()) if (kept.size > MOST_KEPT) kept.delete(first);
+  }
+  return spans;
+}
+
+/** The calls of all ranks shown, of the time that was asked for. */
+export const found = question<RankSpans[]>(
+  () => key.value,
+  (signal) => {
+    const [wanted, all] = [asked.value, ranks.value];
+    return Promise.all(
+      all.map((rank) =>
+        read(
+          rank,
+          all.filter((one) => one !== rank),
+          wanted,
+          signal,
+        ),
+      ),
+    );
+  },
+  { live: true, keep: true },
+);
+
+const main = computed(() => found.value.value?.find((one) => one.rank === mainRank.value) ?? null);
+
+/** Ranks whose recorded trace lies there, and was not yet made ready. */
+const unready = computed(() =>
+  isOpen.value ? (found.value.value ?? []).filter((one) => one.isRecorded && one.source === 'store').map((one) => one.rank) : [],
+);
+
+/** Makes the recorded trace ready; until then what is stored is shown. */
+export const indexing = job<{ ranks: RankKey[] }>(
+  () => unready.value.join() || null,
+  () => ({ question: 'trace-index', parameters: { ranks: unready.value } }),
+);
+effect(() => {
+  if (indexing.value.value !== null) untracked(() => readied.value++);
+});
+
+/** First and last time that can be looked at. */
+export const extent = computed<Range>(() => main.value?.extent ?? [zero_us.value, zero_us.value + 1e6]);
+
+export const axis = computed(() => {
+  const all = found.value.value ?? [];
+  if (!view.value.folded || all.length === 0) return PLAIN_AXIS;
+  const known: Interval[] = all.flatMap((one) => one.threads.flatMap((thread) => thread.known));
+  return known.length === 0 ? PLAIN_AXIS : foldedAxis(known);
+});
+
+export const scene = computed(() => {
+  const order = ranks.value;
+  const all = [...(found.value.value ?? [])].sort((a, b) => order.indexOf(a.rank) - order.indexOf(b.rank));
+  return sceneOf(
+    all.filter((one) => order.includes(one.rank)),
+    axis.value,
+    view.value.thread,
+  );
+});
+export const anomalies = computed(() => anomaliesOf(scene.value));
+export const chosen = computed(() => spotOf(scene.value, view.value.call));
+
+/** Times at the left and right edge. */
+export const shown = computed<Range>(() => moving.value ?? centre.value ?? extent.value);
+
+/** The same, for what is said of it: words do not change with every frame. */
+export const rested = computed<Range>(() => centre.value ?? extent.value);
+
+const REST_MS = 200;
+let resting: ReturnType<typeof setTimeout> | undefined;
+let written = 0;
+
+/** Show other times at once; the address follows now and then, and when it has come to rest. */
+export function move(to: Range): void {
+  moving.value = to;
+  clearTimeout(resting);
+  resting = setTimeout(settle, REST_MS);
+  if (performance.now() - written > REST_MS) write(to);
+}
+
+function settle(): void {
+  if (moving.value !== null) write(moving.value);
+  moving.value = null;
+}
+
+function write(to: Range): void {
+  written = performance.now();
+  go({ window: sinceZero(to), recent_s: null }, 'replace');
+}
+
+/** Times as the address counts them: whole µs since the run's start. */
+export const sinceZero = ([first, last]: Range): Range => [Math.max(0, Math.floor(first - zero_us.value)), Math.max(1, Math.ceil(last - zero_us.value))];
+
+/** Look at all that is known; at the chosen call. */
+export const fitAll = (): void => move(extent.value);
+
+/** The newest of a run that goes on, as long as what is shown, and what comes. */
+export const followNow = (): void => {
+  clearTimeout(resting);
+  moving.value = null;
+  go({ recent_s: Math.max(1, Math.round((shown.value[1] - shown.value[0]) / 1e6)), window: null }, 'replace');
+};
+
+export function fitChosen(): void {
+  const spot = chosen.value;
+  if (spot === null) return;
+  const [begin, end] = [spot.line.row.begin[spot.at] as number, spot.line.row.end[spot.at] as number];
+  const margin = Math.max(2, (end - begin) * 0.25);
+  move([begin - margin, end + margin]);
+}
+
+/** Choose a call, and bring it into the picture. */
+export function choose(id: string, times: Interval | null): void {
+  const next = times === null ? shown.value : showing(shown.value, ...times);
+  clearTimeout(resting);
+  moving.value = null;
+  go({ call: id, rank: mainRank.value, window: sinceZero(next), recent_s: null });
+}
+
+export function togglePartner(rank: RankKey): void {
+  const { partners } = view.value;
+  if (rank === mainRank.value) return;
+  go({
+    partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS),
+    rank: mainRank.value,
+    window: sinceZero(shown.value),
+  });
+}
+
+// Ask for more when the picture leaves what is there, or needs it finer. An answer that is on its way is waited
+// for: while the picture moves each question would abandon the one before.
+effect(() => {
+  if (!isOpen.value || pixels.value === 0 || found.busy.value) return;
+  const [range, wide, known] = [shown.value, pixels.value, main.value];
+  if (known === null && centre.value === null) return;
+  untracked(() => {
+    const have = asked.value ?? (known && { from: known.from, to: known.to, columns: wide });
+    if (have !== null && suffices(have, range, wide, known?.extent ?? [0, Infinity])) return;
+    const next = askedFor(range, wide, known?.extent ?? [0, Infinity]);
+    if (JSON.stringify(next) !== JSON.stringify(asked.value)) asked.value = next;
+  });
+});
+
+// Another rank has other times.
+effect(() => {
+  void mainRank.value;
+  untracked(() => {
+    asked.value = null;
+    moving.value = null;
+  });
+});
+
+let lastCall: string | null = null;
+
+// A call that is chosen elsewhere (by its address, or as the next one of a list) is brought into the picture.
+effect(() => {
+  const [call, known] = [view.value.call, record.value];
+  // Who comes back to this page comes for the call.
+  if (!isOpen.value) lastCall = null;
+  if (!isOpen.value || known === null || call === lastCall) return;
+  lastCall = call;
+  untracked(() => {
+    if (view.value.window === null && view.value.recent_s === null) return;
+    const next = showing(shown.value, known.entry_us, known.entry_us + known.inclusive_us);
+    if (next !== shown.value) move(next);
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest';
+import { FIRST_VIEW, formatView, keepSlots, parseView, toggleRank, type View } from '../../../../src/shared/address/model/view';
+
+const split = (text: string): View => {
+  const [path, query] = text.split('?');
+  return parseView(path as string, query ?? '');
+};
+
+describe('address', () => {
+  const full: View = {
+    run: 'heat run/1',
+    page: 'call',
+    call: '0:1:30:1547',
+    compare: '',
+    selected: ['0:3', null, '1:12'],
+    statistic: 'stddev',
+    n: 12,
+    by: 'kurtosis',
+    list: 'newest',
+    newest: 100,
+    ranks: [0, 499],
+    zoom: [10, 99],
+    steps: [30, 30],
+    rank: '0:1',
+    function: 'MPI_* & co?',
+    program: 2,
+    severity_us: 5000,
+    score: 6.5,
+    node: 'c0*',
+    thread: 3,
+    times: [86_000_000, 86_600_000],
+    label: 'anomaly',
+    gpu: false,
+    text: 'halo exchange',
+    x: 'inclusive',
+    y: 'rank',
+    xScale: 'linear',
+    yScale: 'log',
+    xRange: [-3, 4e12],
+    yRange: [0.25, 0.5],
+    sort: 'score',
+    descending: false,
+    cursor: 'kqhz_-A',
+    streamOrder: 'rows',
+    streamState: 'broken',
+    streamCursor: '50',
+    window: null,
+    recent_s: null,
+    partners: [],
+    folded: false,
+    tables: ['ranks', 'steps'],
+  };
+
+  test('a view comes back from its address', () => {
+    expect(split(formatView(full))).toEqual(full);
+    expect(split(formatView({ ...FIRST_VIEW, run: 'heat' }))).toEqual({ ...FIRST_VIEW, run: 'heat' });
+  });
+
+  test('what a timeline shows is in its own address only', () => {
+    const shown: View = { ...full, page: 'timeline', window: [86_000_000, 86_600_000], partners: ['0:2', '0:5'], folded: true };
+    expect(split(formatView(shown))).toEqual(shown);
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'timeline', rank: '0:3', window: [5, 9], partners: ['0:2'] })).toBe(
+      'r/heat/timeline?rank=0:3&t=5..9&with=0:2',
+    );
+    expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](t|with|fold)=/);
+    const newest: View = { ...FIRST_VIEW, run: 'heat', page: 'timeline', recent_s: 600 };
+    expect(formatView(newest)).toBe('r/heat/timeline?t=-600s..now');
+    expect(split('r/heat/timeline?t=-600s..now')).toEqual(newest);
+    expect(split('r/heat/timeline?with=0:1,x,0:1,0:2').partners).toEqual(['0:1', '0:2']);
+  });
+
+  test('the address is short and readable', () => {
+    expect(formatView({ ...FIRST_VIEW, run: 'heat' })).toBe('r/heat');
+    expect(formatView({ ...FIRST_VIEW, run: 'heat', page: 'call', call: '0:1:30:1547', selected: ['0:1', '0:3'] })).toBe('r/heat/call/0/1:30:1547?sel=0:1,0:3');
+  });
+
+  test.each(['n=0', 'n=x', 'statistic=median', 'sel=a,b', 'zoom=9..3', 'step=x', 'rank=1', 'severity_us=-4', 'sort=name'])(
+    'nonsense is left out: %s',
+    (query) => expect({ ...split(`r/heat?${query}`), n: 5 }).toEqual({ ...FIRST_VIEW, run: 'heat' }),
+  );
+
+  test.each(['elsewhere', 'r/heat/elsewhere', 'r/heat/call/1', 'r/heat/calls/more', 'r/heat/call/0/1:2:3/4'])(
+    'a path that is none of ours names no run: %s',
+    (path) => expect(split(path).run).toBe(''),
+  );
+
+  test.each([
+    ['r/heat/calls?call=0:1:2:3', { page: 'calls', call: '0:1:2:3' }],
+    ['r/heat/timeline', { page: 'timeline' }],
+    ['r/heat/call/0/1%3A2%3A3', { page: 'call', call: '0:1:2:3' }],
+    ['r/heat/fn?function=MPI_Recv()', { page: 'function', function: 'MPI_Recv()' }],
+    ['r/heat/health', { page: 'health' }],
+    ['r/heat/compare', { page: 'compare', compare: '' }],
+    ['r/heat/compare/a%2Fb', { page: 'compare', compare: 'a/b' }],
+  ] as const)('%s', (address, expected) => {
+    expect(split(address)).toEqual({ ...FIRST_VIEW, run: 'heat', ...expected });
+    expect(split(formatView(split(address)))).toEqual(split(address));
+  });
+});
+
+describe('slots', () => {
+  test('a rank takes the first free slot, and others keep theirs when one leaves', () => {
+    let slots = toggleRank([], '0:7');
+    slots = toggleRank(slots, '0:3');
+    slots = toggleRank(slots, '0:7');
+    expect(slots).toEqual([null, '0:3']);
+    expect(toggleRank(slots, '0:9')).toEqual(['0:9', '0:3']);
+    expect(toggleRank(slots, '0:3')).toEqual([]);
+  });
+
+  test('a preferred slot is taken when free', () => {
+    expect(toggleRank([], '0:7', 2)).toEqual([null, null, '0:7']);
+    expect(toggleRank(['0:1'], '0:7', 0)).toEqual(['0:1', '0:7']);
+  });
+
+  test('the thirteenth rank finds no slot', () => {
+    let slots: (string | null)[] = [];
+    for (let rank = 0; rank < 13; rank++) slots = toggleRank(slots, `0:${rank}`);
+    expect(slots).toHaveLength(12);
+    expect(slots).not.toContain('0:12');
+  });
+
+  test('ranks shown by default keep their slots while the order changes', () => {
+    const first = keepSlots([], ['0:4', '0:2', '0:9']);
+    expect(first).toEqual(['0:4', '0:2', '0:9']);
+    expect(keepSlots(first, ['0:9', '0:5', '0:4'])).toEqual(['0:4', '0:5', '0:9']);
+  });
+});

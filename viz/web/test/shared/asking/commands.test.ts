@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { queryCommand, quoted, showCommand } from '../../../src/shared/asking/commands';
+import { FIRST_VIEW } from '../../../src/shared/address/model/view';
+
+test('the table in the terminal', () => {
+  expect(queryCommand('/runs/heat', FIRST_VIEW)).toBe('chimbuko query /runs/heat --label any --sort severity_us');
+  const view = { ...FIRST_VIEW, function: 'MPI_*', rank: '0:3', severity_us: 5000, steps: [10, 20] as const, descending: false };
+  expect(queryCommand('/runs/my heat', view)).toBe(
+    "chimbuko query '/runs/my heat' --program 0 --rank 3 --step 10:20 --function 'MPI_*' --min-severity 5000us --label any --sort severity_us --ascending",
+  );
+  expect(queryCommand('r', { ...FIRST_VIEW, steps: [7, 7], label: 'anomaly', cursor: 'abc' })).toBe(
+    'chimbuko query r --step 7 --label anomaly --sort severity_us --cursor abc',
+  );
+});
+
+test('one call in the terminal', () => expect(showCommand('runs/heat', '0:1:30:1547')).toBe('chimbuko show 0:1:30:1547 runs/heat'));
+
+test('words of a shell', () => {
+  expect(quoted('plain-word_1.5')).toBe('plain-word_1.5');
+  expect(quoted("it's")).toBe("'it'\\''s'");
+  expect(quoted('')).toBe("''");
+  expect(quoted('$(reboot)')).toBe("'$(reboot)'");
+});

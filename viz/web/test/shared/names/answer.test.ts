@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest';
+import { callAnswer, overviewAnswer } from '../../../src/shared/names/answer';
+import type { Answer, CallRecord, Run, Status } from '../../../src/shared/api/types';
+
+const status: Status = {
+  state: 'live',
+  sentence: '',
+  version: 1,
+  zero_us: 0,
+  clock_us: 0,
+  lag_us: null,
+  last_step: 12,
+  ranks: 128,
+  ranks_reporting: 128,
+  anomalies: 0,
+  loss: 0,
+  losses: {},
+};
+const none: Answer = {
+  anomalies: 0,
+  ranks_with_anomalies: 0,
+  functions: 71,
+  functions_judged: 59,
+  worst_function: null,
+  worst_severity_us: 0,
+  worst_call: null,
+  worst_rank: null,
+};
+const run = (answer: Partial<Answer>, more: Partial<Status> = {}, programs: Record<string, string> = { 0: 'heat' }): Run =>
+  ({ status: { ...status, ...more }, answer: { ...none, ...answer }, programs }) as Run;
+
+describe('overview', () => {
+  const found = { anomalies: 41, ranks_with_anomalies: 4, worst_function: 'relax_block [{heat2d.c} {47,0}]', worst_severity_us: 812_000, worst_rank: '0:1' };
+  test('what was found, where, how bad', () => {
+    expect(overviewAnswer(run(found))).toBe('41 anomalies on 4 ranks; most time lost in relax_block: 812 ms, worst call on rank 1.');
+  });
+  test('a workflow names the program with the rank', () => {
+    expect(overviewAnswer(run(found, {}, { 0: 'a', 1: 'b' }))).toContain('on rank 0:1.');
+  });
+  test('one is one', () => expect(overviewAnswer(run({ ...found, anomalies: 1, ranks_with_anomalies: 1 }))).toContain('1 anomaly on 1 rank;'));
+  test('nothing yet, nothing at all, and nothing known differ', () => {
+    expect(overviewAnswer(run({}))).toBe('No anomalies yet. 128/128 ranks report; 59 of 71 functions can be judged.');
+    expect(overviewAnswer(run({}, { state: 'ended' }))).toMatch(/^No anomalies\. /);
+    expect(overviewAnswer(run({}, { last_step: null }))).toBe('Waiting for the first analysed step.');
+  });
+});
+
+describe('call', () => {
+  const record = {
+    label: 'anomaly',
+    function: 'relax_block [{heat2d.c} {47,0}]',
+    program: 0,
+    rank: 1,
+    exclusive_us: 312_000,
+    inclusive_us: 400_000,
+    expected_us: 100_000,
+    severity_us: 212_000,
+  } as CallRecord;
+  test('what, how much, against what was expected', () => {
+    expect(callAnswer(record, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms in its own code, 3.1× its usual 100 ms: 212 ms lost.');
+    expect(callAnswer(record, 'inclusive', 1)).toBe('relax_block on rank 1 took 400 ms, 4× its usual 100 ms: 212 ms lost.');
+  });
+  test('no ratio without an expectation', () => expect(callAnswer({ ...record, expected_us: 0 }, 'exclusive', 1)).not.toContain('×'));
+  test('a call that has not ended', () =>
+    expect(callAnswer({ ...record, exit_us: 0 }, 'exclusive', 1)).toBe(
+      'relax_block on rank 1 has not ended after 400 ms, 4× its usual 100 ms: 212 ms lost so far.',
+    ));
+  test('a normal call', () => expect(callAnswer({ ...record, label: 'normal' }, 'exclusive', 1)).toMatch(/a normal call\.$/));
+});

@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { askAgain, question } from '../../../src/shared/session/question';
+
+let asked = 0;
+let took_ms = 100;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
+
+test('a page rests ten times as long as answers took, but not for ever', async () => {
+  const answer = question(
+    () => 'all',
+    () => new Promise<number>((resolve) => setTimeout(() => resolve(++asked), took_ms)),
+    { live: true },
+  );
+  expect(askAgain()).toBe(false); // The first answer is on its way.
+  await pass(100);
+  expect(answer.value.value).toBe(1);
+  expect(askAgain()).toBe(true);
+  await pass(100);
+  expect(answer.value.value).toBe(2);
+  await pass(990);
+  expect(askAgain()).toBe(false);
+  await pass(20);
+  took_ms = 5000;
+  expect(askAgain()).toBe(true);
+  await pass(5000);
+  await pass(19_900);
+  expect(askAgain()).toBe(false);
+  expect(askAgain(true)).toBe(true); // Whoever has a reason need not wait.
+  await pass(5000);
+  await pass(20_100);
+  expect(askAgain()).toBe(true);
+});
