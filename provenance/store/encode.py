@@ -39,9 +39,9 @@ class StoredRecords:
     heads: Rows
     """HEAD[records]; functions are numbers of the store."""
     details: list[bytes]
-    """What ``provenance.details.read_details`` reads."""
+    """What ``store.decode.read_details`` reads."""
     node_states: list[bytes]
-    """What ``provenance.details.read_node_state`` reads."""
+    """What ``store.decode.read_node_state`` reads."""
     paths: list[bytes]
     """Of each record i4[frames], the functions of its call stack, innermost first."""
 

@@ -141,7 +141,7 @@ CALLS = Table(
     Column("incident_id", Text),
     _blob("details"),
     UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
-    # One for each order of a list, and one for each place where a search begins (``provenance.plan``).
+    # One for each order of a list, and one for each place where a search begins (``provenance.query.planner``).
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
     *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
     # Of such calls alone: most runs have none, so it costs nothing. That condition is in the migrations only;
@@ -151,7 +151,7 @@ CALLS = Table(
 """``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
 ``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1
 where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
-``provenance.details`` reads: stack, window, messages and counters, of one call at a time; as rows of their
+``store.decode`` reads: stack, window, messages and counters, of one call at a time; as rows of their
 own they would halve the speed of writing."""
 
 STEPS = _keyed(
@@ -208,7 +208,7 @@ STEP_HISTOGRAMS = _keyed(
 
 
 def _totals(name: str, *keys: Column[Any]) -> Table:
-    """Sums over the recorded calls that have something in common (``provenance.summaries``)."""
+    """Sums over the recorded calls that have something in common (``provenance.write.rollups``)."""
     return _keyed(
         name,
         *keys,

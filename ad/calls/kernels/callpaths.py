@@ -29,7 +29,7 @@ def follow_paths(
     calls, carried, total
         CALL[...]: the calls that were carried over, which have their paths, and all.
     is_named
-        u1[timers]: calls of other functions are not added, nor doubtful ones, as in ``judge.learn``.
+        u1[timers]: calls of other functions are not added, nor doubtful ones, as in ``label.learn``.
     most_depth
         Calls at this depth or deeper are on path ``OTHERS``.
     rows, slots, count
