@@ -141,7 +141,7 @@ CALLS = Table(
     Column("incident_id", Text),
     _blob("details"),
     UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
-    # One for each order of a list, and one for each place where a search begins (``provenance.query.planner``).
+    # One for each order of a list, and one for each place where a search begins (``query.planner``).
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
     *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
     # Of such calls alone: most runs have none, so it costs nothing. That condition is in the migrations only;
