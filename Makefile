@@ -51,7 +51,7 @@ benchmark-transports: install ## All figures of docs/transports.md; half an hour
 	$(BIN)/python benchmarks/report.py --document transports
 
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
-	$(BIN)/python -m benchmarks.detection
+	$(BIN)/python -m evaluation
 
 install: $(VENV)/warm ## The package with its web page, in a virtual environment of its own.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.detection import comparison
-from benchmarks.detection.measure import AGENTS, Measured
-from benchmarks.detection.scenarios import CLEAN
-from benchmarks.detection.score import Score
+from evaluation import comparison
+from evaluation.measure import AGENTS, Measured
+from evaluation.scenarios import CLEAN
+from evaluation.score import Score
 
 
 def measured(detector: str, variant: str, **counts: int) -> Measured:

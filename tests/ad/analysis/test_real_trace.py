@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.detection.cluster import Cluster
-from benchmarks.detection.recorded import analyse
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
+from evaluation.cluster import Cluster
+from evaluation.recorded import analyse
 
 CALLS = 141_202
 MESSAGES = 27_738

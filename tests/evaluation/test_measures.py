@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.detection import cluster, gpu, measure, recorded, requirements
-from benchmarks.detection.injections import INJECTED, INJECTIONS
-from benchmarks.detection.measure import Case, Measured
-from benchmarks.detection.requirements import Requirement
-from benchmarks.detection.scenarios import SCENARIOS, make_run
 from chimbuko.ad.analysis import detection
 from chimbuko.ad.detectors import Detector, Limits, make_detector
 from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
+from evaluation import cluster, gpu, measure, recorded, requirements
+from evaluation.injections import INJECTED, INJECTIONS
+from evaluation.measure import Case, Measured
+from evaluation.requirements import Requirement
+from evaluation.scenarios import SCENARIOS, make_run
 from tests.places import ROOT
 from tests.thorough import first
 
@@ -136,7 +136,7 @@ def test_the_papers_detector_misses_what_is_required() -> None:
 
 
 def test_one_command_measures_judges_and_reports() -> None:
-    command = [sys.executable, "-m", "benchmarks.detection", "--quick", "--detectors", "sstd", "--json"]
+    command = [sys.executable, "-m", "evaluation", "--quick", "--detectors", "sstd", "--json"]
     command += ["--parts", INJECTED, "--scenarios", "python_hello", "cupti kernels"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     results = json.loads(answer.stdout)[INJECTED]

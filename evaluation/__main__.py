@@ -1,7 +1,7 @@
 """Detection quality: precision, recall and F1 per detector and scenario, against known truth.
 
-Run: python -m benchmarks.detection [--detectors NAME ...] [--scenarios NAME ...] [--seeds N ...]
-     python -m benchmarks.detection --traces FOLDER --explain --parts recorded
+Run: python -m evaluation [--detectors NAME ...] [--scenarios NAME ...] [--seeds N ...]
+     python -m evaluation --traces FOLDER --explain --parts recorded
 
 Without options: the default detector in all scenarios, seeds 1 to 5, on the recorded trace of the tests,
 and in real runs. Exit code 1 if the default detector misses one of its requirements.
@@ -22,16 +22,16 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import comparison, gpu, measure, processes, recorded, requirements
-from benchmarks.detection.gpu import PairResult
-from benchmarks.detection.injections import INJECTED, INJECTIONS
-from benchmarks.detection.measure import Case, Measured
-from benchmarks.detection.processes import LiveResult
-from benchmarks.detection.recorded import RecordedResult
-from benchmarks.detection.requirements import Requirement
-from benchmarks.detection.scenarios import SCENARIOS, make_run
-from benchmarks.detection.tables import ResultTable
 from chimbuko.config import DETECTORS, AnalysisConfig
+from evaluation import comparison, gpu, measure, processes, recorded, requirements
+from evaluation.gpu import PairResult
+from evaluation.injections import INJECTED, INJECTIONS
+from evaluation.measure import Case, Measured
+from evaluation.processes import LiveResult
+from evaluation.recorded import RecordedResult
+from evaluation.requirements import Requirement
+from evaluation.scenarios import SCENARIOS, make_run
+from evaluation.tables import ResultTable
 
 DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
@@ -154,7 +154,7 @@ def _real() -> list[LiveResult]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.detection",
+        prog="python -m evaluation",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from benchmarks.detection.gpu import PairResult
-from benchmarks.detection.injections import INJECTED
-from benchmarks.detection.measure import Measured
-from benchmarks.detection.processes import LiveResult
-from benchmarks.detection.recorded import RecordedResult
-from benchmarks.detection.scenarios import CLEAN, SHORT
-from benchmarks.detection.score import f1_of_sets
-from benchmarks.detection.tables import ResultTable
+from evaluation.gpu import PairResult
+from evaluation.injections import INJECTED
+from evaluation.measure import Measured
+from evaluation.processes import LiveResult
+from evaluation.recorded import RecordedResult
+from evaluation.scenarios import CLEAN, SHORT
+from evaluation.score import f1_of_sets
+from evaluation.tables import ResultTable
 
 CLEAR_RECALL = 0.99
 CLEAR_PRECISION = 0.95

@@ -13,10 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.detection.cluster import Cluster, MakeCluster, Source
-from benchmarks.detection.interleaving import TroubledCluster
-from benchmarks.detection.score import f1_of_sets
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord
@@ -24,9 +20,13 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
+from evaluation.cluster import Cluster, MakeCluster, Source
+from evaluation.interleaving import TroubledCluster
+from evaluation.score import f1_of_sets
+from evaluation.tables import ResultTable, number
 from examples.truth import InjectedDelay, match, read_truth
 
-TRACES = Path(__file__).parent.parent.parent / "tests" / "data"
+TRACES = Path(__file__).parent.parent / "tests" / "data"
 """Archives that are always there."""
 AGENTS = (1, 2, 4)
 LIVE_SEED = 1

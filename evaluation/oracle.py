@@ -1,6 +1,6 @@
 """How good any limit per function could be that knows the functions' laws and that of the delays.
 
-Run: python -m benchmarks.detection.oracle [--markdown]
+Run: python -m evaluation.oracle [--markdown]
 
 For the functions of the scenario ``gamma``, computed, not sampled. The best limits are those beyond which
 a call is delayed with a probability of half the F1 that they reach (Lipton, Elkan and Naryanaswamy 2014).
@@ -13,10 +13,10 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from benchmarks.detection.laws import GAMMA_SHAPES, TAIL
-from benchmarks.detection.scenarios import DELAYED_SHARE, FACTORS
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.arrays import Float64Array
+from evaluation.laws import GAMMA_SHAPES, TAIL
+from evaluation.scenarios import DELAYED_SHARE, FACTORS
+from evaluation.tables import ResultTable, number
 
 SHAPES = np.linspace(*GAMMA_SHAPES, 201)
 MEDIANS = stats.gamma.median(SHAPES)
@@ -89,7 +89,7 @@ def table() -> ResultTable:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.detection.oracle",
+        prog="python -m evaluation.oracle",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.detection.measure import Measured
-from benchmarks.detection.scenarios import CLEAN
-from benchmarks.detection.tables import ResultTable, number
+from evaluation.measure import Measured
+from evaluation.scenarios import CLEAN
+from evaluation.tables import ResultTable, number
 
 
 def table(results: Sequence[Measured]) -> ResultTable:

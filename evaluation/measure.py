@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.detection.cluster import Cluster
-from benchmarks.detection.interleaving import TroubledCluster
-from benchmarks.detection.labelled import LabelledRun
-from benchmarks.detection.scenarios import CLEAN
-from benchmarks.detection.score import Score, f1_of_sets, flags_of, pooled, score
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.config import AnalysisConfig
+from evaluation.cluster import Cluster
+from evaluation.interleaving import TroubledCluster
+from evaluation.labelled import LabelledRun
+from evaluation.scenarios import CLEAN
+from evaluation.score import Score, f1_of_sets, flags_of, pooled, score
+from evaluation.tables import ResultTable, number
 
 AGENTS = (1, 2, 4)
 SHOWN_AGENTS = (1, 4)

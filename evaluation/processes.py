@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.detection import recorded
-from benchmarks.detection.injections import every
-from benchmarks.detection.score import FROM_CALL, f1_of_sets
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.config import AnalysisConfig
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import find_recorded
+from evaluation import recorded
+from evaluation.injections import every
+from evaluation.score import FROM_CALL, f1_of_sets
+from evaluation.tables import ResultTable, number
 from examples.findings import all_anomalies
 from examples.truth import match, read_truth
 

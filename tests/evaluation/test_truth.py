@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.detection.injections import INJECTIONS
-from benchmarks.detection.labelled import EPOCHS, LabelledRun, numbered
-from benchmarks.detection.laws import TAIL, gamma, log_normal, two_modes
-from benchmarks.detection.oracle import best_limits, scores
-from benchmarks.detection.requirements import least, most
-from benchmarks.detection.scenarios import CLEAN, FACTORS, SCENARIOS, make_run
-from benchmarks.detection.score import Score, f1_of_sets, score
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from evaluation.injections import INJECTIONS
+from evaluation.labelled import EPOCHS, LabelledRun, numbered
+from evaluation.laws import TAIL, gamma, log_normal, two_modes
+from evaluation.oracle import best_limits, scores
+from evaluation.requirements import least, most
+from evaluation.scenarios import CLEAN, FACTORS, SCENARIOS, make_run
+from evaluation.score import Score, f1_of_sets, score
+from evaluation.tables import ResultTable, number
 
 SHARE = 0.03
 INJECTED = {

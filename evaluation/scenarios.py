@@ -7,17 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.detection.labelled import Int64Array, LabelledRun, Workload, lay_out
-from benchmarks.detection.laws import (
-    SHORT_MEDIANS_US,
-    TAIL,
-    LawMaker,
-    RuntimeLaw,
-    gamma,
-    log_normal,
-    two_modes,
-)
 from chimbuko.arrays import Float64Array
+from evaluation.labelled import Int64Array, LabelledRun, Workload, lay_out
+from evaluation.laws import SHORT_MEDIANS_US, TAIL, LawMaker, RuntimeLaw, gamma, log_normal, two_modes
 
 FUNCTIONS = 100
 CALLS = 10_000

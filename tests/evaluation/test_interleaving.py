@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.detection.cluster import Cluster, Source
-from benchmarks.detection.interleaving import TroubledCluster
-from benchmarks.detection.labelled import LabelledRun
-from benchmarks.detection.scenarios import SCENARIOS, make_run
 from chimbuko.config import AnalysisConfig
+from evaluation.cluster import Cluster, Source
+from evaluation.interleaving import TroubledCluster
+from evaluation.labelled import LabelledRun
+from evaluation.scenarios import SCENARIOS, make_run
 
 SHARE = 0.1
 

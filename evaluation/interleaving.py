@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from benchmarks.detection.cluster import Cluster, ClusterAgent, Source
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
 from chimbuko.config import AnalysisConfig
@@ -20,6 +19,7 @@ from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, Funct
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import Published, ServerState
 from chimbuko.statistics.packed import PackedTable
+from evaluation.cluster import Cluster, ClusterAgent, Source
 
 LOST = 0.1
 DOUBLED = 0.1

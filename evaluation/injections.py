@@ -14,9 +14,9 @@ from types import MappingProxyType
 import numpy as np
 from scipy import stats
 
-from benchmarks.detection.labelled import LabelledRun
-from benchmarks.detection.laws import TAIL, Mode, RuntimeLaw
-from benchmarks.detection.timeline import RankTimeline, labelled_run
+from evaluation.labelled import LabelledRun
+from evaluation.laws import TAIL, Mode, RuntimeLaw
+from evaluation.timeline import RankTimeline, labelled_run
 
 INJECTED = "injected"
 """Kind of delays of these scenarios."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.detection.cluster import Cluster, MakeCluster, Source
-from benchmarks.detection.labelled import LabelledRun
 from chimbuko.config import AnalysisConfig
+from evaluation.cluster import Cluster, MakeCluster, Source
+from evaluation.labelled import LabelledRun
 
 FROM_CALL = 50
 """Of a function; calls before it do not count for recall and precision."""

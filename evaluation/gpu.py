@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.detection.cluster import Cluster, Source
-from benchmarks.detection.injections import every, kernels_run
-from benchmarks.detection.labelled import Int64Array, LabelledStream
-from benchmarks.detection.tables import ResultTable
 from chimbuko.config import AnalysisConfig
+from evaluation.cluster import Cluster, Source
+from evaluation.injections import every, kernels_run
+from evaluation.labelled import Int64Array, LabelledStream
+from evaluation.tables import ResultTable
 
 STREAMS = 3
 KERNELS = 200

@@ -1,6 +1,6 @@
 """What each part of the default detector is good for: it is measured without it, one part at a time.
 
-Run: python -m benchmarks.detection.variants [--traces FOLDER] [--seed N] [--markdown]
+Run: python -m evaluation.variants [--traces FOLDER] [--seed N] [--markdown]
 
 The constants of ``chimbuko.ad.detectors.kernels.tail`` are compiled into it, so each variant is measured by a
 process of its own, with a compiled copy of its own. Takes about five minutes.
@@ -21,13 +21,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.detection import measure, recorded
-from benchmarks.detection.measure import Case, Measured
-from benchmarks.detection.recorded import RecordedResult
-from benchmarks.detection.scenarios import CLEAN, SCENARIOS, make_run
-from benchmarks.detection.tables import ResultTable, number
 from chimbuko.ad.detectors.kernels import tail
 from chimbuko.config import AnalysisConfig
+from evaluation import measure, recorded
+from evaluation.measure import Case, Measured
+from evaluation.recorded import RecordedResult
+from evaluation.scenarios import CLEAN, SCENARIOS, make_run
+from evaluation.tables import ResultTable, number
 
 VARIANTS: dict[str, dict[str, float]] = {
     "as it is": {},
@@ -89,7 +89,7 @@ def measure_all(traces: Path, seed: int) -> Iterator[list[str]]:
     """One row per variant."""
     for name, overrides in VARIANTS.items():
         with tempfile.TemporaryDirectory(prefix="chimbuko-kernels-") as cache:
-            command = [sys.executable, "-m", "benchmarks.detection.variants", "--overrides"]
+            command = [sys.executable, "-m", "evaluation.variants", "--overrides"]
             command += [json.dumps(overrides), "--traces", str(traces), "--seed", str(seed)]
             answer = subprocess.run(
                 command, env=os.environ | {"NUMBA_CACHE_DIR": cache}, stdout=subprocess.PIPE, check=True

@@ -10,14 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.detection.labelled import (
-    START_US,
-    Int64Array,
-    LabelledRun,
-    LabelledStream,
-    Truth,
-    numbered,
-)
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import (
     COMM_COLUMNS,
@@ -29,6 +21,7 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
+from evaluation.labelled import START_US, Int64Array, LabelledRun, LabelledStream, Truth, numbered
 
 PERIOD_US = 1_000_000
 """TAU's."""
