@@ -242,7 +242,7 @@ class Cluster:
         merged = [0] * len(self.agents)
         """Last delta of each agent in the model that it has."""
         contained = [0] * len(self.agents)
-        """... and in that of the server."""
+        """Last delta of each agent in the model of the server."""
         while not self._is_over():
             for number in random.permutation(len(self.streams)):
                 lag = int(random.integers(0, LATEST_EPOCHS + 1))

@@ -29,9 +29,9 @@ DEAF = 0.3
 """An agent does not hear what is new."""
 SAVED = 0.2
 SERVER_KILLED = 0.04
-"""... in each of its turns; another one goes on from what was saved."""
+"""Chance of the server's death in each of its turns; another one goes on from what was saved."""
 BROKER_KILLED = 0.02
-"""... with all that stood in it."""
+"""Chance of the broker's death, with all that stood in it."""
 MOST_TURNS = 1_000_000
 
 
@@ -43,7 +43,7 @@ class Broker:
     deltas: list[Delta] = field(default_factory=list)
     """On their way."""
     read: list[Delta] = field(default_factory=list)
-    """... and those that the server has read since it last saved."""
+    """Deltas that the server has read since it last saved."""
     acknowledgements: dict[str, Acknowledgement] = field(default_factory=dict)
     updates: list[ModelUpdate] = field(default_factory=list)
     rows: dict[int, PackedTable] = field(default_factory=dict)

@@ -28,7 +28,7 @@ MOST_IN_FLIGHT_BYTES = 4 << 20
 ROUND_S = 0.05
 """Between two rounds at least."""
 QUIET_ROUND_S = 1.0
-"""... and at most, where no stream has rung;"""
+"""Between two rounds at most, where no stream has rung."""
 QUIET_ROUNDS = 3
 """each of so many sends what has come without a ring: a transaction of the store takes a millisecond."""
 ANSWER_S = 0.2

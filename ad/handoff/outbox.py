@@ -71,7 +71,7 @@ class OutboxCopy:
         self.views.allocate(self._file, 0, 0)
 
     def allocate_for(self, active: OutboxCopy, extent: Extent, steps: int) -> None:
-        """... of what is in the ``active`` copy, and of what comes to it."""
+        """Make sure of the room for what is in the ``active`` copy, and for what comes to it."""
         self._allocate_steps(active.steps + steps)
         for timers in (active.timers, extent.timers):
             self._allocate_timers(timers)

@@ -49,7 +49,7 @@ class Watched:
     work_ms: list[float]
     """CPU time of the main thread per live frame, second by second; an empty page counts as many of them."""
     script_ms: list[float]
-    """... of it in scripts; the rest is layout and, where no GPU does it, painting."""
+    """CPU time of it in scripts; the rest is layout and, where no GPU does it, painting."""
     frame_bytes: float
     answer_bytes_per_s: float
     echoes_ms: list[float]

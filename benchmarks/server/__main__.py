@@ -22,7 +22,7 @@ CPP_SSTD_US = (53.0, 80.0)
 """CPU time of the C++ server per exchange of 100 functions' mean and spread with one rank, measured on
 another day and machine; the lower and the higher figure."""
 CPP_HBOS_US = 2_500.0
-"""... of 100 histograms, which is what our tables hold too."""
+"""CPU time of the C++ server per exchange of 100 histograms, which is what our tables hold too."""
 
 
 def costs_table(results: list[Result]) -> str:

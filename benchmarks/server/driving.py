@@ -46,7 +46,7 @@ class Traffic:
     delays_s: list[float] = field(default_factory=list)
     """From the sending of a message until it was merged."""
     waits_s: list[float] = field(default_factory=list)
-    """... from the moment it was due: with what the driver took to look for a model and make it."""
+    """From the moment a message was due: with what the driver took to look for a model and make it."""
     lags_s: list[float] = field(default_factory=list)
     """How late the driver itself was; part of the waits."""
     table_bytes: int = 0

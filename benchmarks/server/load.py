@@ -143,7 +143,7 @@ class Seconds:
         return paces.tobytes()
 
     def _pace(self, program: int) -> npt.NDArray[np.void]:
-        """... of one rank: of the functions that take the most time."""
+        """Paces of one rank in the functions that take the most time."""
         medians_us = self._medians_us[program]
         calls = round(self._load.calls_per_s * PERIODS_PER_WINDOW)
         functions = np.flatnonzero(medians_us > LEAST_SHARE * medians_us.sum())

@@ -29,7 +29,7 @@ from chimbuko.statistics.schema import TableSchema, schema_of
 MOST_REAL = 25_000
 """Agents times functions; where there are more, only some agents are real: 50 of the loads here."""
 LEAST_FOLLOWERS = 4
-"""... of a real one, where not all are."""
+"""Agents that follow a real one, where not all are real."""
 JOIN_PERIODS = 10
 """How long it takes until all agents have joined."""
 KINDS = {True: 8, False: 64}
@@ -68,9 +68,9 @@ class Result:
     table_bytes_per_message: float
     """Of them statistics of functions, in messages."""
     row_bytes_per_message: float
-    """... and rows of the model, back."""
+    """Rows of the model, on the way back."""
     view_bytes_per_message: float
-    """... and what is for dashboards: messages between ranks, flagged calls, paces of ranks."""
+    """What is for dashboards: messages between ranks, flagged calls, paces of ranks."""
     full_table_bytes: float
     """Statistics in a message that holds all functions."""
     full_row_bytes: float
@@ -96,7 +96,7 @@ class Result:
 
     @property
     def rank_us(self) -> float:
-        """... per rank and second."""
+        """CPU time of the server per rank and second."""
         return 1e6 * self.cores / self.ranks
 
     @property

@@ -122,7 +122,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
     merged: int
     """Sequence of the last one that is merged: all versions of the model from now on contain it."""
     saved: int
-    """... and of the last one that outlives the server: the agent may forget it."""
+    """Sequence of the last one that outlives the server: the agent may forget it."""
 
 
 class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):

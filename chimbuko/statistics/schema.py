@@ -200,10 +200,11 @@ FLAGS = ("anomalies", "severity_us", "highest_score")
 BUCKETED_PROFILE = TableSchema(
     (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
 )
-"""... and how many calls had the judged runtime in each bucket of ``chimbuko.kernels.buckets``."""
+"""``PROFILE``, and how many calls had the judged runtime in each bucket of ``chimbuko.kernels.buckets``."""
 
 STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
-"""... and, as it is stored, how many calls of the run had: none is forgotten, or scaled to newer ones."""
+"""``BUCKETED_PROFILE`` as it is stored: with how many calls of the run were in each bucket, of which none is
+forgotten, or scaled to newer ones."""
 
 
 def schema_of(detector: str) -> TableSchema:
@@ -212,7 +213,8 @@ def schema_of(detector: str) -> TableSchema:
 
 
 def stored_schema_of(detector: str) -> TableSchema:
-    """... and how the store has it. Stores of earlier versions lack what was counted, which stands last."""
+    """The table that a detector learns, as the store has it. Stores of earlier versions lack what was counted,
+    which stands last."""
     return STORED_PROFILE if _learns_buckets(detector) else PROFILE
 
 

@@ -48,9 +48,9 @@ ROUNDS = 3
 MEDIAN_OF_NORMAL = 0.6745
 """Half of normal deviates are smaller than so many standard deviations."""
 VARIANCE_OF_MEDIAN = 1.57
-"""... of n normal deviates, times n, in units of that of their mean."""
+"""Variance of the median of n normal deviates, times n, in units of that of their mean."""
 VARIANCE_OF_SPREAD = 2.7
-"""... of a spread by their median, in units of that of a standard deviation."""
+"""Variance of a spread that is told from a median, in units of that of a standard deviation."""
 _TWO_SIDED_95 = 1.96
 
 

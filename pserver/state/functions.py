@@ -42,7 +42,7 @@ class Functions:
         self._eras = Eras()
         self._flagged_steps = flaggedsteps.empty(0)
         self._is_changed = np.zeros(0, np.bool_)
-        """... since the row was published."""
+        """Whether a function's row has changed since it was published."""
         self._has_moved = np.zeros(0, np.bool_)
         self._published_calls = np.zeros(0)
         self._published_at_s = np.full(0, NEVER_S)

@@ -144,7 +144,7 @@ class ServerState:
         self._saved: dict[str, tuple[int, int]] = {}
         """Agent to incarnation and sequence of what is saved of it."""
         self._untold: dict[str, tuple[int, int]] = {}
-        """... where the agent was not told."""
+        """Agent to incarnation and sequence of what is saved of it, where the agent has not heard of that."""
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
         self._views = Views(self._name_of, self._node_of)

@@ -22,7 +22,8 @@ BINS = 200
 COMMON_SHARE = 0.004
 """What happens to more than one call in 250 is a way in which the function ordinarily runs."""
 COMMON_CALLS = 16.0
-"""... and at least so often; of fewer than 128 calls, more than one in eight."""
+"""A way in which a function ordinarily runs is seen at least so often; of fewer than 128 calls, in more than
+one of eight."""
 REACH = 5.3
 """A histogram reaches so far from the median, in standard deviations, if its common calls are Gaussian."""
 ALONE_BINS = 16.0

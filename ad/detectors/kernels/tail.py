@@ -26,7 +26,7 @@ from chimbuko.kernels.declare import inner, kernel
 COMMON_SHARE = 0.004
 """What happens to more than one call in 250 is a way in which the function ordinarily runs."""
 COMMON_CALLS = 16.0
-"""... and at least so often, in functions called seldom."""
+"""A way in which a function ordinarily runs is seen at least so often, however seldom it is called."""
 GAP = 0.2
 """A mode ends downwards where the factor of two below it holds less than this share of its calls."""
 POINTS = 14
@@ -44,7 +44,7 @@ CAUTION = 1.0
 FALSE_SHARE = 0.04
 """Of the calls beyond the limit so many may be expected to be ordinary ones (Benjamini and Hochberg 1995)."""
 FEWEST_FALSE = 0.02
-"""... and where no call lies beyond it, so many of all calls of the function."""
+"""Where no call lies beyond the limit, so many of all calls of the function may be expected there."""
 LOOSEST = 30.0
 """The limit is never exceeded by more than this times the ordinary share that the threshold stands for."""
 FEWEST_CALLS = float(LEAST_CALLS)
