@@ -23,7 +23,7 @@ DELAY_S = 90.0
 CROWD = 100
 """Pages at once."""
 CROWD_S = 60.0
-"""... for so long."""
+"""How long they stay."""
 
 BENCHMARKS: dict[str, Callable[[Any, argparse.Namespace], list[Figure]]] = {
     "paint": lambda browser, options: paint.measure(browser, options.part, options.rounds),

@@ -37,7 +37,7 @@ NEIGHBOURS = (-16, -1, 1, 16)
 """Whom a rank sends to, as in a grid that is 16 ranks wide."""
 MESSAGES_PER_STEP = 100
 BYTES_PER_STEP = MESSAGES_PER_STEP << 10
-"""... to each."""
+"""What goes to each of them in a step."""
 SCORE = 8.0
 """Of flagged calls."""
 _TRAFFIC_ROW = struct.Struct("<iiiqq")

@@ -213,8 +213,10 @@ def schema_of(detector: str) -> TableSchema:
 
 
 def stored_schema_of(detector: str) -> TableSchema:
-    """The table that a detector learns, as the store has it. Stores of earlier versions lack what was counted,
-    which stands last."""
+    """The table that a detector learns, as the store has it.
+
+    Stores of earlier versions lack what was counted, which stands last.
+    """
     return STORED_PROFILE if _learns_buckets(detector) else PROFILE
 
 

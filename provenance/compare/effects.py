@@ -39,7 +39,7 @@ LEAST_DEGREES = 1.0
 USUAL_SPREAD = 0.015
 """Standard deviation between runs of the same, of one function against the others."""
 ALONE_SPREAD = 0.05
-"""... where there are not enough functions to see what all have in common."""
+"""Of one function, where there are not enough functions to see what all have in common."""
 USUAL_SPREAD_FUNCTIONS = 4.0
 """How many functions' testimony that is worth."""
 CHANGED = 4.0

@@ -9,7 +9,7 @@ import msgspec
 MORE = 2.0
 """Times as many per call are more."""
 LEAST_DEVIATIONS = 3.3
-"""... if chance alone would bring it in less than one of a thousand cases."""
+"""More is more only if chance alone would bring it in less than one of a thousand cases."""
 
 _TWO_SIDED_95 = 1.96
 _MILLION = 1e6

@@ -18,7 +18,7 @@ MEMORY_CALLS = 20_000.0
 QUARTILES = np.array([0.75, 0.5, 0.25])
 """Shares of calls beyond. All three must have moved the same way: the median alone jumps between modes."""
 ERRORS = 3.0
-"""... by more than so many standard errors of a quartile."""
+"""A quartile has moved where it did so by more than so many of its standard errors."""
 LEAST_SPREAD = LN_EDGES[2] - LN_EDGES[1]
 """Quartiles are not closer to each other than the buckets are wide."""
 

@@ -159,7 +159,7 @@ class _Comparison:
     compared: Rows
     """``_COMPARED``"""
     rows: Int64Array
-    """... and where their state is."""
+    """Where their state is."""
     functions: deque[slice]
     """Which rows are those of each function that is not compared yet."""
 

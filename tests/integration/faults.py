@@ -55,7 +55,7 @@ def kill_at_end(module: str) -> Fault:
 
 
 def kill_agents_at_end(run: Run, after_s: float) -> None:
-    """... who still have findings to deliver."""
+    """They still have findings to deliver."""
     run.wait_for_line("replayed")
     store = run.service(STORE)
     os.kill(store, signal.SIGSTOP)
@@ -65,7 +65,7 @@ def kill_agents_at_end(run: Run, after_s: float) -> None:
 
 
 def kill_server_at_the_very_end(run: Run, after_s: float) -> None:
-    """... when all agents have ended, and it has yet to write the model."""
+    """All agents have ended by then, and it has yet to write the model."""
     run.wait_for_line("replayed")
     run.wait_until(lambda: not run.processes(AGENT), pause_s=0.001)
     for pid in run.processes(SERVER):

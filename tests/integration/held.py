@@ -17,7 +17,7 @@ from tests.integration.conftest import Run
 CODE = 7
 """Its exit code, where it comes to its end by itself."""
 TERMINATED = 9
-"""... where it was asked to end (SIGTERM)."""
+"""Its exit code, where it was asked to end (SIGTERM)."""
 LONGEST_S = 120
 LOOKS_S = 1.0
 """In so long the launcher looks ten times."""

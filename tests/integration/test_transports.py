@@ -119,7 +119,7 @@ def test_kept_trace_gives_the_flags_again(heat4: Path, heat4_run: Run, start: St
 def test_kept_trace_is_whole_whoever_is_killed(
     start: Start, command: Callable[..., Command], tmp_path: Path
 ) -> None:
-    """... and made ready for the timeline."""
+    """It is also made ready for the timeline."""
     application = begin(start, tmp_path, streams=2, seconds=12, options=["--keep-trace"])
     kill_readers(application)
     kill(AGENT)(application)

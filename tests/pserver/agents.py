@@ -63,7 +63,7 @@ class Agent:
         return None if outgoing is None else outgoing.delta
 
     def delta(self, closed: dict[str, int] | None = None) -> Delta:
-        """... where there is something."""
+        """The next delta, which there has to be."""
         delta = self.next_delta(closed)
         assert delta is not None
         return delta

@@ -49,7 +49,7 @@ class Step:
 
     @property
     def part(self) -> Part:
-        """... as an agent takes it from the stream's process."""
+        """What an agent takes from the stream's process."""
         table = PROFILE.empty(2)
         table[:, EXCLUSIVE] = Moments.of([self.runtime_us]).row()
         count = StepCount(0, self.rank, self.number, 0, 9, 2, 0, 0.0)

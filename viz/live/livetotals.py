@@ -89,9 +89,9 @@ class Tally:
         """Frames were lost: server and store know more than this."""
         self._tick = 0
         self._sums: tuple[int, Sums] | None = None
-        """... of a version."""
+        """Version of the totals, and their sums."""
         self._rankings: dict[Statistic, tuple[int, Ranking]] = {}
-        """... of a version each."""
+        """By statistic, the version of the totals and the ranking."""
 
     def add_frame(self, frame: Frame) -> None:
         """Take in what a frame says has changed."""

@@ -21,7 +21,7 @@ SEVERITY = PROFILE.slices["severity_us"].start
 
 
 def learned(runtimes_us: dict[int, list[int]], severity_us: float = 0.0) -> Learned:
-    """... of calls of some functions, of which those of the first lost some time."""
+    """What calls of some functions teach, of which those of the first lost some time."""
     table = table_of(*runtimes_us.values())[:, : PROFILE.width]
     table[0, SEVERITY] = severity_us
     return Learned(np.array(list(runtimes_us)), table)

@@ -58,7 +58,7 @@ class Distribution(msgspec.Struct, frozen=True):
     """Of the runtime that is judged, from the first that is not empty to the last; null where the
     detector has none."""
     counted: list[Bucket] | None
-    """... over the whole run, in which no call counts less than another; null in older stores."""
+    """Over the whole run, in which no call counts less than another; null in older stores."""
     ordinary: list[Span]
     """Runtimes that this model does not flag; one span without limits where it flags none, because
     too little is known or the function is ignored."""
