@@ -24,7 +24,7 @@ from evaluation.cluster import Cluster, ClusterAgent, Source
 LOST = 0.1
 DOUBLED = 0.1
 SENT_AGAIN = 0.2
-"""Chance that an agent that waits sends again, in each of its turns; it would otherwise after some seconds."""
+"""Chance that an agent that waits sends again, in each of its turns; otherwise after some seconds."""
 DEAF = 0.3
 """An agent does not hear what is new."""
 SAVED = 0.2
