@@ -297,3 +297,11 @@ def test_script_and_style_are_small(page: Page) -> None:
     code = [size for name, size in sizes if name.endswith((".js", ".css"))]
     assert len(code) >= 2
     assert 0 < sum(code) <= 160_000
+
+
+def test_a_page_that_does_not_come_says_so(browser: Browser, stored_dashboard: DashboardProcess) -> None:
+    watched = Watched(browser, stored_dashboard)
+    watched.page.route("**/assets/page-*.js", lambda route: route.abort())
+    watched.page.goto(watched.base + "r/heat/health")
+    assert "Reload" in watched.page.locator(".page > .empty").inner_text()
+    watched.close()
