@@ -43,7 +43,8 @@ class AgentView:
 
     def note(self, stream: AgentStream, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
         """Steps that a stream has analysed, and totals of its counters where they are due; before that its
-        ``health``."""
+        ``health``.
+        """
         now_us = time.time_ns() // 1000
         for step in steps:
             # A step without calls has no time of its own.

@@ -62,7 +62,8 @@ class ViewOutbox:
 
     def put(self, views: StreamViews) -> None:
         """All traffic and flagged steps that were not taken, in place of what is there, and paces that come
-        to it."""
+        to it.
+        """
         self._traffic[: len(views.traffic)] = views.traffic
         self._flagged_steps[: len(views.flagged_steps)] = views.flagged_steps
         self._counts[[0, 2]] = len(views.traffic), len(views.flagged_steps)

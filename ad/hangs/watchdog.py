@@ -157,7 +157,8 @@ class Watch:
 
     def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
         """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
-        to ignore."""
+        to ignore.
+        """
         functions, which = np.unique(opened.calls["function"], return_inverse=True)
         names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
         wanted = {at: name for at, name in names if not any(matches(name) for matches in self._ignored)}

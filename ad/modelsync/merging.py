@@ -178,7 +178,8 @@ class AgentStatistics:
 
     def wanted(self, updates: Sequence[ModelUpdate]) -> list[int]:
         """Global numbers of the functions whose rows are to be fetched: those that are used here and have
-        changed, or are new here."""
+        changed, or are new here.
+        """
         changed = {
             number
             for update in updates

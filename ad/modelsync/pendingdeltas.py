@@ -52,7 +52,8 @@ class UnsavedDeltas:
 
     def acknowledge(self, acknowledged: Acknowledgement) -> bool:
         """Take in how far the server is; False where it is not as far as it was: it lost its memory, or
-        part of it."""
+        part of it.
+        """
         merged = acknowledged.incarnation, acknowledged.merged
         while self._deltas and _is_saved(self._deltas[0], acknowledged):
             self._size_bytes -= _size_bytes(self._deltas.popleft())

@@ -32,10 +32,12 @@ def remove_acknowledged(folder: Path, sequence: int) -> None:
 
 
 def segment_paths(folder: Path) -> list[Path]:
+    """The segments of a spool, oldest first."""
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 
 def first_sequence(path: Path) -> int:
+    """Sequence number of the first frame of a segment."""
     return int(path.stem)
 
 

@@ -246,7 +246,8 @@ class StreamChild:
 
     def _has_ended(self, last: TraceStep | None) -> bool:
         """Whether the program was seen to end. A last step that was never written, or thrown away because
-        the reader was too slow, leaves no gap behind it."""
+        the reader was too slow, leaves no gap behind it.
+        """
         timers = self._names.timers
         analysis = self._analysis
         if ROOT_TIMER_NAME not in timers.values():
@@ -312,7 +313,8 @@ class StreamChild:
 
     def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
         """Commit, also while the agent is busy; false where it stays so after this process is asked to go,
-        and where there is no room and no time to wait for it."""
+        and where there is no room and no time to wait for it.
+        """
         tries = 0
         while not self._try_commit(records, state):
             tries += self._is_asked_to_go
@@ -327,7 +329,8 @@ class StreamChild:
     @property
     def _can_wait(self) -> bool:
         """Whether steps may wait for room. In files they do as long as they are written; over SST that would
-        hold up the program."""
+        hold up the program.
+        """
         if self._spec.transport is Transport.SST or self._is_asked_to_go:
             return False
         is_written = self._spec.transport is Transport.FILES and not self._box[Cell.IS_ALL_WRITTEN]

@@ -89,7 +89,8 @@ class _Joined:
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
         """Raises ``TraceFormatError`` for a damaged step. Where a time-out runs out just as a step arrives,
-        ADIOS2 2.12 crashes the reader: so it waits for as long as there is none."""
+        ADIOS2 2.12 crashes the reader: so it waits for as long as there is none.
+        """
         step = self._reader.next_step(WAIT)
         if self.is_joining:
             self.is_joining = False

@@ -1,5 +1,6 @@
 """Waits until something was written to a stream, or a stream appears: the kernel tells, so that waiting costs
-nothing."""
+nothing.
+"""
 
 from __future__ import annotations
 

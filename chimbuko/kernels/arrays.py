@@ -80,7 +80,7 @@ def nones(count: Whole) -> npt.NDArray[np.int32]:
 
 @inner
 def zeros(count: Whole) -> npt.NDArray[np.int64]:
-    """i8[count]"""
+    """Zeros, i8[count]."""
     values = np.empty(count, np.int64)
     for at in range(count):
         values[at] = 0

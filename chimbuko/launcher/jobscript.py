@@ -1,5 +1,6 @@
 """Job scripts that bring services, agents and an application onto many nodes. They are text, and nothing here
-runs them."""
+runs them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The command that starts a program on a node of a run, with its settings: a script, so that thousands of
-ranks that begin at the same time need no Python for it."""
+ranks that begin at the same time need no Python for it.
+"""
 
 from __future__ import annotations
 

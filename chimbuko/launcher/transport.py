@@ -209,7 +209,8 @@ def shielded(
 
 def shield_news(place: StreamPlace, environment: Mapping[str, str], streams: int) -> list[str]:
     """What is to be said of the shield when the application, which had so many streams, has ended; before the
-    guard's folder goes."""
+    guard's folder goes.
+    """
     if place.transport is not Transport.SST or REPORT_VARIABLE not in environment:
         return []
     return shield_problems(Path(place.guard.folder), streams)

@@ -118,6 +118,7 @@ class StopSignal:
         signal.signal(signal.SIGTERM, self._ask)
 
     def __call__(self) -> bool:
+        """Whether the process was asked to end."""
         return self._asked_at > 0
 
     def _ask(self, signum: int, frame: object) -> None:

@@ -165,7 +165,8 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_from_stream(self) -> bool:
         """Whether the stream's own process made it. Of the ``health`` in a batch of an agent, which reports
-        overdue calls, only program, rank and node mean anything."""
+        overdue calls, only program, rank and node mean anything.
+        """
         return self.stream == f"{self.health.program}:{self.health.rank}"
 
 

@@ -1,5 +1,6 @@
 """Which agent reads which rank: on many nodes two streams could stand for the same one, and only one of them
-can be analysed."""
+can be analysed.
+"""
 
 from __future__ import annotations
 

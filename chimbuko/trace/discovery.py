@@ -132,7 +132,8 @@ def _told_apart(streams: list[StreamName]) -> list[StreamName]:
 
 def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamName, Transport]]:
     """Streams that are being written into ``folder``, or whose SST contact file stands there, sorted by
-    program and rank."""
+    program and rank.
+    """
     found = []
     for name in os.listdir(folder):
         transport = Transport.SST if name.endswith(CONTACT_SUFFIX) else Transport.FILES

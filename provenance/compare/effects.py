@@ -168,7 +168,8 @@ def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, 
 
 def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64Array) -> float:
     """Standard deviation that functions must have beyond their own errors for the middle one of their
-    residuals to be as large as it is; 0 where their own errors are enough."""
+    residuals to be as large as it is; 0 where their own errors are enough.
+    """
     low, high = 0.0, 10.0
     for _ in range(50):
         middle = (low + high) / 2

@@ -133,7 +133,8 @@ def ping(url: str) -> str:
 
 def put_aside(url: str) -> Path:
     """Give a damaged SQLite file, with its log, another name in its folder, and return that: others may still
-    get out of it what a whole store held. Nothing may have it open for writing."""
+    get out of it what a whole store held. Nothing may have it open for writing.
+    """
     path = _path(_parse(url))
     number = next(n for n in itertools.count(1) if not _aside(path, n).exists())
     aside = _aside(path, number)

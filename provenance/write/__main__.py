@@ -153,7 +153,8 @@ class WriterService:
 
     def put_aside(self, error: StoreDamaged) -> bool:
         """Put a damaged store aside, so that a new one is begun; False where it is not the run's own, or
-        that does not help."""
+        that does not help.
+        """
         if self._engine is not None:
             # Somebody may put a whole file in its place.
             self._engine.dispose()

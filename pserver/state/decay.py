@@ -70,7 +70,8 @@ class Eras:
 
     def end_epoch(self) -> tuple[Int64Array, Int64Array]:
         """End the eras that are full; returns the functions of which something changed, and those among
-        them whose runtimes have moved."""
+        them whose runtimes have moved.
+        """
         rows = np.flatnonzero(self._calls >= ERA_CALLS)
         is_changed = np.zeros(len(rows), np.uint8)
         end_eras(rows, self._era, self._newer, self._older, self._ln_drift, is_changed)

@@ -162,7 +162,8 @@ class Functions:
 
     def due(self, now_s: float, held_s: float) -> Int64Array:
         """Those among them that agents should know of now: not those that have converged, have not moved,
-        and were published less than ``held_s`` ago."""
+        and were published less than ``held_s`` ago.
+        """
         numbers = self.changed()
         age_s = now_s - self._published_at_s[numbers]
         has_converged = self._published_calls[numbers] >= CONVERGED_CALLS

@@ -276,7 +276,8 @@ class ServerState:
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
         """Names of program and function of which calls are known, and the rows of the model; with what only
-        the base knows."""
+        the base knows.
+        """
         named = [name for name in self._functions.names if name.program in self.programs]
         rows = self._judged_by(np.array([name.number for name in named], np.int64))
         known = {
@@ -452,7 +453,8 @@ class ServerState:
 
     def _is_early(self, delta: Delta) -> bool:
         """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
-        not tell of that epoch to agents that are not there yet. It is sent again."""
+        not tell of that epoch to agents that are not there yet. It is sent again.
+        """
         if not self._lockstep_streams:
             return False
         before = min((self._closed.get(stream, NO_EPOCH) for stream in delta.closed_epochs), default=NO_EPOCH)

@@ -95,7 +95,8 @@ class SlowRanks:
 
     def take(self, paces: Rows) -> None:
         """``PACE`` rows with global function numbers; of windows that were compared already they are left
-        out."""
+        out.
+        """
         self._arrived.append(paces)
 
     def compare(self, is_last: bool = False) -> bool:
@@ -316,7 +317,8 @@ def _over_windows(
     deviations: npt.NDArray[np.float32], windows: npt.NDArray[np.int32]
 ) -> tuple[Float64Array, float]:
     """Median of each rank over as many of its last windows as there are, f8[n], and its standard error, as
-    far as the windows differ from each other."""
+    far as the windows differ from each other.
+    """
     held = np.minimum(windows, WINDOWS)
     is_held = np.arange(WINDOWS) < held[:, np.newaxis]
     ordered = np.where(is_held, deviations, np.inf).astype(np.float64)

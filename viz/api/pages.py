@@ -29,10 +29,14 @@ class Paged(Protocol):
     """Parameters that say which piece of a list is wanted."""
 
     @property
-    def limit(self) -> int: ...
+    def limit(self) -> int:
+        """Most entries of the piece."""
+        ...
 
     @property
-    def cursor(self) -> str | None: ...
+    def cursor(self) -> str | None:
+        """Where it begins; None for the first one."""
+        ...
 
 
 def page_of(rows: Sequence[T], wanted: Paged) -> tuple[list[T], str | None]:

@@ -42,6 +42,7 @@ class Door:
         self._pass = self._derived(b"pass")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Let the request in, or refuse it."""
         host = host_name(environ.get("HTTP_HOST", ""))
         if host not in self._hosts:
             text = f"Host {host!r} is not a name of this dashboard: use localhost, or start it with --host."

@@ -23,7 +23,8 @@ from chimbuko.units import parse_duration_us
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options ``store``, ``broker``, ``port``, ``dashboard_processes``, ``dashboard``,
-    ``metrics`` and ``as_json``, and those of alerts as ``alerts``, an ``AlertOptions`` or None."""
+    ``metrics`` and ``as_json``, and those of alerts as ``alerts``, an ``AlertOptions`` or None.
+    """
 
     @functools.wraps(command)
     def with_alerts(

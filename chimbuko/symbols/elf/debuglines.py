@@ -59,7 +59,8 @@ class DebugLines:
 
     def places(self, addresses: list[int], functions: UInt64Array) -> dict[int, tuple[str, int]]:
         """File and line of each address, as far as they are known, and of all ``functions`` (sorted) of the
-        units that these addresses are in: who asks for one will ask for the others."""
+        units that these addresses are in: who asks for one will ask for the others.
+        """
         made: dict[int, tuple[str, int]] = {}
         for unit in self._units_of(addresses):
             # A damaged unit is one without lines.

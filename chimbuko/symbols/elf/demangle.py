@@ -13,7 +13,8 @@ _libc.free.argtypes = [ctypes.c_void_p]
 
 def _load() -> Callable[..., int | None] | None:
     """The function of the C++ library that TAU's own names come from as well, in another build. ADIOS2 is
-    written in C++: so there is one wherever we run."""
+    written in C++: so there is one wherever we run.
+    """
     with suppress(OSError, AttributeError):
         made: Any = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
         made.restype = ctypes.c_void_p
