@@ -1,8 +1,6 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { commonTimes, timelineOf } from '../../../src/call/model/callwindow';
 import type { CallRecord } from '../../../src/shared/api/types';
-import { groupOf } from '../../../src/shared/names/groups';
-import { timeTicks } from '../../../src/shared/charts/model/ticks';
 
 const call = (id: string, entry_us: number, exit_us: number, depth: number, is_anomaly = false) => ({
   id,
@@ -64,21 +62,4 @@ test('two pictures share a scale that shows both', () => {
   const { before, after } = commonTimes(own, 1000, own, 4000);
   expect(before).toBe(4000 - own.start);
   expect(after).toBe(own.end - 1000);
-});
-
-test('ticks are round, rising and few', () => {
-  expect(timeTicks(-8000, 262_000, 6)).toEqual([0, 50_000, 100_000, 150_000, 200_000, 250_000]);
-});
-
-describe('groups', () => {
-  test.each([
-    ['MPI_Send()', 'mpi'],
-    ['MPI Collective Sync', 'mpi'],
-    ['relax_block [{heat2d.c} {47,0}]', 'app'],
-    ['cudaLaunchKernel', 'gpu'],
-    ['fwrite', 'io'],
-    ['.TAU application', 'runtime'],
-    ['addr=<55aa>', 'other'],
-    ['MPImatrix_fill', 'app'],
-  ])('%s is %s', (name, group) => expect(groupOf(name)).toBe(group));
 });

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { layout, nearest, stepAt, xOf, zoomed, type Series } from '../../../../src/overview/steps/model/steplayout';
 import type { StepRow } from '../../../../src/shared/api/types';
-import { wholeTicks } from '../../../../src/shared/charts/model/ticks';
 
 const row = (step: number, anomalies: number): StepRow => [step, 0, 1, 10, anomalies, 0];
 const series = (counts: (number | null)[], rank = '0:1', slot = 0): Series => ({
@@ -71,20 +70,6 @@ test('the nearest mark within reach', () => {
   if (!point) throw new Error('no mark');
   expect(nearest(drawn.points, point.x + 4, point.y - 3)).toBe(point);
   expect(nearest(drawn.points, point.x, point.y + 40)).toBeNull();
-});
-
-test.each([
-  [0, 1, 10],
-  [0, 2, 7],
-  [0, 9, 5],
-  [0, 3600, 8],
-  [113, 117, 6],
-  [0, 0, 5],
-])('ticks %d..%d are whole, rising, few', (first, last, most) => {
-  const found = wholeTicks(first, last, most);
-  expect(found.length).toBeLessThanOrEqual(most + 1);
-  expect(found.every(Number.isInteger)).toBe(true);
-  expect(new Set(found).size).toBe(found.length);
 });
 
 test('zoom stays on the run', () => {
