@@ -17,8 +17,8 @@ MOST_BYTES = 1_500_000
 
 
 def listed(name: str) -> str:
-    """The text of a list of ``lib/keys``."""
-    source = (SOURCES / "lib" / "keys.ts").read_text()
+    """The text of a list of ``keyhelp``."""
+    source = (SOURCES / "app" / "model" / "keyhelp.ts").read_text()
     return re.search(rf"export const {name}\b.*?= (\[.*?\n\]);", source, re.DOTALL)[1]  # type: ignore[index]
 
 
@@ -34,7 +34,7 @@ def test_the_guide_has_the_keys_of_the_help() -> None:
 
 
 def test_states_stand_in_the_guide_as_on_the_page() -> None:
-    source = (SOURCES / "lib" / "status.ts").read_text()
+    source = (SOURCES / "shared" / "session" / "model" / "status.ts").read_text()
     signs = re.findall(r"^  (\w+): \['(.)', '([^']+)'\],$", source, re.MULTILINE)
     assert len(signs) >= 7
     for state, sign, name in signs:
@@ -48,7 +48,7 @@ def test_marks_of_the_help_are_in_the_guide() -> None:
 
 @pytest.mark.parametrize("page", ["Overview", "Calls", "Timeline", "Health", "Compare"])
 def test_pages_of_the_guide_are_pages(page: str) -> None:
-    assert f"'{page}'" in (SOURCES / "lib" / "trail.ts").read_text()
+    assert f"'{page}'" in (SOURCES / "shared" / "address" / "model" / "trail.ts").read_text()
     assert page.lower() in GUIDE.lower()
 
 
