@@ -159,7 +159,10 @@ def test_program_without_mpi_under_t_mpi_has_no_stream_and_is_told_why(start: St
 
 def test_stream_that_never_opens_is_counted(start: Start) -> None:
     """A contact file without a writer behind it."""
-    script = "touch $TAU_ADIOS2_FILENAME-app-3.bp.sst; sleep 1; exit 6"
+    # At once, as a writer does: a contact file whose time changes is that of another program.
+    contact = "$TAU_ADIOS2_FILENAME-app-3.bp.sst"
+    made = f'touch "{contact}.new" && mv "{contact}.new" "{contact}"'
+    script = f"{made}; sleep 1; exit 6"
     run = start("--no-dashboard", "--", "sh", "-c", script)
     assert run.end() == 6, run.output
     assert [(stream.rank, stream.state, stream.rows) for stream in run.health] == [(3, "broken", 0)]

@@ -98,7 +98,7 @@ class Node:
         self._told = 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not is_so():
             assert time.monotonic() < deadline
             try:
