@@ -61,9 +61,8 @@ def _allowed(text: str) -> frozenset[str] | None:
     return frozenset() if names == ["nothing of ours"] else frozenset(names)
 
 
-def arrows(root: Path = ROOT) -> dict[str, frozenset[str]]:
+def arrows(known: Mapping[str, Package]) -> dict[str, frozenset[str]]:
     """Which sub-packages each one imports, the modules of ``chimbuko/`` itself left out."""
-    known = packages(root)
     return {
         name: frozenset(_imported(package, known) - {name, ""}) for name, package in known.items() if name
     }
@@ -114,30 +113,34 @@ def reachable(start: str, of: Arrows) -> set[str]:
     return found
 
 
-def table(root: Path = ROOT) -> str:
+def table(known: Mapping[str, Package], of: Arrows) -> str:
     """The table of the sub-packages: how many modules, what lives there, what it may import."""
     lines = ["| sub-package | modules | what lives there | may import |", "|---|---:|---|---|"]
-    for package in packages(root).values():
-        if not package.name or not (package.modules or arrows(root)[package.name]):
+    for name, targets in of.items():
+        package = known[name]
+        if not (package.modules or targets):
             continue
-        allowed = sorted(arrows(root)[package.name] if package.allowed is None else package.allowed)
-        names = ", ".join(f"`{name}`" for name in allowed)
-        lines.append(f"| `{package.name}` | {len(package.modules)} | {package.summary} | {names} |")
+        allowed = sorted(targets if package.allowed is None else package.allowed)
+        names = ", ".join(f"`{one}`" for one in allowed)
+        lines.append(f"| `{name}` | {len(package.modules)} | {package.summary} | {names} |")
     return "\n".join(lines)
 
 
-def picture(root: Path = ROOT) -> str:
+def picture(known: Mapping[str, Package], of: Arrows) -> str:
     """The imports as a Mermaid diagram; arrows that follow from others are left out."""
-    of = {name: targets for name, targets in arrows(root).items() if targets or packages(root)[name].modules}
+    of = {name: targets for name, targets in of.items() if targets or known[name].modules}
     lines = ["```mermaid", "flowchart TD"]
     for room in ("chimbuko", *ROOMS):
-        inside = [
-            name for name in of if (name.split(".")[0] if name.split(".")[0] in ROOMS else "chimbuko") == room
-        ]
+        inside = [name for name in of if _room_of(name) == room]
         lines += [f"  subgraph {room}", *(f"    {_node(name)}[{name}]" for name in inside), "  end"]
     for name, targets in reduced(of).items():
         lines += [f"  {_node(name)} --> {_node(target)}" for target in sorted(targets)]
     return "\n".join([*lines, "```"])
+
+
+def _room_of(name: str) -> str:
+    first = name.split(".")[0]
+    return first if first in ROOMS else "chimbuko"
 
 
 def _node(name: str) -> str:
@@ -145,10 +148,17 @@ def _node(name: str) -> str:
     return name.replace(".", "_") + "_"
 
 
-def drawn(document: str, root: Path = ROOT) -> str:
+def both(root: Path = ROOT) -> str:
+    """Table and picture of a tree."""
+    known = packages(root)
+    of = arrows(known)
+    return f"{table(known, of)}\n\n{picture(known, of)}"
+
+
+def drawn(document: str) -> str:
     """The document with table and picture as they are now."""
     before, _, rest = document.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(root)}\n\n{picture(root)}\n\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{both()}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
@@ -157,7 +167,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, help="another tree, which is only looked at")
     options = parser.parse_args()
     if options.root:
-        print(table(options.root), picture(options.root), sep="\n\n")
+        print(both(options.root))
         return
     path = ROOT / DOCUMENT
     path.write_text(drawn(path.read_text()))

@@ -102,7 +102,7 @@ def test_no_module_is_too_long_to_be_read(path: Path) -> None:
 
 
 PACKAGES = imports.packages()
-ARROWS = imports.arrows()
+ARROWS = imports.arrows(PACKAGES)
 SUB_PACKAGES = sorted(name for name in PACKAGES if name)
 MOST_MODULES = 15
 
