@@ -129,8 +129,8 @@ class _Application:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """See ``Process``."""
-        if self.poll() is None:
+        """See ``Process``; it may be called in the midst of ``poll``, by a handler of signals."""
+        if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sig)
 

@@ -58,6 +58,7 @@ class Conductor:
         self._problems = problems
         self._mishaps = Mishaps(problems)
         self._interrupts = 0
+        self._unsent: list[int] = []
         self._application: Process | None = None
 
     def conduct(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
@@ -135,6 +136,8 @@ class Conductor:
         except OSError as error:
             say(f"{self._command_line[0]}: cannot be run ({error.strerror})")
             return NOT_EXECUTABLE
+        for signum in self._unsent:
+            self._pass_on(signum)
         if self._agents.place is not None:
             # Without a word of it the guard looks at its streams alone.
             with suppress(OSError):
@@ -185,18 +188,22 @@ class Conductor:
     def _on_interrupt(self, signum: int, frame: object) -> None:
         """Ctrl-C reaches the application by itself; from the third on it is killed."""
         self._interrupts += 1
-        if self._application is not None and self._application.poll() is None:
-            # It may have become another user's.
-            with suppress(OSError):
-                if not os.isatty(0):
-                    self._application.send_signal(signal.SIGINT)
-                if self._interrupts == 2:
-                    self._application.send_signal(signal.SIGTERM)
-                elif self._interrupts > 2:
-                    self._application.send_signal(signal.SIGKILL)
+        if not os.isatty(0):
+            self._pass_on(signal.SIGINT)
+        if self._interrupts == 2:
+            self._pass_on(signal.SIGTERM)
+        elif self._interrupts > 2:
+            self._pass_on(signal.SIGKILL)
 
     def _on_terminate(self, signum: int, frame: object) -> None:
         self._interrupts += 1
-        if self._application is not None and self._application.poll() is None:
-            with suppress(OSError):
-                self._application.send_signal(signal.SIGTERM)
+        self._pass_on(signal.SIGTERM)
+
+    def _pass_on(self, signum: int) -> None:
+        """Send it to the application; to one that is being started, as soon as its process is known."""
+        if self._application is None:
+            self._unsent.append(signum)
+            return
+        # It may have become another user's.
+        with suppress(OSError):
+            self._application.send_signal(signum)

@@ -40,11 +40,13 @@ def file_settings(folder: Path, engine: str, period_us: int = 100_000) -> dict[s
 
 
 def start(
-    folder: Path, seconds: float, options: list[str] = OPTIONS, **variables: str
+    folder: Path, seconds: float | Path, options: list[str] = OPTIONS, **variables: str
 ) -> subprocess.Popen[str]:
+    """Run for so many seconds, or as long as a file is there."""
+    runs = f"while [ -e {seconds} ]; do sleep 0.1; done" if isinstance(seconds, Path) else f"sleep {seconds}"
     report = {"STAND_IN_REPORT": str(folder / "report.json")}
     return subprocess.Popen(
-        [*TAU_EXEC, *options, "sh", "-c", f"sleep {seconds}; exit 4"],
+        [*TAU_EXEC, *options, "sh", "-c", f"{runs}; exit 4"],
         env=environment(**report, **variables),
         stderr=subprocess.PIPE,
         text=True,
@@ -93,17 +95,20 @@ def test_application_without_any_reader_runs_to_its_end(tmp_path: Path) -> None:
 
 def test_readers_that_come_late_are_killed_and_come_again_do_no_harm(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    with start(tmp_path, 4, **settings(tmp_path)) as application:
+    hold = tmp_path / "hold"
+    hold.touch()
+    with start(tmp_path, hold, **settings(tmp_path)) as application:
         path = wait_for_stream(tmp_path)
         for _ in range(2):
             has_read = context.Event()
             reader = context.Process(target=read_for_ever, args=(path, has_read))
             reader.start()
-            assert has_read.wait(20)
+            assert has_read.wait(60)
             reader.kill()
             reader.join()
         steps = read_live(path, 3)
         assert application.poll() is None
+        hold.unlink()
     assert application.returncode == 4
     # Each begins with the names of step 0, and knows none that came in a step that it has missed.
     assert [step.number for step in steps[:1]] == [0] and steps[1].number > 10
