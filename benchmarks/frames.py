@@ -56,7 +56,7 @@ def make_store(url: str, calls: int) -> None:
 
 def naive(run: Run, calls: int) -> pd.DataFrame:
     """Through an object for each call."""
-    page = run.provenance.calls(CallFilter(label=None), limit=calls)
+    page = run.provenance.calls.page(CallFilter(label=None), limit=calls)
     return pd.DataFrame([msgspec.structs.asdict(call) for call in page.calls])
 
 

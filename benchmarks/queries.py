@@ -84,15 +84,15 @@ def questions(made: MadeStore) -> dict[str, Question]:
         )
     for by in ("function", "rank", "node", "path", "step", "time"):
         asked[f"sums by {by}"] = lambda run, random, by=by: run.totals(by)  # type: ignore[misc]
-    asked["sums by function of a rank"] = lambda run, random: run.totals(
+    asked["sums by function of a rank"] = lambda run, random: run.calls.totals(
         "function", CallFilter(rank=random.randrange(made.ranks))
     )
-    asked["sums by time of a function"] = lambda run, random: run.totals(
+    asked["sums by time of a function"] = lambda run, random: run.calls.totals(
         "time", CallFilter(function=function(random))
     )
-    asked["number: all"] = lambda run, random: run.count(CallFilter())
-    asked["number: a function"] = lambda run, random: run.count(CallFilter(function=function(random)))
-    asked["statistics of ranks"] = lambda run, random: run.rank_statistics()
+    asked["number: all"] = lambda run, random: run.calls.count(CallFilter())
+    asked["number: a function"] = lambda run, random: run.calls.count(CallFilter(function=function(random)))
+    asked["statistics of ranks"] = lambda run, random: run.steps.rank_statistics()
     return asked
 
 
@@ -101,7 +101,7 @@ def look_at_all(provenance: Provenance) -> float:
     call = CALLS.c
     statement = select(call.id).order_by(call.spread_us + func.abs(call.severity_us)).limit(50)
     began = time.perf_counter()
-    provenance._rows(statement)
+    provenance.reader.rows(statement)
     return (time.perf_counter() - began) * 1e3
 
 

@@ -92,7 +92,7 @@ def _of_the_recorded_run(chromium: Browser, scratch: Path, only: str | None) -> 
     words = ["run", "--trace", str(scratch / "heat4" / "*.bp"), "--output", str(run)]
     subprocess.run([sys.executable, "-m", "chimbuko", *words], check=True, stderr=subprocess.DEVNULL)
     with open_run(RunDirectory(run)) as provenance:
-        explained = provenance.calls(CallFilter(function=EXPLAINED), limit=1).calls[0]
+        explained = provenance.calls.page(CallFilter(function=EXPLAINED), limit=1).calls[0]
     with _served(run) as (url, server):
         for picture in PICTURES:
             if only in (None, picture.name):

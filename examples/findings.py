@@ -11,7 +11,7 @@ def all_anomalies(provenance: Provenance) -> list[CallSummary]:
     found: list[CallSummary] = []
     cursor = None
     while True:
-        page = provenance.calls(CallFilter(), limit=1000, cursor=cursor)
+        page = provenance.calls.page(CallFilter(), limit=1000, cursor=cursor)
         found += page.calls
         cursor = page.next
         if cursor is None:

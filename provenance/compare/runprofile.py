@@ -95,7 +95,7 @@ def read_profile(
     paths = _paths(provenance, programs, functions)
     progress(0.8, f"Reading ranks of {info.name}")
     ranks = _ranks(provenance, programs)
-    span = provenance.time_range()
+    span = provenance.steps.time_range()
     duration_us = span[1] - span[0] if span else 0
     return RunProfile(info.id, info.name, info.config.metric, duration_us, functions, paths, ranks)
 
@@ -115,7 +115,7 @@ def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], tup
     if "counted" not in schema.slices:
         return {}
     found = {}
-    for key, kept in itertools.groupby(provenance.models(), lambda model: (model.program, model.name)):
+    for key, kept in itertools.groupby(provenance.models.all(), lambda model: (model.program, model.name)):
         rows = [np.frombuffer(model.row) for model in kept if len(model.row) == 8 * schema.width]
         counts = np.array([row[schema.slices["counted"]] for row in rows])
         level = level_of(counts)
@@ -165,7 +165,7 @@ def _paths(
 
 
 def _ranks(provenance: Provenance, programs: dict[int, str]) -> list[RankProfile]:
-    severity_us = {(rank.program, rank.rank): rank.severity_us for rank in provenance.rank_statistics()}
+    severity_us = {(rank.program, rank.rank): rank.severity_us for rank in provenance.steps.rank_statistics()}
     return [
         RankProfile(
             programs.get(stream.program, str(stream.program)),

@@ -149,7 +149,7 @@ class Run:
 
     def call(self, call_id: str) -> CallRecord:
         """Everything kept about one call."""
-        return self._provenance.call(call_id)
+        return self._provenance.calls.record(call_id)
 
     def window(self, call_id: str) -> pd.DataFrame:
         """The calls before and after a recorded one on its thread, by id and in order of entry, and itself.
@@ -217,7 +217,7 @@ class Run:
         step_max: int | None = None,
     ) -> pd.DataFrame:
         """What each analysed step counted; of all ranks, or of those given as (program, rank)."""
-        frame = frame_of(StepCount, self._provenance.step_counts(ranks, step_min, step_max))
+        frame = frame_of(StepCount, self._provenance.steps.counts(ranks, step_min, step_max))
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return self._timed(frame)
 
@@ -229,7 +229,7 @@ class Run:
 
     def ranks(self) -> pd.DataFrame:
         """Anomalies per step of each rank; most time lost first."""
-        frame = frame_of(RankStatistics, self._provenance.rank_statistics()).rename(columns=_RANK_NAMES)
+        frame = frame_of(RankStatistics, self._provenance.steps.rank_statistics()).rename(columns=_RANK_NAMES)
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
@@ -251,7 +251,7 @@ class Run:
 
         Most time lost first; steps and intervals of time in their order.
         """
-        return self._timed(totals_frame(self._provenance.totals(by, _filter(filters, "anomaly"))))
+        return self._timed(totals_frame(self._provenance.calls.totals(by, _filter(filters, "anomaly"))))
 
     def metadata(self, program: int | None = None, rank: int | None = None) -> pd.DataFrame:
         """Attributes of all ranks and threads, or of one program or rank."""
@@ -284,7 +284,7 @@ class Run:
         where = schema_of(detector).slices.get("buckets")
         if where is None:
             raise ConfigError(f"detector {detector}: keeps no distributions of runtimes")
-        models = [m for m in self._provenance.last_models() if program is None or m.program == program]
+        models = [m for m in self._provenance.models.newest() if program is None or m.program == program]
         names = matching_names(function, {model.name for model in models})
         if len(names) != 1:
             raise ConfigError(f"function {function!r}: {len(names)} of that name; functions() lists them")
@@ -354,7 +354,9 @@ class Run:
         if sort not in SORTS:
             raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
         order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
-        statement = select(*(CALLS.c[name] for name in SCALARS)).where(self._provenance.condition(wanted))
+        statement = select(*(CALLS.c[name] for name in SCALARS)).where(
+            self._provenance.calls.condition(wanted)
+        )
         with store_errors(self._engine), self._engine.connect() as connection:
             yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(ROWS_AT_ONCE)
 
@@ -362,7 +364,7 @@ class Run:
         if call_id is not None:
             yield self.call(call_id)
             return
-        records = self._provenance.records(_filter(filters, "anomaly"))
+        records = self._provenance.calls.records(_filter(filters, "anomaly"))
         yield from islice(records, limit)
         if next(records, None) is not None:
             _warn(limit)
@@ -378,7 +380,7 @@ class Run:
 
     def _timed(self, frame: pd.DataFrame) -> pd.DataFrame:
         if self._zero_us is None:
-            times = self._provenance.time_range()
+            times = self._provenance.steps.time_range()
             self._zero_us = None if times is None else times[0]
         return with_times(frame, self._zero_us or 0)
 

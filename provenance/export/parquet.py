@@ -66,8 +66,8 @@ def write_parquet(source: ExportSource, folder: Path) -> None:
         tables = {name: files.enter_context(_Table(folder, name)) for name in TABLES}
         for _, calls in groupby(source.records(), key=lambda call: (call.program, call.rank)):
             _write_rank(tables, calls)
-        for program, rank in sorted(source.provenance.first_steps()):
-            for count in source.provenance.step_counts([(program, rank)]):
+        for program, rank in sorted(source.provenance.steps.firsts()):
+            for count in source.provenance.steps.counts([(program, rank)]):
                 tables["step_counts"].append(msgspec.structs.astuple(count))
         for function in source.provenance.function_statistics():
             tables["function_statistics"].append(msgspec.structs.astuple(function))

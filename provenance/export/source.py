@@ -43,7 +43,7 @@ class ExportSource:
 
     def records(self) -> Iterator[CallRecord]:
         """The calls, by program, rank and step."""
-        for call in self.provenance.records(self._wanted):
+        for call in self.provenance.calls.records(self._wanted):
             if call.label is Label.ANOMALY:
                 self.anomalies += 1
             else:
@@ -57,7 +57,7 @@ class ExportSource:
 
     def start_us(self) -> int:
         """Start of the run's first step; 0 where there is none."""
-        time_range = self.provenance.time_range()
+        time_range = self.provenance.steps.time_range()
         return time_range[0] if time_range else 0
 
     def program_name(self, program: int) -> str:

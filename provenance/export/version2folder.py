@@ -49,7 +49,7 @@ class _Export:
         )
         self._metrics: dict[tuple[int, str], version2.AnomalyMetrics] = {}
         self._written = {Label.ANOMALY: 0, Label.NORMAL: 0}
-        self._model = lru_cache(MODELS_HELD)(provenance.model_of)
+        self._model = lru_cache(MODELS_HELD)(provenance.models.at)
 
     def write(self) -> None:
         """Write everything."""
@@ -58,13 +58,13 @@ class _Export:
             self._source.records(), key=lambda call: (call.program, call.rank, call.step)
         ):
             self._write_step(self._folder / str(program) / str(rank), step, calls)
-        models = self._provenance.last_models()
+        models = self._provenance.models.newest()
         _write(self._folder / "global_func_stats.json", self._function_statistics(models))
         _write(self._folder / "global_counter_stats.json", self._counter_statistics())
         _write(self._folder / "ad_model.json", [self._model_object(model) for model in models])
 
     def _write_metadata(self) -> None:
-        first_steps = self._provenance.first_steps()
+        first_steps = self._provenance.steps.firsts()
         attributes = groupby(self._provenance.metadata(), key=lambda item: (item.program, item.rank))
         number = 0
         for (program, rank), items in attributes:

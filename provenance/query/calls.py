@@ -24,17 +24,21 @@ from chimbuko.provenance.query.aggregates import (
 )
 from chimbuko.provenance.query.filters import CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.query.planner import Resolved, Search, one_of, searches, with_index
+from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import CallReader, is_call, select_records, select_summaries
-from chimbuko.provenance.query.steps import StepQueries
+from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.decode import Names
-from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.tables import CALLS, FUNCTIONS
+from chimbuko.provenance.store.tables import CALLS
 
 
-class CallQueries(StepQueries):
-    """Calls, how many they are, and what they have in common."""
+class Calls:
+    """The recorded calls of a run: pages of them, how many they are, and what they have in common."""
 
-    def calls(
+    def __init__(self, reader: RunReader, steps: Steps) -> None:
+        self.reader = reader
+        self._steps = steps
+
+    def page(
         self,
         wanted: CallFilter,
         sort: Sort = "severity_us",
@@ -57,21 +61,21 @@ class CallQueries(StepQueries):
         if limit < 1:
             raise ConfigError(f"limit {limit}: a page holds at least 1 call")
         after = None if cursor is None else Cursor.decode(cursor, sort, descending)
-        parts = self._searches(wanted)
+        parts = self.searches(wanted)
         if not parts:
             return CallPage([], None)
         firsts = [
             part.first(sort, descending, limit + 1, after, part.best(sort, counts)).subquery()
-            for part, counts in zip(parts, self._places_counted(parts), strict=True)
+            for part, counts in zip(parts, self.places_counted(parts), strict=True)
         ]
         found = union_all(*(select(first.c.id, first.c.sorted_by) for first in firsts)).subquery()
         statement = select_summaries(found.c.sorted_by, CALLS.c.id, found=found)
         order = [column.desc() if descending else column.asc() for column in (found.c.sorted_by, CALLS.c.id)]
-        rows = self._rows(statement.order_by(*order).limit(limit + 1))
+        rows = self.reader.rows(statement.order_by(*order).limit(limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
         following = Cursor(sort, descending, *shown[-1][-2:]).encode() if more else None
-        reader = self._reader() if shown else None
+        reader = self.made() if shown else None
         return CallPage([reader.summary(row) for row in shown] if reader else [], following)
 
     def count(self, wanted: CallFilter, most: int | None = None) -> int:
@@ -86,14 +90,14 @@ class CallQueries(StepQueries):
         resolved = self._resolve(wanted)
         by = counted_by(wanted)
         if by is not None and not resolved.is_nothing:
-            found = int(self._rows(kept_count(by, wanted, resolved))[0][0])
+            found = int(self.reader.rows(kept_count(by, wanted, resolved))[0][0])
             return found if most is None else min(found, most)
         counted = 0
         for part in searches(wanted, resolved):
             matching = select(CALLS.c.id).where(part.all_conditions())
             if most is not None:
                 matching = matching.limit(most - counted)
-            counted += int(self._rows(select(func.count()).select_from(matching.subquery()))[0][0])
+            counted += int(self.reader.rows(select(func.count()).select_from(matching.subquery()))[0][0])
         return counted
 
     def totals(
@@ -120,22 +124,22 @@ class CallQueries(StepQueries):
         wanted = wanted or CallFilter()
         if wanted.label != "anomaly":
             raise ConfigError("totals are of abnormal calls; leave the label out")
-        times = self.time_range() or (0, 0)
+        times = self._steps.time_range() or (0, 0)
         width_us = time_width_us(by, width_us, times[1] - times[0])
         resolved = self._resolve(wanted)
         kept = None if resolved.is_nothing else kept_sums(by, wanted, resolved, width_us)
         if kept is not None:
-            rows = list(self._rows(kept))
+            rows = list(self.reader.rows(kept))
         else:
             parts = searches(wanted, resolved)
             rows = [
                 row
-                for part, counts in zip(parts, self._places_counted(parts), strict=True)
-                for row in self._rows(made_sums(by, part, part.narrowest(counts), width_us))
+                for part, counts in zip(parts, self.places_counted(parts), strict=True)
+                for row in self.reader.rows(made_sums(by, part, part.narrowest(counts), width_us))
             ]
-        return named(by, merged(by, rows), self._names, width_us)[:limit]
+        return named(by, merged(by, rows), self.reader.names, width_us)[:limit]
 
-    def call(self, event_id: str) -> CallRecord:
+    def record(self, event_id: str) -> CallRecord:
         """Everything kept about one call.
 
         Raises
@@ -144,26 +148,25 @@ class CallQueries(StepQueries):
             The run has no such call recorded.
         """
         is_this = is_call(event_id)
-        rows = (
-            [] if is_this is None else self._rows(select_records().where(CALLS.c.run == self._run, is_this))
-        )
+        of_run = CALLS.c.run == self.reader.run
+        rows = [] if is_this is None else self.reader.rows(select_records().where(of_run, is_this))
         if not rows:
             raise ConfigError(
                 f"call {event_id!r}: not recorded in this run; 'chimbuko query' lists those that are"
             )
-        return self._reader().record(rows[0])
+        return self.made().record(rows[0])
 
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
         order = CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id
         # Numbers first: PostgreSQL's client would hold all records, and a slow reader would hold up SQLite.
-        with store_errors(self._engine), self._engine.connect() as connection:
+        with self.reader.connected() as connection:
             chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
             numbers = array("q", connection.scalars(chosen))
         for first in range(0, len(numbers), at_once):
             is_next = one_of(CALLS.c.id, numbers[first : first + at_once])
-            rows = self._rows(select_records().where(is_next).order_by(*order))
-            yield from map(self._reader().record, rows)
+            rows = self.reader.rows(select_records().where(is_next).order_by(*order))
+            yield from map(self.made().record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
@@ -173,8 +176,8 @@ class CallQueries(StepQueries):
         nearest = (
             select(call.id)
             .where(
-                call.run == self._run,
-                call.function == self._number_of(record.program, record.function),
+                call.run == self.reader.run,
+                call.function == self.reader.function_number(record.program, record.function),
                 call.is_anomaly.is_(False),
                 ~is_this,
             )
@@ -187,36 +190,31 @@ class CallQueries(StepQueries):
             .limit(1)
         )
         wanted = with_index(nearest, "ix_calls_function").scalar_subquery()
-        rows = self._rows(select_records().where(call.id == wanted))
-        return self._reader().record(rows[0]) if rows else None
+        rows = self.reader.rows(select_records().where(call.id == wanted))
+        return self.made().record(rows[0]) if rows else None
 
     def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
         """A filter as a condition on the table of calls."""
-        return or_(false(), *(part.all_conditions() for part in self._searches(wanted)))
+        return or_(false(), *(part.all_conditions() for part in self.searches(wanted)))
 
-    def _reader(self) -> CallReader:
-        return CallReader(Names(self._names.functions, self._names.texts), self._detector)
-
-    def _number_of(self, program: int, function: str) -> int:
-        """A function's number; -1 where it has none."""
-        columns = FUNCTIONS.c
-        one = (columns.run == self._run, columns.program == program, columns.name == function)
-        rows = self._rows(select(columns.number).where(*one))
-        return int(rows[0][0]) if rows else -1
+    def made(self) -> CallReader:
+        """What makes calls of rows."""
+        return CallReader(Names(self.reader.names.functions, self.reader.names.texts), self.reader.detector)
 
     def _resolve(self, wanted: CallFilter) -> Resolved:
-        resolved = self._names.resolve(wanted)
-        if wanted.detector in (None, self._detector):
+        resolved = self.reader.names.resolve(wanted)
+        if wanted.detector in (None, self.reader.detector):
             return resolved
         return replace(resolved, is_nothing=True)
 
-    def _searches(self, wanted: CallFilter) -> list[Search]:
+    def searches(self, wanted: CallFilter) -> list[Search]:
+        """The searches that together find what a filter wants."""
         return searches(wanted, self._resolve(wanted))
 
-    def _places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
+    def places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
         """How many calls each place of each part finds, up to ``FEW``; SQLite alone needs to know."""
         statements = [part.counted(place).scalar_subquery() for part in parts for place in part.places]
-        if not statements or self._engine.dialect.name != "sqlite":
+        if not statements or not self.reader.is_sqlite:
             return [[0] * len(part.places) for part in parts]
-        counts = iter(self._rows(select(*statements))[0])
+        counts = iter(self.reader.rows(select(*statements))[0])
         return [[next(counts) for _ in part.places] for part in parts]

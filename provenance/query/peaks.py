@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.arrays import Int64Array, RankKey, UInt8Array
-from chimbuko.provenance.query.reader import Questions
-from chimbuko.provenance.store.engine import store_errors
+from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.levels import MOST_SHOWN
 
 QUIET = 0x01_01_01_01_01_01_01_01
@@ -39,74 +38,73 @@ class Peaks:
     anomalies, up to 255."""
 
 
-class PeakQueries(Questions):
-    """The most anomalies of a step."""
+def step_peaks(
+    reader: RunReader,
+    level: int,
+    ranks: tuple[RankKey, RankKey] | None = None,
+    steps: tuple[int, int] | None = None,
+) -> Iterator[Peaks]:
+    """In stretches of 8 ** (``level`` - 1) steps, and in shorter ones where the last are not complete.
 
-    def step_peaks(
-        self,
-        level: int,
-        ranks: tuple[RankKey, RankKey] | None = None,
-        steps: tuple[int, int] | None = None,
-    ) -> Iterator[Peaks]:
-        """In stretches of 8 ** (``level`` - 1) steps, and in shorter ones where the last are not complete.
+    Parameters
+    ----------
+    level
+        1 to 4.
+    ranks
+        First and last (program, rank) wanted; None for all.
+    steps
+        First and last step wanted; their neighbours in a bucket are told too. None for all.
+    """
+    wanted = _Wanted(reader.run, ranks, steps)
+    yield from _whole_buckets(reader, level, wanted)
+    for of in range(level - 1, 0, -1):
+        yield _peaks(of, _read(reader, ("t.program", "t.rank", "t.bucket", "t.peaks"), wanted.rest(of)))
+    # Single steps, put into buckets as those of the first level are.
+    peaks = f"SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
+    grouped = f"{wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"
+    yield _peaks(1, _read(reader, ("t.program", "t.rank", "t.step / 8", peaks), grouped))
 
-        Parameters
-        ----------
-        level
-            1 to 4.
-        ranks
-            First and last (program, rank) wanted; None for all.
-        steps
-            First and last step wanted; their neighbours in a bucket are told too. None for all.
-        """
-        wanted = _Wanted(self._run, ranks, steps)
-        yield from self._whole_buckets(level, wanted)
-        for of in range(level - 1, 0, -1):
-            yield _peaks(of, self._read(("t.program", "t.rank", "t.bucket", "t.peaks"), wanted.rest(of)))
-        # Single steps, put into buckets as those of the first level are.
-        peaks = f"SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
-        grouped = f"{wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"
-        yield _peaks(1, self._read(("t.program", "t.rank", "t.step / 8", peaks), grouped))
 
-    def _whole_buckets(self, level: int, wanted: _Wanted) -> Iterator[Peaks]:
-        """Those of a level, with a row for each rank.
+def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[Peaks]:
+    """Those of a level, with a row for each rank.
 
-        Most buckets are quiet. They are counted only: to read each of them takes three times as long.
-        """
-        of_rank = f"FROM step_levels AS t WHERE {wanted.steps_of(level)}"
-        first, last, count = (f"(SELECT {of}(t.bucket) {of_rank})" for of in ("MIN", "MAX", "COUNT"))
-        counts_of = _KEY, f"COALESCE({first}, 0)", f"COALESCE({last}, 0)", count
-        table = self._read(counts_of, f"FROM stream_health AS s WHERE {wanted.streams}")
-        table = table[table[:, 3] > 0]
-        if not len(table):
-            return
-        keys, firsts, lasts, counts = table[np.argsort(table[:, 0])].T
-        has_gaps = counts <= lasts - firsts
-        begin = int(firsts.min())
-        buckets = np.arange(begin, lasts.max() + 1)
-        is_quiet = (buckets >= firsts[:, None]) & (buckets <= lasts[:, None]) & ~has_gaps[:, None]
-        peaks = np.where(is_quiet, np.int64(QUIET), np.int64(0))
-        condition = f"t.peaks <> {QUIET}"
-        if has_gaps.any():
-            condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
-        rows = self._read((_KEY, "t.bucket", "t.peaks"), f"{wanted.all(level)} AND ({condition})")
-        # What was written since they were counted is told with what is new.
-        of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
-        peaks[np.searchsorted(keys, of_ranks), at - begin] = values
-        places = np.full(len(keys), begin * 8**level)
-        yield Peaks(8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks))
+    Most buckets are quiet. They are counted only: to read each of them takes three times as long.
+    """
+    of_rank = f"FROM step_levels AS t WHERE {wanted.steps_of(level)}"
+    first, last, count = (f"(SELECT {of}(t.bucket) {of_rank})" for of in ("MIN", "MAX", "COUNT"))
+    counts_of = _KEY, f"COALESCE({first}, 0)", f"COALESCE({last}, 0)", count
+    table = _read(reader, counts_of, f"FROM stream_health AS s WHERE {wanted.streams}")
+    table = table[table[:, 3] > 0]
+    if not len(table):
+        return
+    keys, firsts, lasts, counts = table[np.argsort(table[:, 0])].T
+    has_gaps = counts <= lasts - firsts
+    begin = int(firsts.min())
+    buckets = np.arange(begin, lasts.max() + 1)
+    is_quiet = (buckets >= firsts[:, None]) & (buckets <= lasts[:, None]) & ~has_gaps[:, None]
+    peaks = np.where(is_quiet, np.int64(QUIET), np.int64(0))
+    condition = f"t.peaks <> {QUIET}"
+    if has_gaps.any():
+        condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
+    rows = _read(reader, (_KEY, "t.bucket", "t.peaks"), f"{wanted.all(level)} AND ({condition})")
+    # What was written since they were counted is told with what is new.
+    of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
+    peaks[np.searchsorted(keys, of_ranks), at - begin] = values
+    places = np.full(len(keys), begin * 8**level)
+    yield Peaks(8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks))
 
-    def _read(self, columns: Sequence[str], of: str) -> Int64Array:
-        """Whole numbers, i8[rows, columns], of what follows the columns of a statement."""
-        named = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
-        row = " || ' ' || ".join(f"c{number}" for number in range(len(columns)))
-        with store_errors(self._engine), self._engine.connect() as connection:
-            # As one text, which the database makes alone: for each row the driver would wait its turn with
-            # the threads that answer pages, for a second in all.
-            together = "GROUP_CONCAT" if connection.dialect.name == "sqlite" else "STRING_AGG"
-            statement = f"SELECT {together}({row}, ' ') FROM (SELECT {named} {of}) AS found"
-            text: str | None = connection.exec_driver_sql(statement).scalar()
-        return np.fromstring(text or "", np.int64, sep=" ").reshape(-1, len(columns))
+
+def _read(reader: RunReader, columns: Sequence[str], of: str) -> Int64Array:
+    """Whole numbers, i8[rows, columns], of what follows the columns of a statement."""
+    named = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
+    row = " || ' ' || ".join(f"c{number}" for number in range(len(columns)))
+    with reader.connected() as connection:
+        # As one text, which the database makes alone: for each row the driver would wait its turn with
+        # the threads that answer pages, for a second in all.
+        together = "GROUP_CONCAT" if reader.is_sqlite else "STRING_AGG"
+        statement = f"SELECT {together}({row}, ' ') FROM (SELECT {named} {of}) AS found"
+        text: str | None = connection.exec_driver_sql(statement).scalar()
+    return np.fromstring(text or "", np.int64, sep=" ").reshape(-1, len(columns))
 
 
 @dataclass(frozen=True)

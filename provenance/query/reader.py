@@ -1,26 +1,27 @@
-"""A run in a store, and how it is asked."""
+"""Reads rows of one run from its store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Engine, Table, select
+from sqlalchemy import ColumnElement, Connection, Engine, Table, select
 
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.provenance.query.names import RunNames
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.engine import public_url, store_errors
-from chimbuko.provenance.store.tables import RUNS
+from chimbuko.provenance.store.tables import FUNCTIONS, RUNS
 from chimbuko.runs.directory import RunInfo
 
 StructType = TypeVar("StructType", bound=msgspec.Struct)
 
 
-class Questions:
-    """The provenance of one run; each question is answered from what is committed when it is asked.
+class RunReader:
+    """Reads what the store holds of one run, as it is committed at the time of asking.
 
     Parameters
     ----------
@@ -39,19 +40,13 @@ class Questions:
         self._engine = engine
         self.run_id = run_id if run_id is not None else self._newest_run()
         self._number: int | None = None
-        self._names = RunNames(self._rows, lambda: self._run)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        self.names = RunNames(self.rows, lambda: self.run)
 
     def close(self) -> None:
         """Let go of the store."""
         self._engine.dispose()
 
-    def run(self) -> RunInfo:
+    def info(self) -> RunInfo:
         """What the run was, as last written.
 
         Raises
@@ -60,40 +55,55 @@ class Questions:
             The store does not hold this run.
         """
         names = RunInfo.__struct_fields__
-        rows = self._rows(select(*(RUNS.c[name] for name in names)).where(RUNS.c.id == self.run_id))
+        rows = self.rows(select(*(RUNS.c[name] for name in names)).where(RUNS.c.id == self.run_id))
         if not rows:
             raise ConfigError(f"{public_url(self._engine.url)}: holds no run {self.run_id!r}")
         return msgspec.convert(dict(zip(names, rows[0], strict=True)), RunInfo)
 
     def _newest_run(self) -> str:
-        rows = self._rows(select(RUNS.c.id).order_by(RUNS.c.started_us.desc()).limit(1))
+        rows = self.rows(select(RUNS.c.id).order_by(RUNS.c.started_us.desc()).limit(1))
         if not rows:
             raise StoreError(f"{public_url(self._engine.url)}: holds no run yet")
         return str(rows[0][0])
 
     @cached_property
-    def _detector(self) -> str:
-        """The run's; it stays the same."""
-        return self.run().config.detector
+    def detector(self) -> str:
+        """The run's detector; it stays the same."""
+        return self.info().config.detector
 
     @property
-    def _run(self) -> int:
+    def run(self) -> int:
         """The run's number in the store; -1 where it is not there, or not yet."""
         if self._number is None:
-            rows = self._rows(select(RUNS.c.number).where(RUNS.c.id == self.run_id))
+            rows = self.rows(select(RUNS.c.number).where(RUNS.c.id == self.run_id))
             self._number = int(rows[0][0]) if rows else None
         return -1 if self._number is None else self._number
 
-    def _all(
-        self, kind: type[StructType], table: Table, *conditions: ColumnElement[bool]
-    ) -> list[StructType]:
+    def function_number(self, program: int, function: str) -> int:
+        """A function's number; -1 where it has none."""
+        columns = FUNCTIONS.c
+        one = (columns.run == self.run, columns.program == program, columns.name == function)
+        rows = self.rows(select(columns.number).where(*one))
+        return int(rows[0][0]) if rows else -1
+
+    def all(self, kind: type[StructType], table: Table, *conditions: ColumnElement[bool]) -> list[StructType]:
         """All rows of a table of this run, as structs with the same field names."""
         columns = [table.c[name] for name in kind.__struct_fields__]
-        statement = select(*columns).where(table.c.run == self._run, *conditions)
-        return [
-            msgspec.convert(list(row), kind) for row in self._rows(statement.order_by(*table.primary_key))
-        ]
+        statement = select(*columns).where(table.c.run == self.run, *conditions)
+        return [msgspec.convert(list(row), kind) for row in self.rows(statement.order_by(*table.primary_key))]
 
-    def _rows(self, statement: AnySelect) -> Sequence[AnyRow]:
-        with store_errors(self._engine), self._engine.connect() as connection:
+    def rows(self, statement: AnySelect) -> Sequence[AnyRow]:
+        """Run a statement; its rows."""
+        with self.connected() as connection:
             return connection.execute(statement).all()
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """A connection to the store; raises StoreError for what fails there."""
+        with store_errors(self._engine), self._engine.connect() as connection:
+            yield connection
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the store is a file of SQLite."""
+        return self._engine.dialect.name == "sqlite"

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from typing import Self
 
 import msgspec
-from sqlalchemy import and_, func, select
+from sqlalchemy import Engine, and_, select
 
 from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathStatistics
-from chimbuko.provenance.query.peaks import PeakQueries
-from chimbuko.provenance.query.points import PointQueries
-from chimbuko.provenance.query.spans import SpanQueries
-from chimbuko.provenance.store.engine import open_for_reading, store_errors
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.provenance.query.calls import Calls
+from chimbuko.provenance.query.models import Models
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.steps import Steps
+from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
     FUNCTION_STATISTICS,
     FUNCTIONS,
     METADATA,
-    MODELS,
     PATH_STATISTICS,
     PROGRAMS,
     PRUNINGS,
     STREAM_HEALTH,
 )
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runs.directory import RunDirectory, RunInfo
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):
@@ -52,98 +51,82 @@ class Pruning(msgspec.Struct, frozen=True):
     """Of the anomalies together."""
 
 
-class Provenance(PointQueries, SpanQueries, PeakQueries):
+class Provenance:
     """The provenance of one run; each question is answered from what is committed when it is asked.
 
-    Made, as ``Questions`` says, of a store and the id of a run.
+    ``calls``, ``steps`` and ``models`` answer what is asked of these; ``reader`` reads for what is made of
+    them elsewhere.
+
+    Parameters
+    ----------
+    engine
+        A store, from ``open_for_reading``.
+    run_id
+        The run; by default the newest in the store.
+
+    Raises
+    ------
+    StoreError
+        The store holds no run. All methods raise it where the store cannot be read.
     """
+
+    def __init__(self, engine: Engine, run_id: str | None = None) -> None:
+        self.reader = RunReader(engine, run_id)
+        self.run_id = self.reader.run_id
+        self.steps = Steps(self.reader)
+        self.calls = Calls(self.reader, self.steps)
+        self.models = Models(self.reader)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.reader.close()
+
+    def run(self) -> RunInfo:
+        """What the run was, as last written.
+
+        Raises
+        ------
+        ConfigError
+            The store does not hold this run.
+        """
+        return self.reader.info()
 
     def programs(self) -> dict[int, str]:
         """Program index to name."""
-        statement = select(PROGRAMS.c.program, PROGRAMS.c.name).where(PROGRAMS.c.run == self._run)
-        return {row.program: row.name for row in self._rows(statement.order_by(PROGRAMS.c.program))}
-
-    def model_of(self, program: int, function: str, version: int) -> FunctionModel | None:
-        """What the detector knew of a function in a version of the global model.
-
-        That is the newest that was kept up to then: one is kept each time that a function has learned much.
-        """
-        model = MODELS.c
-        statement = (
-            select(model.version, model.model)
-            .where(
-                model.run == self._run,
-                model.function == self._number_of(program, function),
-                model.version <= version,
-            )
-            .order_by(model.version.desc())
-            .limit(1)
-        )
-        rows = self._rows(statement)
-        if not rows:
-            return None
-        return FunctionModel(rows[0].version, program, function, zlib.decompress(rows[0].model))
-
-    def last_models(self) -> list[FunctionModel]:
-        """The newest model of each function, by program and name."""
-        model, function = MODELS.c, FUNCTIONS.c
-        newest = (
-            select(model.function, func.max(model.version).label("version"))
-            .where(model.run == self._run)
-            .group_by(model.function)
-            .subquery()
-        )
-        statement = (
-            select(model.version, function.program, function.name, model.model)
-            .join_from(
-                MODELS, newest, and_(newest.c.function == model.function, newest.c.version == model.version)
-            )
-            .join(FUNCTIONS, and_(function.run == model.run, function.number == model.function))
-            .where(model.run == self._run)
-            .order_by(function.program, function.name)
-        )
-        return [
-            FunctionModel(version, program, name, zlib.decompress(packed))
-            for version, program, name, packed in self._rows(statement)
-        ]
-
-    def models(self, at_once: int = 1000) -> Iterator[FunctionModel]:
-        """All models that were kept, by program, name and version."""
-        model, function = MODELS.c, FUNCTIONS.c
-        statement = (
-            select(model.version, function.program, function.name, model.model)
-            .join_from(MODELS, FUNCTIONS, and_(function.run == model.run, function.number == model.function))
-            .where(model.run == self._run)
-            .order_by(function.program, function.name, model.version)
-        )
-        with store_errors(self._engine), self._engine.connect() as connection:
-            for rows in connection.execute(statement).partitions(at_once):
-                for version, program, name, packed in rows:
-                    yield FunctionModel(version, program, name, zlib.decompress(packed))
+        statement = select(PROGRAMS.c.program, PROGRAMS.c.name).where(PROGRAMS.c.run == self.reader.run)
+        return {row.program: row.name for row in self.reader.rows(statement.order_by(PROGRAMS.c.program))}
 
     def function_numbers(self) -> dict[tuple[int, str], int]:
         """(Program, name) to the number of each function in the run."""
         columns = FUNCTIONS.c
-        statement = select(columns.program, columns.name, columns.number).where(columns.run == self._run)
-        rows = self._rows(statement.order_by(columns.number))
+        statement = select(columns.program, columns.name, columns.number).where(
+            columns.run == self.reader.run
+        )
+        rows = self.reader.rows(statement.order_by(columns.number))
         return {(program, name): number for program, name, number in rows}
 
     def text_numbers(self) -> dict[str, int]:
         """Text to number, of all that are numbered in the run: counters and metadata."""
-        self._names.texts.refresh()
-        return {text: number for number, text in self._names.texts.items()}
+        self.reader.names.texts.refresh()
+        return {text: number for number, text in self.reader.names.texts.items()}
 
     def path_statistics(self) -> list[PathStatistics]:
         """Each call path over all ranks, as last reported by the parameter server."""
         columns = PATH_STATISTICS.c
         numbers = [columns[name] for name in PathStatistics.__struct_fields__[2:]]
-        rows = self._rows(
-            select(columns.path, *numbers).where(columns.run == self._run).order_by(columns.path)
+        rows = self.reader.rows(
+            select(columns.path, *numbers).where(columns.run == self.reader.run).order_by(columns.path)
         )
         programs, paths, functions = (
-            self._names.programs_of_functions(),
-            self._names.paths,
-            self._names.functions,
+            self.reader.names.programs_of_functions(),
+            self.reader.names.paths,
+            self.reader.names.functions,
         )
         on_paths = [(paths.functions(path), of_path) for path, *of_path in rows]
         return [
@@ -162,16 +145,16 @@ class Provenance(PointQueries, SpanQueries, PeakQueries):
             FUNCTIONS.c.number == FUNCTION_STATISTICS.c.function,
         )
         statement = select(*function, *numbers).join_from(FUNCTION_STATISTICS, FUNCTIONS, of_function)
-        rows = self._rows(statement.where(FUNCTIONS.c.run == self._run).order_by(*function))
+        rows = self.reader.rows(statement.where(FUNCTIONS.c.run == self.reader.run).order_by(*function))
         return [FunctionStatistics(*row) for row in rows]
 
     def health(self) -> list[StreamHealth]:
         """Latest running totals of each stream."""
-        return self._all(StreamHealth, STREAM_HEALTH)
+        return self.reader.all(StreamHealth, STREAM_HEALTH)
 
     def metadata(self, program: int | None = None, rank: int | None = None, key: str = "") -> list[Metadata]:
         """Metadata of all streams, or of one program or rank; where a key is given, what begins with it."""
-        columns, texts = METADATA.c, self._names.texts
+        columns, texts = METADATA.c, self.reader.names.texts
         wanted = ((columns.program, program), (columns.rank, rank))
         conditions = [column == value for column, value in wanted if value is not None]
         if key:
@@ -179,7 +162,7 @@ class Provenance(PointQueries, SpanQueries, PeakQueries):
             keys = [number for number, text in texts.items() if text.startswith(key)]
             conditions.append(columns.key.in_(keys))
         statement = select(columns.program, columns.rank, columns.thread, columns.key, columns.value)
-        rows = self._rows(statement.where(columns.run == self._run, *conditions))
+        rows = self.reader.rows(statement.where(columns.run == self.reader.run, *conditions))
         return sorted(
             (
                 Metadata(program, rank, thread, texts[key], texts[value])
@@ -190,24 +173,26 @@ class Provenance(PointQueries, SpanQueries, PeakQueries):
 
     def counter_statistics(self) -> list[tuple[int, int, CounterStatistics]]:
         """Program, rank and the running totals of each of their counters."""
-        statement = select(*COUNTER_STATISTICS.columns).where(COUNTER_STATISTICS.c.run == self._run)
-        rows = self._rows(statement.order_by(*COUNTER_STATISTICS.primary_key))
+        statement = select(*COUNTER_STATISTICS.columns).where(COUNTER_STATISTICS.c.run == self.reader.run)
+        rows = self.reader.rows(statement.order_by(*COUNTER_STATISTICS.primary_key))
         return [
-            (program, rank, CounterStatistics(self._names.texts[counter], *moments))
+            (program, rank, CounterStatistics(self.reader.names.texts[counter], *moments))
             for _, program, rank, counter, *moments in rows
         ]
 
     def dropped(self) -> list[Dropped]:
         """Anomalies that were found but not kept, because a spool was full."""
-        return self._all(Dropped, DROPPED)
+        return self.reader.all(Dropped, DROPPED)
 
     def prunings(self) -> list[Pruning]:
         """What was removed of the run, the latest first, and of each the most time lost first."""
         names = (PRUNINGS.c[name] for name in Pruning.__struct_fields__[2:])
         of_function = and_(FUNCTIONS.c.run == PRUNINGS.c.run, FUNCTIONS.c.number == PRUNINGS.c.function)
-        statement = select(FUNCTIONS.c.program, FUNCTIONS.c.name, *names).where(PRUNINGS.c.run == self._run)
+        statement = select(FUNCTIONS.c.program, FUNCTIONS.c.name, *names).where(
+            PRUNINGS.c.run == self.reader.run
+        )
         order = PRUNINGS.c.number.desc(), PRUNINGS.c.severity_us.desc(), PRUNINGS.c.function
-        rows = self._rows(statement.join_from(PRUNINGS, FUNCTIONS, of_function).order_by(*order))
+        rows = self.reader.rows(statement.join_from(PRUNINGS, FUNCTIONS, of_function).order_by(*order))
         return [Pruning(*row) for row in rows]
 
 

@@ -1,4 +1,4 @@
 """Timelines of ranks, from what the store keeps or from a recorded trace.
 
-May import calls, provenance.query, runs and trace.
+May import calls, provenance.query, provenance.store, runs and trace.
 """

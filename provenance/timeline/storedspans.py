@@ -10,9 +10,9 @@ import numpy as np
 
 from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.query.spans import JudgedCall
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, between, numbered
 from chimbuko.provenance.timeline.messagematching import matched
+from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
 from chimbuko.provenance.timeline.ranktimeline import Lane, MessagePoint, RankTimeline, Slice, rank_timelines
 from chimbuko.provenance.timeline.rankwindow import Interval, SpanWindow, cut, new_spans, rows_of
 from chimbuko.provenance.timeline.spans import ANOMALY, OPEN, RECORDED
@@ -80,7 +80,7 @@ def stored_window(
 
 def lost_us(provenance: Provenance, rank: RankKey) -> list[Interval]:
     """When steps of a rank are missing, between those that were analysed."""
-    steps = provenance.step_counts([rank])
+    steps = provenance.steps.counts([rank])
     return [
         (before.end_us, after.start_us)
         for before, after in pairwise(steps)
@@ -90,10 +90,11 @@ def lost_us(provenance: Provenance, rank: RankKey) -> list[Interval]:
 
 def _kept(provenance: Provenance, rank: RankKey, first_us: int, last_us: int) -> _Kept:
     reach = max(REACH_US, last_us - first_us)
-    judged = provenance.judged_calls(rank, first_us - reach, last_us + reach, MOST_JUDGED)
+    calls = RankCalls(provenance.calls, rank)
+    judged = calls.within(first_us - reach, last_us + reach, MOST_JUDGED)
     # Those in the picture first, and of them the most severe.
     judged.sort(key=lambda call: call.entry_us > last_us or call.entry_us + call.inclusive_us < first_us)
-    records = provenance.records_numbered([call.number for call in judged[:MOST_WINDOWS]])
+    records = calls.records([call.number for call in judged[:MOST_WINDOWS]])
     empty = RankTimeline(*rank, "", [], [], [], [])
     return _Kept(next(rank_timelines(records), empty), judged[MOST_WINDOWS:])
 

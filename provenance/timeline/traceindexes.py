@@ -10,6 +10,7 @@ from pathlib import Path
 from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError, TraceFormatError
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindex import IndexFiles, SpanIndex
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.manifest import Stamp, recorded_streams, stamp_of
@@ -61,7 +62,7 @@ class TraceTimelines:
         header = files.header()
         if header is None:
             return None
-        stamp, judged = stamp_of(self._streams[rank].path), self._provenance.judged_count(rank)
+        stamp, judged = stamp_of(self._streams[rank].path), RankCalls(self._provenance.calls, rank).count()
         if (header.stamp, header.judged) != (stamp, judged):
             return None
         known = self._open.get(rank)

@@ -48,7 +48,7 @@ def test_what_is_made_in_bulk_is_what_the_writer_makes(store: Engine) -> None:
 
 def test_calls_streams_and_functions_agree_with_the_steps(made: RunDirectory) -> None:
     with open_run(made) as provenance:
-        ranks = {row.rank: row.total for row in provenance.rank_statistics()}
+        ranks = {row.rank: row.total for row in provenance.steps.rank_statistics()}
         assert sum(ranks.values()) == SMALL.anomalies
         assert ranks == {stream.rank: stream.anomalies for stream in provenance.health()}
         assert sum(one.anomalies for one in provenance.function_statistics()) == SMALL.anomalies
@@ -56,7 +56,7 @@ def test_calls_streams_and_functions_agree_with_the_steps(made: RunDirectory) ->
 
 def test_ranks_go_on_from_what_is_stored(made: RunDirectory) -> None:
     with open_run(made) as provenance:
-        stored = provenance.rank_statistics()
+        stored = provenance.steps.rank_statistics()
     application = Application.of(made)
     for mine, its in zip(application.statistics(), stored, strict=True):
         assert (mine.rank, mine.steps, mine.total, mine.last_step) == (

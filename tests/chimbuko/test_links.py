@@ -104,7 +104,7 @@ def test_no_module_is_too_long_to_be_read(path: Path) -> None:
 PACKAGES = imports.packages()
 ARROWS = imports.arrows(PACKAGES)
 SUB_PACKAGES = sorted(name for name in PACKAGES if name)
-MOST_MODULES = 15
+MOST_MODULES = 12
 
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)

@@ -51,8 +51,8 @@ def executed(made: MadeRun) -> NotebookNode:
 def test_what_it_finds_is_what_the_store_holds(executed: NotebookNode, made: MadeRun) -> None:
     found = json.loads(executed.cells[-1].outputs[-1].text)
     with open_run(made.directory) as provenance:
-        calls = provenance.calls(CallFilter(), limit=10_000).calls
-        worst = provenance.call(calls[0].id)
+        calls = provenance.calls.page(CallFilter(), limit=10_000).calls
+        worst = provenance.calls.record(calls[0].id)
         functions = provenance.function_statistics()
     lost_us = {rank: sum(call.severity_us for call in calls if call.rank == rank) for rank in range(RANKS)}
     assert found["anomalies"] == len(calls) == len(made.anomalies)

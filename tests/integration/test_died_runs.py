@@ -60,7 +60,7 @@ def make_older(run: Run) -> None:
 def assert_all_stored(run: Outcome) -> int:
     """Each finding of each step that is in the store is there, too; how many there are."""
     with open_run(RunDirectory(run.folder)) as provenance:
-        steps = provenance.step_counts()
+        steps = provenance.steps.counts()
     found = sum(step.anomalies for step in steps)
     assert len(run.anomalies) == found
     return found
@@ -107,7 +107,7 @@ def test_what_agents_had_found_is_recovered(start: Start, heat4: Path) -> None:
     assert chimbuko(*words[1:]).returncode == 0
     found = assert_all_stored(run)
     with open_run(RunDirectory(run.folder)) as provenance:
-        in_store = {(step.program, step.rank, step.step) for step in provenance.step_counts()}
+        in_store = {(step.program, step.rank, step.step) for step in provenance.steps.counts()}
         assert [health.rank for health in provenance.health()] == [0, 1, 2, 3]
     print(f"{stored} stored before, {found} after; {len(waiting)} steps waited")
     assert waiting <= in_store and found > stored

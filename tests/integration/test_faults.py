@@ -96,7 +96,7 @@ def live_run(
 def assert_all_stored_once(run: Outcome) -> None:
     """Each finding of each analysed step is in the store."""
     with open_run(RunDirectory(run.folder)) as provenance:
-        steps, dropped = provenance.step_counts(), provenance.dropped()
+        steps, dropped = provenance.steps.counts(), provenance.dropped()
     assert dropped == []
     by_rank = Counter[int]()
     for step in steps:
@@ -129,7 +129,7 @@ def assert_analysed_is_learned_and_stored(run: Outcome, marked: Path) -> None:
     assert_all_stored_once(run)
     assert_all_counted_once(run)
     with open_run(RunDirectory(run.folder)) as provenance:
-        stored = {(step.rank, step.step) for step in provenance.step_counts()}
+        stored = {(step.rank, step.step) for step in provenance.steps.counts()}
     assert stored == {(rank, step) for rank, steps in learned.steps.items() for step in steps}
     assert {s.rank: s.steps for s in run.health} == {r: len(steps) for r, steps in learned.steps.items()}
 

@@ -32,7 +32,7 @@ def test_what_is_recorded_of_a_flood(start: Start, heat4: Path) -> None:
     assert dropped(one) == dropped(two) != []
     with open_run(RunDirectory(one.folder)) as provenance:
         flagged = Counter[int]()
-        for step in provenance.step_counts():
+        for step in provenance.steps.counts():
             flagged[step.rank] += step.anomalies
         by_function = {f.name: f.anomalies for f in provenance.function_statistics() if f.anomalies}
     only_counted, per_function = Counter[int](), Counter[str]()

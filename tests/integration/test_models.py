@@ -68,8 +68,8 @@ def first(trace: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def records_of(run: Run) -> list[CallRecord]:
     with open_run(RunDirectory(run.folder)) as provenance:
-        found = provenance.calls(CallFilter(label=None), limit=10_000).calls
-        return [provenance.call(call.id) for call in found]
+        found = provenance.calls.page(CallFilter(label=None), limit=10_000).calls
+        return [provenance.calls.record(call.id) for call in found]
 
 
 def all_calls(trace: str) -> dict[str, list[tuple[str, float]]]:
@@ -138,7 +138,7 @@ def test_settings_of_functions_and_steps_hold_in_a_run(trace: str, tmp_path: Pat
     assert {record.step for record in records} <= set(range(5, 21))
     with open_run(RunDirectory(run.folder)) as provenance:
         counted = {f.name: (f.calls, f.anomalies) for f in provenance.function_statistics()}
-        steps = provenance.step_counts([(0, 0), (0, 1)])
+        steps = provenance.steps.counts([(0, 0), (0, 1)])
     assert counted["norm"] == (RANKS * (STEPS * CALLS / 3 - 1), 0)
     assert counted["MPI_Send()"][1] == 0 < counted["solve"][1]
     assert len(steps) == RANKS * STEPS

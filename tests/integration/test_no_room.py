@@ -115,8 +115,8 @@ def assert_all_read(run: Run, program: Program) -> None:
 def assert_all_stored_once(run: Run) -> None:
     """Steps, and what they add up to."""
     with open_run(RunDirectory(run.folder)) as provenance:
-        steps = provenance.step_counts()
-        ranks = {one.rank: one.steps for one in provenance.rank_statistics()}
+        steps = provenance.steps.counts()
+        ranks = {one.rank: one.steps for one in provenance.steps.rank_statistics()}
     told = Counter((step.rank, step.step) for step in steps)
     assert set(told.values()) == {1}
     assert ranks == {stream.rank: stream.steps for stream in run.health}
@@ -191,7 +191,7 @@ def test_a_room_that_stays_full(start: Start, room: SmallRoom, program: Program,
         assert_all_read(run, program)
     assert all(stream.state == "ended" for stream in run.health)
     with open_run(RunDirectory(run.folder)) as provenance:
-        kept = Counter(step.rank for step in provenance.step_counts())
+        kept = Counter(step.rank for step in provenance.steps.counts())
     for stream in run.health:
         assert kept[stream.rank] + stream.losses.get(NO_ROOM_STEPS, 0) == stream.steps
     assert any(NO_ROOM in line for line in run.lines if line.startswith("Lost: ")), run.output

@@ -31,7 +31,7 @@ ALL_STEPS = {(rank, step) for rank in range(RANKS) for step in range(STEPS)}
 
 
 def steps_of(provenance: Provenance) -> Counter[tuple[int, int]]:
-    return Counter((step.rank, step.step) for step in provenance.step_counts())
+    return Counter((step.rank, step.step) for step in provenance.steps.counts())
 
 
 @pytest.mark.thorough
@@ -83,7 +83,7 @@ def assert_all_stored(run: Run, copy: Path) -> None:
         flagged = {
             (step.rank, step.step): step.anomalies
             for provenance in (before, after)
-            for step in provenance.step_counts()
+            for step in provenance.steps.counts()
         }
     engine.dispose()
     assert len(found) == sum(flagged.values())

@@ -46,14 +46,14 @@ def move_to(run: RunDirectory, store_url: str) -> None:
 def answers(provenance: Provenance) -> dict[str, object]:
     """All that can be asked of a run, but for what it is and where."""
     return {
-        "calls": provenance.calls(ALL, limit=10_000).calls,
-        "records": list(provenance.records(ALL)),
+        "calls": provenance.calls.page(ALL, limit=10_000).calls,
+        "records": list(provenance.calls.records(ALL)),
         "programs": provenance.programs(),
-        "steps": provenance.step_counts(),
+        "steps": provenance.steps.counts(),
         "health": provenance.health(),
         "metadata": provenance.metadata(),
         "counters": provenance.counter_statistics(),
-        "models": provenance.last_models(),
+        "models": provenance.models.newest(),
         "functions": provenance.function_statistics(),
         "dropped": provenance.dropped(),
         "prunings": provenance.prunings(),

@@ -321,9 +321,9 @@ class Feed:
         if now_s - self._read_store_s < STORE_EVERY_S or (settled and not self._tally.missed):
             return
         self._read_store_s = now_s
-        ranks = self._provenance.rank_statistics()
+        ranks = self._provenance.steps.rank_statistics()
         functions, health = self._provenance.function_statistics(), self._provenance.health()
-        times = self._provenance.time_range()
+        times = self._provenance.steps.time_range()
         with self._lock:
             before, was_missed = self._tally.version, self._tally.missed
             since = 0 if was_missed else self._tally.oldest_news(ranks)

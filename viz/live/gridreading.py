@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
-from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.store.tables import NEVER_US
@@ -59,8 +59,8 @@ def read_stored(
         First and last rank wanted; None for all.
     """
     level = _level(ranks, steps, width)
-    peaks = list(provenance.step_peaks(level, among, steps))
-    sums = provenance.step_sums(max(of for of in (0, *LEVELS) if 8**of <= width), steps=steps)
+    peaks = list(step_peaks(provenance.reader, level, among, steps))
+    sums = provenance.steps.sums(max(of for of in (0, *LEVELS) if 8**of <= width), steps=steps)
     return Stored(peaks, [(of.step, of.start_us) for of in sums if of.start_us < NEVER_US])
 
 

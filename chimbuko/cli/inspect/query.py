@@ -49,8 +49,8 @@ def command(
     tell_recovery(directory)
     with open_run(directory) as provenance:
         wanted = choice.filter(provenance)
-        page = provenance.calls(wanted, sort, not ascending, limit, cursor)
-        matched = provenance.count(wanted)
+        page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)
+        matched = provenance.calls.count(wanted)
         if as_json:
             answer = {"calls": page.calls, "matched": matched, "next": page.next}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))

@@ -80,7 +80,7 @@ def command(
     broker = connect(run.read_broker_url())
     margins_us = tuple(round(parse_duration_us(text, "s")) for text in (before, after))
     with open_run(run) as provenance:
-        call = provenance.call(event_id)
+        call = provenance.calls.record(event_id)
         programs = provenance.programs()
         streams = [stream for stream in provenance.health() if not ranks or stream.rank in ranks]
     if not streams:

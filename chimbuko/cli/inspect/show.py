@@ -45,13 +45,13 @@ def command(event_id: str, run: Path | None, as_json: bool) -> None:
     directory = find_run(run)
     tell_recovery(directory)
     with open_run(directory) as provenance:
-        call = provenance.call(event_id)
-        normal = provenance.normal_like(call)
+        call = provenance.calls.record(event_id)
+        normal = provenance.calls.normal_like(call)
         if as_json:
             answer = {"call": as_object(call), "normal": as_object(normal)}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))
             return
-        time_range = provenance.time_range()
+        time_range = provenance.steps.time_range()
         metric = provenance.run().config.metric
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()

@@ -14,6 +14,7 @@ from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, numbered
+from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.rankwindow import SpanRow, new_spans, rows_of
 from chimbuko.provenance.timeline.spans import ANOMALY, DOUBTFUL, OPEN, RECORDED
 from chimbuko.provenance.timeline.traceindex import VERSION, IndexFiles, IndexHeader, write_index
@@ -88,7 +89,7 @@ def _make(
     provenance: Provenance, run: RunDirectory, key: RankKey, stream: StreamName, folder: Path, as_json: bool
 ) -> Indexed:
     stamp = stamp_of(stream.path)
-    judged = {(step, row): is_anomaly for step, row, is_anomaly in provenance.judged_places(key)}
+    judged = {(step, row): is_anomaly for step, row, is_anomaly in RankCalls(provenance.calls, key).places()}
     whole = read_whole(stream, _teller(key) if as_json else lambda rows: None)
     functions, rows = _rows(whole, judged)
     links = _links(whole)

@@ -90,7 +90,7 @@ def call_options(label: str) -> Decorator:
 
 def start_us(provenance: Provenance) -> int:
     """Start of the first analysed step, from which times on the command line count."""
-    time_range = provenance.time_range()
+    time_range = provenance.steps.time_range()
     return time_range[0] if time_range else 0
 
 

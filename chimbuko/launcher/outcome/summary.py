@@ -102,7 +102,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     known = provenance.function_statistics()
     functions = [f for f in known if f.anomalies]
     drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
-    ranks = [r for r in provenance.rank_statistics() if r.total]
+    ranks = [r for r in provenance.steps.rank_statistics() if r.total]
     return Summary(
         run=str(run.path),
         transport=provenance.run().transport,
@@ -110,8 +110,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         steps=sum(stream.steps for stream in health),
         rows=sum(stream.rows for stream in health),
         calls=sum(stream.calls for stream in health),
-        anomalies=provenance.count(CallFilter()),
-        normal_calls=provenance.count(CallFilter(label="normal")),
+        anomalies=provenance.calls.count(CallFilter()),
+        normal_calls=provenance.calls.count(CallFilter(label="normal")),
         trace_bytes=sum(stream.size_bytes for stream in health),
         stored_bytes=left_bytes(run),
         store=None if run.store_path.exists() else provenance.run().store_url,
@@ -125,7 +125,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         large_step=_large_step(provenance, health),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
-        unended=provenance.calls(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
+        unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
         slow_ranks=_slow_ranks(run),
         problems=problems,
@@ -269,7 +269,7 @@ def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep
     largest = max(health, key=lambda stream: stream.largest_step_bytes, default=None)
     if largest is None or largest.largest_step_bytes <= LARGEST_STEP_BYTES:
         return None
-    steps = provenance.step_counts([(largest.program, largest.rank)])
+    steps = provenance.steps.counts([(largest.program, largest.rank)])
     mean_step_s = (steps[-1].end_us - steps[0].start_us) / len(steps) / 1e6
     return mend_step(largest, advise(provenance.function_statistics(), health), mean_step_s)
 

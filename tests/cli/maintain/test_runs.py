@@ -306,7 +306,7 @@ def test_records_of_the_other_chimbuko_become_a_run(made: MadeRun, postgresql_ur
     anomalies = [record for record in made.anomalies if record.step < STEPS]
     assert imported["anomalies"] == len(anomalies)
     with open_run(RunDirectory(RUNS_FOLDER / "records")) as provenance:
-        assert {call.id for call in provenance.calls(ALL, limit=1000).calls} >= {r.id for r in anomalies}
+        assert {call.id for call in provenance.calls.page(ALL, limit=1000).calls} >= {r.id for r in anomalies}
     words = ["import", "records", "--output", "elsewhere/records", "--store", postgresql_url]
     assert done(*words)["anomalies"] == len(anomalies)
     elsewhere = RunDirectory(Path("elsewhere/records"))
@@ -331,7 +331,8 @@ def test_calls_are_pruned_by_rule(made: MadeRun) -> None:
     gone = [record for record in anomalies if record.severity_us < middle_us]
     assert sum(function["anomalies"] for function in pruned["functions"]) == len(gone) > 0
     with open_run(run) as provenance:
-        left = {call.id for call in provenance.calls(ALL, limit=1000).calls if call.label is Label.ANOMALY}
+        page = provenance.calls.page(ALL, limit=1000)
+        left = {call.id for call in page.calls if call.label is Label.ANOMALY}
     assert left == {record.id for record in anomalies} - {record.id for record in gone}
     result = runs(*words)
     assert "0 abnormal and 0 normal calls removed" in result.stderr
@@ -424,10 +425,10 @@ def test_a_killed_prune_is_finished_when_it_is_repeated(made: MadeRun, template:
 
     def has_begun() -> bool:
         with open_run(run) as provenance:
-            return provenance.count(ALL) < calls
+            return provenance.calls.count(ALL) < calls
 
     with open_run(run) as provenance:
-        calls = provenance.count(ALL)
+        calls = provenance.calls.count(ALL)
     killed(["prune", "heat", *words], has_begun)
     done("prune", "heat", *words)
     assert answers_of(run)["calls"] == answers_of(twin)["calls"]

@@ -98,5 +98,5 @@ def test_storing_does_not_wait_for_a_hook(
     assert time.monotonic() - began_s < 50
     release.set()
     engine = open_for_reading(url)
-    assert Provenance(engine, RUN_ID).count(CallFilter()) == 299
+    assert Provenance(engine, RUN_ID).calls.count(CallFilter()) == 299
     engine.dispose()

@@ -105,7 +105,7 @@ def test_anomalies_come_worst_first(run: Run, made: MadeRun) -> None:
 )
 def test_filters_are_those_of_every_list(run: Run, filters: dict[str, object]) -> None:
     wanted = CallFilter(**{"label": None} | filters)  # type: ignore[arg-type]
-    found = run.provenance.calls(wanted, limit=10_000).calls
+    found = run.provenance.calls.page(wanted, limit=10_000).calls
     assert found
     assert set(run.calls(**filters).index) == {call.id for call in found}
 

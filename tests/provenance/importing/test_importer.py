@@ -74,7 +74,7 @@ def test_every_call_is_there_with_all_that_its_record_tells(version_1: Provenanc
     for kind, label in (("anomalies", Label.ANOMALY), ("normalexecs", Label.NORMAL)):
         for line in (VERSION_1 / f"{kind}.jsonl").read_text().splitlines():
             theirs = json.loads(line)
-            call = version_1.call(f"0:{theirs['event_id']}")
+            call = version_1.calls.record(f"0:{theirs['event_id']}")
             assert (call.label, call.function, call.thread) == (label, theirs["func"], theirs["tid"])
             assert (call.entry_us, call.exit_us) == (theirs["entry"], theirs["exit"])
             assert (call.inclusive_us, call.exclusive_us) == (
@@ -95,14 +95,14 @@ def test_every_call_is_there_with_all_that_its_record_tells(version_1: Provenanc
                 theirs["func_stats"]["count"],
                 theirs["func_stats"]["mean"],
             )
-            model = version_1.model_of(0, call.function, call.model_version)
+            model = version_1.models.at(0, call.function, call.model_version)
             assert model is not None
             known = Moments.from_row(np.frombuffer(model.row)[schema_of("sstd").slices["inclusive_us"]])
             assert (known.n, known.mean) == (call.seen, call.expected_us)
 
 
 def test_what_is_told_of_steps_streams_and_functions_is_what_was_recorded(version_1: Provenance) -> None:
-    steps = {(step.rank, step.step): (step.calls, step.anomalies) for step in version_1.step_counts()}
+    steps = {(step.rank, step.step): (step.calls, step.anomalies) for step in version_1.steps.counts()}
     assert steps == {(0, 1): (2, 1), (1, 2): (3, 2)}
     health = {stream.rank: (stream.node, stream.calls, stream.anomalies) for stream in version_1.health()}
     assert health == {0: ("n01", 2, 1), 1: ("n02", 3, 2)}
@@ -115,7 +115,7 @@ def test_what_is_told_of_steps_streams_and_functions_is_what_was_recorded(versio
 def test_where_a_kernel_ran_is_known(version_1: Provenance) -> None:
     place = {"thread": GPU_THREAD, "device": 0, "context": 1, "stream": 7}
     assert gpu_streams(version_1.metadata()) == {(0, 1, GPU_THREAD): place}
-    kernels = [call.id for call in version_1.records(ALL) if call.is_gpu]
+    kernels = [call.id for call in version_1.calls.records(ALL) if call.is_gpu]
     assert kernels == ["0:1:2:31", "0:1:2:35"]
 
 
@@ -131,8 +131,8 @@ def test_any_store_will_do(tmp_path: Path, any_store_url: str) -> None:
     import_records(VERSION_1, tmp_path / "run", store_url=any_store_url)
     engine = open_for_reading(any_store_url)
     with Provenance(engine) as provenance:
-        assert provenance.count(ALL) == 5
-        assert provenance.call("0:0:1:7").messages_count == 1
+        assert provenance.calls.count(ALL) == 5
+        assert provenance.calls.record("0:0:1:7").messages_count == 1
 
 
 def test_records_that_cannot_be_read_are_named_and_the_others_stay(tmp_path: Path) -> None:

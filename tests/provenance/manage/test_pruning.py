@@ -115,7 +115,7 @@ def rank_totals(engine: Engine, run_id: str) -> dict[tuple[int, int], tuple[int,
 
 def records_of(engine: Engine, run_id: str) -> list[CallRecord]:
     with reading(engine, run_id) as provenance:
-        return list(provenance.records(ALL))
+        return list(provenance.calls.records(ALL))
 
 
 RULES = [
@@ -140,10 +140,10 @@ def test_the_worst_stay_with_what_they_are_compared_with(
     run_id = made.directory.read_info().id
     with reading(store, run_id) as provenance:
         before, compared = answers(provenance), {}
-        records = list(provenance.records(ALL))
+        records = list(provenance.calls.records(ALL))
         for record in records:
             if record.label is Label.ANOMALY:
-                compared[record.id] = provenance.normal_like(record)
+                compared[record.id] = provenance.calls.normal_like(record)
     would = prune(store, run_id, rule, is_dry_run=True)
     assert records_of(store, run_id) == records
     pruned = prune(store, run_id, rule, is_dry_run=False)
@@ -160,7 +160,7 @@ def test_the_worst_stay_with_what_they_are_compared_with(
     assert normal == {record.id for record in left if record.id in used and record.function in touched}
     with reading(store, run_id) as provenance:
         for record in anomalies:
-            assert provenance.normal_like(record) == compared[record.id]
+            assert provenance.calls.normal_like(record) == compared[record.id]
         after = answers(provenance) | {"totals": rank_totals(store, run_id)}
     for function in pruned:
         of = [record for record in gone if record.function == function.function]

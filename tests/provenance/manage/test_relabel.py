@@ -85,8 +85,8 @@ def stored(engine: Engine, any_store_url: str) -> tuple[Engine, Callable[[], Pro
 
 
 def by_id(provenance: Provenance) -> dict[str, CallRecord]:
-    ids = [found.id for found in provenance.calls(CallFilter(label=None)).calls]
-    return {found: provenance.call(found) for found in ids}
+    ids = [found.id for found in provenance.calls.page(CallFilter(label=None)).calls]
+    return {found: provenance.calls.record(found) for found in ids}
 
 
 def test_labels_and_what_goes_with_them_are_replaced(stored: tuple[Engine, Callable[[], Provenance]]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from chimbuko.calls.record import StepCount
-from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -78,7 +78,7 @@ def covered(found: Iterable[Peaks], steps: list[StepCount]) -> dict[tuple[int, i
 def test_stretches_cover_all_steps(stored: tuple[Provenance, list[StepCount]], level: int) -> None:
     provenance, steps = stored
     with provenance:
-        found = list(provenance.step_peaks(level))
+        found = list(step_peaks(provenance.reader, level))
     assert max(peaks.length for peaks in found) <= 8 ** (level - 1)
     told = covered(found, steps)
     assert told == {key: {s.step for s in steps if (s.program, s.rank) == key} for key in RANKS}
@@ -92,7 +92,7 @@ def test_a_piece_has_the_ranks_and_steps_wanted(
     provenance, steps = stored
     ranks = (0, 3), (1, 0)
     with provenance:
-        told = covered(provenance.step_peaks(level, ranks, among), steps)
+        told = covered(step_peaks(provenance.reader, level, ranks, among), steps)
     for key in RANKS:
         wanted = {s.step for s in steps if (s.program, s.rank) == key and among[0] <= s.step <= among[1]}
         if ranks[0] <= key <= ranks[1]:

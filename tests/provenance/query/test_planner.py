@@ -15,7 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.query import planner
 from chimbuko.provenance.query.aggregates import BYS, By, Total
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.points import Points
+from chimbuko.provenance.query.points import Points, points
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -126,11 +126,11 @@ def stored(
     engine.dispose()
 
 
-def ids_of(points: Points) -> list[str]:
+def ids_of(of: Points) -> list[str]:
     """Ids of the calls of a chart."""
-    columns = points.columns
+    columns = of.columns
     return [
-        f"{points.ranks[rank][0]}:{points.ranks[rank][1]}:{step}:{row}"
+        f"{of.ranks[rank][0]}:{of.ranks[rank][1]}:{step}:{row}"
         for rank, step, row in zip(columns.rank, columns.begin_step, columns.begin_row, strict=True)
     ]
 
@@ -145,19 +145,19 @@ def test_a_filter_finds_what_looking_at_every_record_finds(
         sort, descending = random.choice(SORTS), random.random() < 0.5
         found, cursor = [], None
         while True:
-            page = stored.calls(wanted, sort, descending, limit=17, cursor=cursor)  # type: ignore[arg-type]
+            page = stored.calls.page(wanted, sort, descending, limit=17, cursor=cursor)  # type: ignore[arg-type]
             found += page.calls
             cursor = page.next
             if cursor is None:
                 break
         assert {call.id for call in found} == expected, wanted
-        assert len(found) == len(expected) == stored.count(wanted), wanted
-        assert stored.count(wanted, most=5) == min(5, len(expected)), wanted
+        assert len(found) == len(expected) == stored.calls.count(wanted), wanted
+        assert stored.calls.count(wanted, most=5) == min(5, len(expected)), wanted
         values = list(map(attrgetter(sort), found))
         assert values == sorted(values, reverse=descending), wanted
-        assert {record.id for record in stored.records(wanted)} == expected, wanted
-        assert set(ids_of(points := stored.points(wanted))) == expected, wanted
-        assert points.anomalies + points.normal_calls == len(expected), wanted
+        assert {record.id for record in stored.calls.records(wanted)} == expected, wanted
+        assert set(ids_of(found_points := points(stored.calls, wanted))) == expected, wanted
+        assert found_points.anomalies + found_points.normal_calls == len(expected), wanted
 
 
 def test_calls_of_a_path_have_the_same_callers(stored: Provenance, calls: list[CallRecord]) -> None:
@@ -165,10 +165,10 @@ def test_calls_of_a_path_have_the_same_callers(stored: Provenance, calls: list[C
         return (call.program, *(frame.function for frame in call.call_stack))
 
     by_id = {call.id: call for call in calls}
-    every = stored.calls(CallFilter(label=None), limit=1000).calls
+    every = stored.calls.page(CallFilter(label=None), limit=1000).calls
     assert {call.path for call in every} >= {0}
     for summary in every[:40]:
-        same = stored.calls(CallFilter(label=None, path=summary.path), limit=1000).calls
+        same = stored.calls.page(CallFilter(label=None, path=summary.path), limit=1000).calls
         wanted = on_path(by_id[summary.id])
         assert {call.id for call in same} == {call.id for call in calls if on_path(call) == wanted}
 
@@ -204,13 +204,13 @@ def test_sums_are_those_of_the_calls_that_match(by: By, stored: Provenance, call
         wanted = CallFilter() if number == 0 else random_filter(random)
         if wanted.label != "anomaly":
             with pytest.raises(ConfigError, match="abnormal"):
-                stored.totals(by, wanted)
+                stored.calls.totals(by, wanted)
             continue
         matching = [call for call in calls if wants(wanted, call, calls)]
-        found = stored.totals(by, wanted, width_us=2_000_000)
+        found = stored.calls.totals(by, wanted, width_us=2_000_000)
         expected = totals(lambda call: key_of(by, call, 2_000_000), matching)
         assert {key_of_total(by, total): numbers(total) for total in found} == expected, wanted
-        assert stored.totals(by, wanted, limit=2, width_us=2_000_000) == found[:2]
+        assert stored.calls.totals(by, wanted, limit=2, width_us=2_000_000) == found[:2]
 
 
 def numbers(total: Total) -> tuple[Any, ...]:

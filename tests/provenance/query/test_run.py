@@ -43,8 +43,8 @@ def store(writer: Writer, batch: Batch) -> Callable[..., None]:
 
 def rows(provenance: Provenance, wanted: CallFilter) -> set[int]:
     """Last parts of the ids of the calls that a filter finds."""
-    found = provenance.calls(wanted, limit=1000).calls
-    assert provenance.count(wanted) == len(found)
+    found = provenance.calls.page(wanted, limit=1000).calls
+    assert provenance.calls.count(wanted) == len(found)
     return {int(call.id.rsplit(":", 1)[1]) for call in found}
 
 
@@ -52,10 +52,10 @@ def pages(
     provenance: Provenance, wanted: CallFilter, sort: Sort, descending: bool, limit: int
 ) -> list[CallSummary]:
     """All calls of a list, page by page."""
-    page = provenance.calls(wanted, sort, descending, limit)
+    page = provenance.calls.page(wanted, sort, descending, limit)
     calls = list(page.calls)
     while page.next is not None:
-        page = provenance.calls(wanted, sort, descending, limit, page.next)
+        page = provenance.calls.page(wanted, sort, descending, limit, page.next)
         assert page.calls
         calls += page.calls
     return calls
@@ -66,7 +66,7 @@ def test_a_summary_has_the_scalar_fields_of_the_record(
 ) -> None:
     written = record(row=5, revision=4)
     store(written)
-    [summary] = provenance.calls(CallFilter()).calls
+    [summary] = provenance.calls.page(CallFilter()).calls
     details = {*CallDetails.__struct_fields__, "node_state"}
     scalars = set(CallRecord.__struct_fields__) - details
     assert all(getattr(summary, name) == getattr(written, name) for name in scalars)
@@ -228,9 +228,9 @@ def test_calls_stored_between_two_pages_neither_repeat_nor_hide_any(
     store: Callable[..., None], provenance: Provenance, record: Record
 ) -> None:
     store(*(record(row=row, severity_us=float(row)) for row in range(0, 20, 2)))
-    first = provenance.calls(CallFilter(), limit=5)
+    first = provenance.calls.page(CallFilter(), limit=5)
     store(*(record(row=row, severity_us=float(row)) for row in range(1, 20, 2)))
-    second = provenance.calls(CallFilter(), limit=50, cursor=first.next)
+    second = provenance.calls.page(CallFilter(), limit=50, cursor=first.next)
     shown = [call.severity_us for call in first.calls + second.calls]
     assert shown == [18, 16, 14, 12, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
 
@@ -239,38 +239,38 @@ def test_the_last_page_has_no_next(
     store: Callable[..., None], provenance: Provenance, record: Record
 ) -> None:
     store(record(row=0), record(row=1))
-    assert provenance.calls(CallFilter(), limit=2).next is None
-    assert provenance.calls(CallFilter(), limit=1).next is not None
-    assert provenance.calls(CallFilter(rank=99)).calls == []
+    assert provenance.calls.page(CallFilter(), limit=2).next is None
+    assert provenance.calls.page(CallFilter(), limit=1).next is not None
+    assert provenance.calls.page(CallFilter(rank=99)).calls == []
 
 
 def test_wrong_orders_limits_and_cursors_are_refused(
     store: Callable[..., None], provenance: Provenance, record: Record
 ) -> None:
     store(record(row=0), record(row=1))
-    cursor = provenance.calls(CallFilter(), limit=1).next
+    cursor = provenance.calls.page(CallFilter(), limit=1).next
     assert cursor is not None
     with pytest.raises(ConfigError, match="not one that"):
-        provenance.calls(CallFilter(), cursor="nonsense")
+        provenance.calls.page(CallFilter(), cursor="nonsense")
     with pytest.raises(ConfigError, match="not one that"):
-        provenance.calls(CallFilter(), cursor="σ")
+        provenance.calls.page(CallFilter(), cursor="σ")
     with pytest.raises(ConfigError, match="not one that a list"):
-        provenance.calls(CallFilter(), cursor=Cursor("severity_us", True, 1.5, 1 << 63).encode())
+        provenance.calls.page(CallFilter(), cursor=Cursor("severity_us", True, 1.5, 1 << 63).encode())
     with pytest.raises(ConfigError, match="not one that"):
-        provenance.calls(CallFilter(), cursor=cursor[:-2])
+        provenance.calls.page(CallFilter(), cursor=cursor[:-2])
     with pytest.raises(ConfigError, match="sorted by severity_us, descending"):
-        provenance.calls(CallFilter(), sort="score", cursor=cursor)
+        provenance.calls.page(CallFilter(), sort="score", cursor=cursor)
     with pytest.raises(ConfigError, match="sorted by severity_us, descending"):
-        provenance.calls(CallFilter(), descending=False, cursor=cursor)
+        provenance.calls.page(CallFilter(), descending=False, cursor=cursor)
     with pytest.raises(ConfigError, match="limit 0"):
-        provenance.calls(CallFilter(), limit=0)
+        provenance.calls.page(CallFilter(), limit=0)
     with pytest.raises(ConfigError, match="sort 'id'"):
-        provenance.calls(CallFilter(), sort="id")  # type: ignore[arg-type]
+        provenance.calls.page(CallFilter(), sort="id")  # type: ignore[arg-type]
 
 
 def test_an_unknown_call_is_refused(provenance: Provenance) -> None:
     with pytest.raises(ConfigError, match="'0:1:2:3': not recorded"):
-        provenance.call("0:1:2:3")
+        provenance.calls.record("0:1:2:3")
 
 
 def test_the_normal_call_to_compare_with_is_the_nearest_of_its_function(
@@ -278,7 +278,7 @@ def test_the_normal_call_to_compare_with_is_the_nearest_of_its_function(
 ) -> None:
     anomaly = record(row=0, rank=1, step=10)
     store(anomaly)
-    assert provenance.normal_like(anomaly) is None
+    assert provenance.calls.normal_like(anomaly) is None
 
     def normal(row: int, **changes: Any) -> CallRecord:
         made = record(row=row, label=Label.NORMAL, **changes)
@@ -287,14 +287,14 @@ def test_the_normal_call_to_compare_with_is_the_nearest_of_its_function(
 
     normal(1, rank=1, step=10, function="another")
     normal(2, rank=1, step=10, program=1)
-    assert provenance.normal_like(anomaly) is None
+    assert provenance.calls.normal_like(anomaly) is None
     elsewhere = normal(3, rank=2, step=10)
-    assert provenance.normal_like(anomaly) == elsewhere
+    assert provenance.calls.normal_like(anomaly) == elsewhere
     far = normal(4, rank=1, step=2)
-    assert provenance.normal_like(anomaly) == far
+    assert provenance.calls.normal_like(anomaly) == far
     near = normal(5, rank=1, step=13)
-    assert provenance.normal_like(anomaly) == near
-    assert provenance.normal_like(near) == far
+    assert provenance.calls.normal_like(anomaly) == near
+    assert provenance.calls.normal_like(near) == far
 
 
 @pytest.fixture
@@ -311,23 +311,23 @@ def counted(writer: Writer, batch: Batch) -> list[StepCount]:
 
 
 def test_step_counts_of_ranks_and_ranges(counted: list[StepCount], provenance: Provenance) -> None:
-    assert provenance.step_counts() == counted
-    assert provenance.step_counts([(0, 1), (1, 0)]) == counted[5:]
-    assert provenance.step_counts([]) == []
-    assert provenance.step_counts([(0, 0)], step_min=1, step_max=3) == counted[1:4]
+    assert provenance.steps.counts() == counted
+    assert provenance.steps.counts([(0, 1), (1, 0)]) == counted[5:]
+    assert provenance.steps.counts([]) == []
+    assert provenance.steps.counts([(0, 0)], step_min=1, step_max=3) == counted[1:4]
 
 
 def test_the_time_range_is_that_of_all_steps(provenance: Provenance, request: pytest.FixtureRequest) -> None:
-    assert provenance.time_range() is None
+    assert provenance.steps.time_range() is None
     request.getfixturevalue("counted")
     # The first step is given the time 0, as one without events: it has none.
-    assert provenance.time_range() == (100, 499)
+    assert provenance.steps.time_range() == (100, 499)
 
 
 def test_rank_statistics_count_steps_without_anomalies(
     counted: list[StepCount], provenance: Provenance
 ) -> None:
-    found = provenance.rank_statistics()
+    found = provenance.steps.rank_statistics()
     assert [(rank.program, rank.rank, rank.steps, rank.total) for rank in found] == [
         (0, 0, 5, 5),
         (0, 1, 1, 2),
@@ -343,7 +343,7 @@ def test_rank_statistics_count_steps_without_anomalies(
 
 @pytest.mark.usefixtures("counted")
 def test_rank_statistics_of_equal_counts_have_no_spread(provenance: Provenance) -> None:
-    alone, still = provenance.rank_statistics()[1:]
+    alone, still = provenance.steps.rank_statistics()[1:]
     assert (alone.mean, alone.stddev, alone.skewness, alone.kurtosis) == (2.0, 0.0, 0.0, 0.0)
     assert (still.mean, still.stddev, still.skewness, still.kurtosis) == (0.0, 0.0, 0.0, 0.0)
 
@@ -393,11 +393,11 @@ def test_a_run_is_opened_by_its_folder_also_when_that_was_moved(
     writer.write_run(info)
     writer.write([batch(records=[record()])])
     with open_run(run) as provenance:
-        assert provenance.count(ALL) == 1
+        assert provenance.calls.count(ALL) == 1
     engine.dispose()
     moved = type(run)(run.path.rename(tmp_path / "second"))
     with open_run(moved) as provenance:
-        assert provenance.call("0:1:3:0") == record()
+        assert provenance.calls.record("0:1:3:0") == record()
 
 
 def test_a_run_in_a_store_elsewhere_is_opened_by_its_url(
@@ -408,4 +408,4 @@ def test_a_run_in_a_store_elsewhere_is_opened_by_its_url(
     other.write_run(run.read_info())
     other.write([batch(records=[record()])])
     with open_run(run) as provenance:
-        assert provenance.call("0:1:3:0") == record()
+        assert provenance.calls.record("0:1:3:0") == record()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy
 
-from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.write.stepwriter import _of_level_below
 from tests.viz.made_run import make_run
@@ -31,17 +31,18 @@ def test_only_steps_of_the_rank_are_read(tmp_path: Path, level: int) -> None:
 def test_steps_of_some_ranks_are_found_by_their_key(tmp_path: Path) -> None:
     made = make_run(tmp_path / "made", stored_steps=5)
     asked: list[tuple[str, Any]] = []
-    with open_run(made.directory) as provenance:
+    engine = open_for_reading(made.directory.used_store_url(made.directory.read_info()))
+    with Provenance(engine) as provenance:
 
-        @sqlalchemy.event.listens_for(provenance._engine, "before_cursor_execute")
+        @sqlalchemy.event.listens_for(engine, "before_cursor_execute")
         def note(_: Any, cursor: Any, statement: str, parameters: Any, *__: Any) -> None:
             asked.append((statement, parameters))
 
-        found = provenance.step_counts([(0, 1), (0, 3)], 1, 3)
+        found = provenance.steps.counts([(0, 1), (0, 3)], 1, 3)
         assert [(step.rank, step.step) for step in found] == [(r, s) for r in (1, 3) for s in (1, 2, 3)]
-        provenance.gaps([(0, 1), (0, 3)])
+        provenance.steps.gaps([(0, 1), (0, 3)])
         plans = []
-        with provenance._engine.connect() as connection:
+        with engine.connect() as connection:
             for statement, parameters in asked.copy():
                 plans.append(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all())
     looks = [row[3] for plan in plans for row in plan if row[3].split()[1:2] == ["steps"]]

@@ -61,7 +61,7 @@ def test_readers_see_what_is_committed_while_a_writer_writes(
     with engine.begin() as connection:
         connection.execute(PROGRAMS.insert().values(run=1, program=0, name="heat"))
         assert provenance.programs() == {}
-        assert provenance.call("0:1:3:1") == record(row=1)
+        assert provenance.calls.record("0:1:3:1") == record(row=1)
     assert provenance.programs() == {0: "heat"}
 
 
@@ -119,7 +119,7 @@ def test_a_corrupt_database_is_named(
 
 def is_readable(provenance: Provenance, row: int) -> bool:
     try:
-        provenance.call(f"0:1:3:{row}")
+        provenance.calls.record(f"0:1:3:{row}")
         return True
     except StoreError as error:
         assert "not a usable database" in str(error)

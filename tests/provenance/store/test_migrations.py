@@ -79,14 +79,14 @@ def test_a_store_of_the_first_layout_is_brought_up_to_date(first_layout: str) ->
 def check(provenance: Provenance, started_us: int) -> None:
     """All that the first layout held is there."""
     wanted = {record.id: record for record in records()}
-    found = provenance.calls(CallFilter(label=None)).calls
+    found = provenance.calls.page(CallFilter(label=None)).calls
     assert {call.id for call in found} == wanted.keys()
     for event_id, record in wanted.items():
-        assert provenance.call(event_id) == record
+        assert provenance.calls.record(event_id) == record
     run = provenance.run()
     assert (run.started_us, run.config.detector, run.command) == (started_us, "sstd", make_run().command)
     assert provenance.programs() == {0: "heat"}
-    assert provenance.step_counts() == [
+    assert provenance.steps.counts() == [
         StepCount(0, 1, 3, 1_000_000, 2_000_000, 50, 1, 7000.0),
         StepCount(0, 1, 4, 1_000_000, 2_000_000, 60, 1, 7000.0),
         StepCount(1, 0, 3, 1_000_000, 2_000_000, 9, 1, 7000.0),
@@ -114,9 +114,9 @@ def test_a_run_that_was_brought_up_to_date_can_be_written_on(first_layout: str) 
     later = make_record(row=2, step=4, revision=3, detector="sstd")
     writer.write([make_batch(2, records=[later, make_record(row=9, detector="sstd")])])
     with Provenance(open_for_reading(first_layout), RUN_ID) as provenance:
-        assert provenance.call(later.id) == later
-        assert provenance.call("0:1:3:9") == make_record(row=9, detector="sstd")
-        assert provenance.count(CallFilter(label=None)) == len(records()) + 1
+        assert provenance.calls.record(later.id) == later
+        assert provenance.calls.record("0:1:3:9") == make_record(row=9, detector="sstd")
+        assert provenance.calls.count(CallFilter(label=None)) == len(records()) + 1
     engine.dispose()
 
 

@@ -79,7 +79,7 @@ def test_long_names_of_templates_can_be_stored(
     name = f"void solve<{', '.join(f'block<{n}, {inner}>' for n in range(120))}>(int) [{{solve.cpp}} {{1,1}}]"
     assert len(name) > 6_000
     writer.write([batch(records=[record(function=name)], dropped={name: 1})])
-    assert provenance.call("0:1:3:0").function == name
+    assert provenance.calls.record("0:1:3:0").function == name
 
 
 def test_connections_that_were_lost_while_idle_are_replaced(
@@ -92,4 +92,4 @@ def test_connections_that_were_lost_while_idle_are_replaced(
             "WHERE pid <> pg_backend_pid() AND datname = current_database()"
         )
     writer.write([batch(records=[record(row=2)])])
-    assert provenance.call("0:1:3:2") == record(row=2)
+    assert provenance.calls.record("0:1:3:2") == record(row=2)

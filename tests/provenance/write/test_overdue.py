@@ -34,13 +34,13 @@ def test_latest_report_of_an_open_call_stays_until_its_end_is_recorded(
     ended = record(revision=1, severity_us=100.0, label=Label.NORMAL)
     for order in itertools.permutations(reports):
         writer.write([batch(stream="agent-0", records=[report]) for report in order])
-        shown = provenance.call("0:1:3:0")
+        shown = provenance.calls.record("0:1:3:0")
         assert (shown.exit_us, shown.severity_us, shown.inclusive_us) == (0, 20e6, 20e6 + EXPECTED_US)
-        assert [call.id for call in provenance.calls(CallFilter(is_open=True)).calls] == ["0:1:3:0"]
+        assert [call.id for call in provenance.calls.page(CallFilter(is_open=True)).calls] == ["0:1:3:0"]
     writer.write([batch(records=[ended])])
     writer.write([batch(stream="agent-0", records=reports)])
-    assert provenance.call("0:1:3:0") == ended
-    assert provenance.count(CallFilter(is_open=True)) == 0
+    assert provenance.calls.record("0:1:3:0") == ended
+    assert provenance.calls.count(CallFilter(is_open=True)) == 0
 
 
 def test_batch_of_an_agent_says_nothing_of_the_totals_of_a_stream(

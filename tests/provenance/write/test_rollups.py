@@ -125,7 +125,7 @@ def test_coarser_levels_and_histograms_are_those_of_the_steps(any_store_url: str
         for level in range(5):
             ranks = [(0, rank) for rank in range(3)]
             for over_ranks in (True, False):
-                found = provenance.step_sums(level, None if over_ranks else ranks)
+                found = provenance.steps.sums(level, None if over_ranks else ranks)
                 assert {
                     (of.program, of.rank, of.step): (
                         of.steps,
@@ -137,8 +137,8 @@ def test_coarser_levels_and_histograms_are_those_of_the_steps(any_store_url: str
                     )
                     for of in found
                 } == step_sums(steps, 8**level, over_ranks)
-        assert provenance.time_range() == (2_000, 149_999)
-        assert provenance.first_steps() == {
+        assert provenance.steps.time_range() == (2_000, 149_999)
+        assert provenance.steps.firsts() == {
             (0, rank): min(step.step for step in steps if step.rank == rank) for rank in range(3)
         }
     engine.dispose()

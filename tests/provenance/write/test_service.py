@@ -109,7 +109,7 @@ def test_all_that_was_sent_is_stored_acknowledged_and_removed(
     send(broker, *numbered(batch, record, range(1, 4)), batch(7, stream="0:2"))
     with running(broker, engine, provenance.run_id):
         pass
-    assert provenance.count(ALL) == 15
+    assert provenance.calls.count(ALL) == 15
     assert (acknowledged(broker), acknowledged(broker, "0:2")) == (3, 7)
     assert broker.xlen(RECORDS) == 0
 
@@ -131,7 +131,7 @@ def test_the_latest_statistics_are_stored_and_every_model(
         pass
     assert [found.calls for found in provenance.function_statistics()] == [3]
     assert [found.steps for found in provenance.health()] == [3]
-    models = [provenance.model_of(0, "main", version) for version in (1, 2, 3)]
+    models = [provenance.models.at(0, "main", version) for version in (1, 2, 3)]
     assert models == [FunctionModel(version, 0, "main", bytes(version)) for version in (1, 2, 3)]
     assert provenance.programs() == {0: "heat"}
     assert broker.xlen(STATISTICS) == 0, "the server tells more only when this is removed"
@@ -169,7 +169,7 @@ def test_a_writer_killed_in_mid_stream_loses_and_doubles_nothing(
     with start_process(private_broker, store_url, provenance.run_id) as restarted:
         restarted.send_signal(signal.SIGTERM)
         assert restarted.wait() == 0
-    assert provenance.count(ALL) == 6000
+    assert provenance.calls.count(ALL) == 6000
     assert acknowledged(broker) == 2000
     assert broker.xlen(RECORDS) == 0
 
@@ -186,7 +186,7 @@ def test_a_broker_that_was_restarted_is_served_again(
             private.start()
             send(client, second)
             until(lambda: acknowledged(client) == 2)
-    assert provenance.count(ALL) == 10
+    assert provenance.calls.count(ALL) == 10
 
 
 def test_nothing_is_acknowledged_while_the_store_is_locked(
@@ -220,7 +220,7 @@ def test_nothing_is_acknowledged_while_the_store_is_locked(
         until(lambda: is_said("records are stored again"))
     holder.close()
     assert said.count("chimbuko: ") == 2
-    assert provenance.count(ALL) == 15
+    assert provenance.calls.count(ALL) == 15
 
 
 def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
@@ -286,7 +286,7 @@ def test_a_full_disk_delays_records_and_loses_none(
         subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
         until(lambda: acknowledged(broker) == BATCHES)
     reading = open_for_reading(url)
-    assert Provenance(reading, RUN_ID).count(ALL) == 5 * BATCHES
+    assert Provenance(reading, RUN_ID).calls.count(ALL) == 5 * BATCHES
     reading.dispose()
     engine.dispose()
 
@@ -309,7 +309,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
     said = capfd.readouterr().err
     assert "batch 2 of stream 0:1 is left out" in said
     assert said.count("is left out") == 2
-    assert provenance.count(ALL) == 10
+    assert provenance.calls.count(ALL) == 10
     assert (acknowledged(broker), broker.xlen(RECORDS)) == (3, 0)
 
 
@@ -371,5 +371,5 @@ def test_batches_are_gathered_until_somebody_waits(
     monkeypatch.setattr(__main__, "READ_BYTES", 1)
     assert not writing.serve_once(is_stopping=False)
     assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
-    assert provenance.count(ALL) == 20
+    assert provenance.calls.count(ALL) == 20
     writing.close()

@@ -118,7 +118,7 @@ def make_store(url: str, is_own: bool = False) -> Destination:
 def stored_rows(url: str) -> list[int]:
     """Rows of the calls in a store: each once."""
     engine = open_for_reading(url)
-    page = Provenance(engine, RUN_ID).calls(CallFilter(label=None), limit=100_000)
+    page = Provenance(engine, RUN_ID).calls.page(CallFilter(label=None), limit=100_000)
     engine.dispose()
     return sorted(int(call.id.rpartition(":")[2]) for call in page.calls)
 

@@ -43,9 +43,10 @@ def store_url(any_store_url: str) -> str:
 
 def everything(provenance: Provenance) -> list[Any]:
     """All that the store gives, without the order in which it came."""
-    summaries = provenance.calls(CallFilter(label=None), limit=10_000).calls
-    records = sorted((provenance.call(summary.id) for summary in summaries), key=lambda record: record.id)
-    return [records, provenance.step_counts(), provenance.metadata(), provenance.dropped()]
+    summaries = provenance.calls.page(CallFilter(label=None), limit=10_000).calls
+    each = (provenance.calls.record(summary.id) for summary in summaries)
+    records = sorted(each, key=lambda record: record.id)
+    return [records, provenance.steps.counts(), provenance.metadata(), provenance.dropped()]
 
 
 def test_a_record_comes_back_as_it_was(
@@ -53,7 +54,7 @@ def test_a_record_comes_back_as_it_was(
 ) -> None:
     written = record(row=91, revision=3, is_final=False, left_out=5, score=6.000000000000001)
     writer.write([batch(records=[written])])
-    assert provenance.call("0:1:3:91") == written
+    assert provenance.calls.record("0:1:3:91") == written
 
 
 def test_higher_revisions_replace_and_equal_or_lower_ones_do_not(
@@ -62,10 +63,10 @@ def test_higher_revisions_replace_and_equal_or_lower_ones_do_not(
     writer.write([batch(records=[record(revision=2, depth=2)])])
     writer.write([batch(records=[record(revision=1, depth=1)])])
     writer.write([batch(records=[record(revision=2, depth=22)])])
-    assert provenance.call("0:1:3:0").depth == 2
+    assert provenance.calls.record("0:1:3:0").depth == 2
     writer.write([batch(records=[record(revision=3, depth=3, window=[])])])
-    assert provenance.call("0:1:3:0") == record(revision=3, depth=3, window=[])
-    assert provenance.count(CallFilter(label=None)) == 1
+    assert provenance.calls.record("0:1:3:0") == record(revision=3, depth=3, window=[])
+    assert provenance.calls.count(CallFilter(label=None)) == 1
 
 
 def test_the_same_batches_again_change_nothing(
@@ -123,7 +124,7 @@ def test_any_order_of_revisions_and_batches_gives_the_same_content(
 def test_steps_without_anomalies_are_kept_too(writer: Writer, provenance: Provenance, batch: Batch) -> None:
     steps = [StepCount(0, 1, step, 10 * step, 10 * step + 9, 50, 0, 0.0) for step in (2, 0, 1)]
     writer.write([batch(steps=steps)])
-    assert provenance.step_counts() == sorted(steps, key=lambda step: step.step)
+    assert provenance.steps.counts() == sorted(steps, key=lambda step: step.step)
 
 
 def test_the_latest_health_of_a_stream_is_kept(writer: Writer, provenance: Provenance, batch: Batch) -> None:
@@ -171,8 +172,8 @@ def test_runs_in_one_store_keep_apart(
     other = Writer(engine, "other")
     other.write_run(run_info("other"))
     other.write([batch(records=[record(depth=2), record(row=1)])])
-    assert provenance.call("0:1:3:0").depth == 1
-    assert provenance.count(CallFilter(label=None)) == 1
+    assert provenance.calls.record("0:1:3:0").depth == 1
+    assert provenance.calls.count(CallFilter(label=None)) == 1
     with engine.connect() as connection:
         numbers = select(FUNCTIONS.c.run, FUNCTIONS.c.number).order_by(FUNCTIONS.c.run, FUNCTIONS.c.number)
         found = connection.execute(numbers).all()
@@ -185,9 +186,9 @@ def test_a_value_the_database_cannot_hold_is_refused_and_leaves_no_trace(
     good, bad = record(row=1, function="first seen here"), record(row=2, entry_us=1 << 63, exit_us=1 << 63)
     with pytest.raises(StoreRefused, match=r"too large|out of range"):
         writer.write([batch(records=[good, bad])])
-    assert provenance.count(CallFilter(label=None)) == 0
+    assert provenance.calls.count(CallFilter(label=None)) == 0
     writer.write([batch(records=[good])])
-    assert provenance.call(good.id) == good
+    assert provenance.calls.record(good.id) == good
 
 
 def test_functions_are_numbered_once_per_program(
@@ -209,10 +210,10 @@ def test_the_model_of_a_version_is_the_newest_that_was_kept_by_then(
     other = FunctionModel(5, 1, "main", b"other")
     writer.write_statistics(RunStatistics(models=[early, late, other]))
     writer.write_statistics(RunStatistics(models=[early]))
-    found = [provenance.model_of(0, "main", version) for version in (2, 3, 7, 8, 99)]
+    found = [provenance.models.at(0, "main", version) for version in (2, 3, 7, 8, 99)]
     assert found == [None, early, early, late, late]
-    assert provenance.model_of(0, "unknown", 9) is None
-    assert provenance.last_models() == [late, other]
+    assert provenance.models.at(0, "unknown", 9) is None
+    assert provenance.models.newest() == [late, other]
 
 
 def test_the_latest_statistics_of_a_counter_are_kept(

@@ -86,7 +86,7 @@ def test_run(client: FlaskClient, finished: MadeRun) -> None:
 @pytest.mark.parametrize("n", [1, 3, 100])
 def test_ranking(client: FlaskClient, provenance: Provenance, statistic: str, n: int) -> None:
     ranking = get(client, f"ranks?statistic={statistic}&n={n}")
-    rows = as_object(provenance.rank_statistics())
+    rows = as_object(provenance.steps.rank_statistics())
     rows.sort(key=lambda row: row["rank"])
     assert ranking["top"] == sorted(rows, key=lambda row: -row[statistic])[:n]
     assert ranking["bottom"] == sorted(rows, key=lambda row: row[statistic])[:n]
@@ -158,8 +158,8 @@ def test_calls_are_those_of_the_store(
     client: FlaskClient, provenance: Provenance, query: str, wanted: CallFilter
 ) -> None:
     body = get(client, f"calls?{query}&limit=1000")
-    assert body["calls"] == as_object(provenance.calls(wanted, limit=1000).calls)
-    assert body["total"] == provenance.count(wanted) == len(body["calls"]) > 0
+    assert body["calls"] == as_object(provenance.calls.page(wanted, limit=1000).calls)
+    assert body["total"] == provenance.calls.count(wanted) == len(body["calls"]) > 0
     assert body["next"] is None
 
 
@@ -183,7 +183,7 @@ def test_a_call_and_the_normal_one_beside_it(
     body = get(client, f"calls/{record.id}")
     assert body["record"] == as_object(record)
     assert body["record"]["window"][0].keys() >= {"id", "function", "entry_us", "depth"}
-    assert body["normal"] == as_object(provenance.normal_like(record))
+    assert body["normal"] == as_object(provenance.calls.normal_like(record))
     assert body["normal"]["function"] == record.function
     assert body["distribution"]["function"] == record.function
     assert "9:9:9:9" in refused(client, "calls/9:9:9:9", 404)

@@ -62,16 +62,16 @@ def serve(finished: MadeRun, provenance: Provenance, monkeypatch: pytest.MonkeyP
 
 def test_all_calls_come_in_lines(api: Api, provenance: Provenance) -> None:
     wanted = CallFilter(label=None)
-    expected = provenance.calls(wanted, sort="entry_us", descending=False, limit=10_000).calls
+    expected = provenance.calls.page(wanted, sort="entry_us", descending=False, limit=10_000).calls
     found = lines_of(api.ask("calls.ndjson?label=any&sort=entry_us&descending=false"))
     assert found == as_object(expected)
-    assert len(found) == provenance.count(wanted) > 100
+    assert len(found) == provenance.calls.count(wanted) > 100
     assert lines_of(api.ask("calls.ndjson?function=nothing")) == []
 
 
 def test_all_records_come_in_lines(api: Api, provenance: Provenance) -> None:
     found = lines_of(api.ask("records.ndjson?rank=0:1"))
-    assert found == as_object(list(provenance.records(CallFilter(program=0, rank=1))))
+    assert found == as_object(list(provenance.calls.records(CallFilter(program=0, rank=1))))
     assert found
 
 

@@ -48,7 +48,7 @@ def test_a_function_that_is_not_there(api: Api) -> None:
 
 def test_all_models_come_in_lines(api: Api, provenance: Provenance) -> None:
     found = [json.loads(line) for line in api.ask("models.ndjson").text.splitlines()]
-    assert found == as_object([distribution(model, AnalysisConfig()) for model in provenance.last_models()])
+    assert found == as_object([distribution(model, AnalysisConfig()) for model in provenance.models.newest()])
     assert [model["function"] for model in found] == sorted(FUNCTIONS)
 
 

@@ -77,7 +77,7 @@ def test_points_are_the_calls_of_the_list(
     api: Api, provenance: Provenance, query: str, wanted: CallFilter
 ) -> None:
     body = asked(api, f"points?{query}")
-    calls = provenance.calls(wanted, "severity_us", limit=1000).calls
+    calls = provenance.calls.page(wanted, "severity_us", limit=1000).calls
     key = lambda call: call["id"]  # noqa: E731
     assert sorted(as_listed(body), key=key) == sorted(map(listed, calls), key=key)
     assert body["anomalies"] == sum(call.label.value == "anomaly" for call in calls)

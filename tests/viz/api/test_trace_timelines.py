@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindexes import TraceTimelines
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import find_recorded
@@ -74,14 +75,14 @@ def test_a_picture_of_all_stands_for_all_calls(served: ServedRun, rank: str, col
     assert answer.source == "trace" and answer.is_recorded
     assert sum(sum(row.counts) for row in answer.rows) == CALLS[int(rank[2:])]
     abnormal = sum(flags & ABNORMAL for row in answer.rows for flags in row.flags)
-    stored = served.provenance.count(CallFilter(program=0, rank=int(rank[2:])))
+    stored = served.provenance.calls.count(CallFilter(program=0, rank=int(rank[2:])))
     assert abnormal == sum(call.is_anomaly for call in answer.judged) == stored > 0
     size = sum(len(row.flags) for row in answer.rows)
     assert size < 4 * columns * len(answer.rows) + 2 * stored
 
 
 def test_single_calls_are_those_that_the_records_tell_of(served: ServedRun) -> None:
-    record = next(served.provenance.records(CallFilter(program=0, rank=2)))
+    record = next(served.provenance.calls.records(CallFilter(program=0, rank=2)))
     times = [record.entry_us - 1000, record.exit_us + 1000]
     answer = asked(served, "0:2", from_us=times[0], to_us=times[1], columns=20_000)
     found = {}
@@ -123,7 +124,7 @@ def test_messages_have_both_ends_where_both_ranks_are_shown(served: ServedRun, r
 
 
 def test_a_message_takes_time_forwards_in_most_cases(served: ServedRun) -> None:
-    first, last = served.provenance.rank_time_range((0, 1)) or (0, 0)
+    first, last = RankCalls(served.provenance.calls, (0, 1)).time_range() or (0, 0)
     middle = (first + last) // 2
     answer = asked(served, "0:1", partners=["0:2"], from_us=middle, to_us=middle + 200_000)
     links = zip(
@@ -144,7 +145,7 @@ def test_an_index_is_not_used_when_the_trace_or_its_records_have_changed(
     timelines = TraceTimelines(indexed.directory, provenance)
     assert timelines.index((0, 1)) is not None
     assert timelines.index((0, 9)) is None and timelines.index((1, 0)) is None
-    monkeypatch.setattr(Provenance, "judged_count", lambda self, rank: 3)
+    monkeypatch.setattr(RankCalls, "count", lambda self: 3)
     assert timelines.index((0, 1)) is None
     monkeypatch.undo()
     noted = json.loads(indexed.directory.recorded_path.read_text())

@@ -81,7 +81,7 @@ def test_gaps_of_several_ranks_and_before_the_first_step(tmp_path: Path) -> None
     store(writer, made, 0, 10)
     engine.dispose()
     with open_run(made.directory) as provenance:
-        assert provenance.gaps([(0, 0), (0, 1), (0, 2)]) == {
+        assert provenance.steps.gaps([(0, 0), (0, 1), (0, 2)]) == {
             (0, 0): [(0, 2), (5, 8)],
             (0, 1): [],
             (0, 2): [(1, 1)],

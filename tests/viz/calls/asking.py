@@ -23,7 +23,7 @@ def opened(watched: Watched, query: str, page: str = "calls") -> Page:
 
 def every(provenance: Provenance, wanted: CallFilter, sort: str = "severity_us") -> list[CallSummary]:
     """All calls that match."""
-    return provenance.calls(wanted, sort, limit=1000).calls  # type: ignore[arg-type]
+    return provenance.calls.page(wanted, sort, limit=1000).calls  # type: ignore[arg-type]
 
 
 def wait_for_list(page: Page, ids: list[str]) -> None:

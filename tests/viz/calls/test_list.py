@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 def test_the_list_is_sorted_by_the_database(page: Page, provenance: Provenance, sort: str) -> None:
     if sort != "severity_us":
         page.locator(f'[data-sort="{sort}"]').click()
-    falling = [call.id for call in provenance.calls(CallFilter(label=None), sort).calls]  # type: ignore[arg-type]
+    falling = [call.id for call in provenance.calls.page(CallFilter(label=None), sort).calls]  # type: ignore[arg-type]
     wait_for_list(page, falling)
     page.locator(f'[data-sort="{sort}"]').click()
-    rising = provenance.calls(CallFilter(label=None), sort, descending=False)  # type: ignore[arg-type]
+    rising = provenance.calls.page(CallFilter(label=None), sort, descending=False)  # type: ignore[arg-type]
     wait_for_list(page, [call.id for call in rising.calls])
     page.wait_for_selector(f'[aria-sort="ascending"] [data-sort="{sort}"]')
 
@@ -59,7 +59,7 @@ def test_the_list_shows_all_fields(page: Page, provenance: Provenance) -> None:
         "[...document.querySelectorAll('.calls tbody tr')]"
         ".map(r => [...r.cells].map(c => c.innerText.trim()))"
     )
-    for row, call in zip(rows, provenance.calls(CallFilter(label=None)).calls, strict=True):
+    for row, call in zip(rows, provenance.calls.page(CallFilter(label=None)).calls, strict=True):
         told = dict(zip((heading.split(",")[0] for heading in headings), row, strict=True))
         assert told["call"] == call.id
         sign = "○" if call.label is Label.NORMAL else "▼" if call.exclusive_us < call.expected_us else "▲"
@@ -167,7 +167,7 @@ def copied_calls(page: Page) -> list[str]:
 def test_the_command_lists_the_page_of_the_list_in_its_order(
     watched: Watched, provenance: Provenance
 ) -> None:
-    order = provenance.calls(CallFilter(label=None), "children", descending=False, limit=100).calls
+    order = provenance.calls.page(CallFilter(label=None), "children", descending=False, limit=100).calls
     page = opened(watched, "sort=children&order=asc")
     wait_for_list(page, [call.id for call in order[:50]])
     page.get_by_role("button", name="Next ›").click()
@@ -216,7 +216,7 @@ def test_filters_are_typed_and_become_chips(page: Page, provenance: Provenance) 
     page.get_by_role("button", name="Drop filter thread 1").click()
     page.wait_for_function("!location.search.includes('thread')")
     page.get_by_role("button", name="Drop all filters").click()
-    page.wait_for_selector(f'.calls [data-total="{provenance.count(CallFilter(label=None))}"]')
+    page.wait_for_selector(f'.calls [data-total="{provenance.calls.count(CallFilter(label=None))}"]')
     assert page.url.endswith("/r/heat/calls")
 
 
@@ -256,11 +256,11 @@ def test_where_nothing_matches_it_says_without_what_something_would(
     watched: Watched, provenance: Provenance
 ) -> None:
     page = opened(watched, "rank=0:1&severity_us=100000000&function=MPI_*")
-    without = provenance.count(CallFilter(label=None, rank=1, program=0, function="MPI_*"))
+    without = provenance.calls.count(CallFilter(label=None, rank=1, program=0, function="MPI_*"))
     ways = page.locator(".callscatter .ways li").all_inner_texts()
     assert ways == [
         f"Without ‘severity ≥ 1:40’: {without}. Drop filter",
-        f"Without any filter: {provenance.count(CallFilter(label=None))}. Drop all filters",
+        f"Without any filter: {provenance.calls.count(CallFilter(label=None))}. Drop all filters",
     ]
     assert page.locator("[data-answer]").inner_text().endswith("no call kept.")
     page.locator(".callscatter").get_by_role("button", name="Drop filter").click()

@@ -251,7 +251,7 @@ def test_a_click_selects_and_a_second_one_opens_the_timeline(watched: Watched) -
 def test_brackets_step_through_the_anomalies_of_the_filter(watched: Watched, provenance: Provenance) -> None:
     page = opened(watched, "rank=0:3&sort=entry_us&order=asc")
     wanted = CallFilter(rank=3, program=0)
-    order = [call.id for call in provenance.calls(wanted, "entry_us", descending=False).calls]
+    order = [call.id for call in provenance.calls.page(wanted, "entry_us", descending=False).calls]
     for key, at in (("]", 0), ("]", 1), ("]", 2), ("[", 1)):
         page.keyboard.press(key)
         page.wait_for_url(f"**call={order[at]}*")

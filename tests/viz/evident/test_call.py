@@ -56,15 +56,15 @@ def open_call(watched: Watched, record: CallRecord) -> Page:
 
 def worst(provenance: Provenance, function: str) -> CallRecord:
     """The worst call of a function."""
-    return provenance.call(
-        provenance.calls(CallFilter(function=function), "severity_us", limit=1).calls[0].id
+    return provenance.calls.record(
+        provenance.calls.page(CallFilter(function=function), "severity_us", limit=1).calls[0].id
     )
 
 
 @pytest.fixture
 def record(provenance: Provenance) -> CallRecord:
     """An abnormal call with all that a call can have."""
-    calls = provenance.records(CallFilter())
+    calls = provenance.calls.records(CallFilter())
     return next(call for call in calls if call.is_gpu and any(f.is_anomaly for f in call.call_stack[1:]))
 
 
@@ -91,7 +91,7 @@ def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, func
 def test_all_numbers_of_the_record_stand_beside_those_of_the_normal_call(
     page: Page, record: CallRecord, provenance: Provenance
 ) -> None:
-    normal = provenance.normal_like(record)
+    normal = provenance.calls.normal_like(record)
     assert normal is not None
     found = rows(page, "numbers")
     for column, call in enumerate((record, normal), 1):
@@ -144,7 +144,7 @@ def test_the_call_has_its_place_in_the_distribution(
 ) -> None:
     record = worst(provenance, function)
     page = open_call(watched, record)
-    model = provenance.model_of(0, function, 2**53)
+    model = provenance.models.at(0, function, 2**53)
     assert model is not None
     found = distribution(model, AnalysisConfig())
     assert found.buckets is not None and found.ordinary[0].upper_us is not None
@@ -160,7 +160,7 @@ def test_the_call_has_its_place_in_the_distribution(
     assert microseconds(own.removeprefix("this call ").partition(",")[0]) == pytest.approx(
         record.exclusive_us, rel=5e-3
     )
-    normal = provenance.normal_like(record)
+    normal = provenance.calls.normal_like(record)
     twin = next((text for text in texts if text.startswith("normal call")), None)
     assert (twin is None) == (normal is None)
     if twin and normal:
@@ -180,10 +180,10 @@ def test_the_call_has_its_place_in_the_distribution(
 
 
 def test_a_percentile_is_that_of_the_buckets(watched: Watched, provenance: Provenance) -> None:
-    normal = next(iter(provenance.records(CallFilter(label="normal", function=FUNCTIONS[0]))))
+    normal = next(iter(provenance.calls.records(CallFilter(label="normal", function=FUNCTIONS[0]))))
     page = open_call(watched, normal)
     assert "a normal call" in page.locator("[data-answer]").inner_text()
-    model = provenance.model_of(0, FUNCTIONS[0], 2**53)
+    model = provenance.models.at(0, FUNCTIONS[0], 2**53)
     assert model is not None
     buckets = distribution(model, AnalysisConfig()).buckets
     assert buckets is not None
@@ -236,7 +236,7 @@ def test_messages_come_by_wait(page: Page, record: CallRecord) -> None:
 
 
 def test_counters_stand_beside_what_is_usual(page: Page, record: CallRecord, provenance: Provenance) -> None:
-    normal = provenance.normal_like(record)
+    normal = provenance.calls.normal_like(record)
     assert normal is not None
     found = {row[0]: row for row in rows(page, "counters")}
     assert len(found) == len(record.metrics) + len(record.counters)
@@ -255,7 +255,7 @@ def test_counters_stand_beside_what_is_usual(page: Page, record: CallRecord, pro
 
 
 def test_the_node_now_and_usually(page: Page, record: CallRecord, provenance: Provenance) -> None:
-    normal = provenance.normal_like(record)
+    normal = provenance.calls.normal_like(record)
     assert normal is not None
     assert panel(page, "node").locator("h2").inner_text() == f"Node {record.node}"
     usual = Moments.of([value + record.rank for value in COUNTERS["monitoring: System load"]])

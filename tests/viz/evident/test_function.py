@@ -67,7 +67,7 @@ def statistics_of(provenance: Provenance, name: str) -> FunctionStatistics:
 def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, name: str) -> None:
     page = open_function(watched, name)
     found = statistics_of(provenance, name)
-    ranks = len(provenance.totals("rank", CallFilter(function=name)))
+    ranks = len(provenance.calls.totals("rank", CallFilter(function=name)))
     page.wait_for_selector(f"[data-answer] >> text=on {ranks} rank")
     sentence = page.locator("[data-answer]").inner_text()
     match = re.fullmatch(
@@ -102,7 +102,7 @@ def test_the_distribution_has_median_worst_and_limit(
     watched: Watched, provenance: Provenance, name: str
 ) -> None:
     page = open_function(watched, name)
-    model = provenance.model_of(0, name, 2**53)
+    model = provenance.models.at(0, name, 2**53)
     assert model is not None
     found = distribution(model, AnalysisConfig())
     assert found.buckets is not None and found.ordinary[0].upper_us is not None
@@ -110,7 +110,7 @@ def test_the_distribution_has_median_worst_and_limit(
     shown = {text.split(" ")[0]: text.partition(" ")[2] for text in texts if " " in text}
     # Buckets are up to 12 % wide, and the median lies in the one in the middle.
     assert microseconds(shown["median"]) == pytest.approx(found.exclusive.mean_us / 1.082, rel=0.12)
-    worst = provenance.calls(CallFilter(function=name), "severity_us", limit=1).calls[0]
+    worst = provenance.calls.page(CallFilter(function=name), "severity_us", limit=1).calls[0]
     assert microseconds(shown["worst"]) == pytest.approx(worst.exclusive_us, rel=5e-3)
     assert microseconds(shown["flag"].removeprefix("≥ ")) == pytest.approx(
         found.ordinary[0].upper_us, rel=5e-3
@@ -128,7 +128,7 @@ def test_the_trend_is_the_sum_of_the_recorded_calls(
     watched: Watched, provenance: Provenance, name: str
 ) -> None:
     page = open_function(watched, name)
-    totals = provenance.totals("step", CallFilter(function=name, program=0))
+    totals = provenance.calls.totals("step", CallFilter(function=name, program=0))
     found = show_table(page, "function-trend")
     heads = headings(page, "function-trend")
     assert [(number(row[0]), number(row[1])) for row in found] == [(t.step, t.anomalies) for t in totals]
@@ -142,7 +142,7 @@ def test_the_trend_is_the_sum_of_the_recorded_calls(
 
 
 def test_a_column_of_the_trend_tells_and_opens_its_calls(page: Page, provenance: Provenance) -> None:
-    first = provenance.totals("step", CallFilter(function=FUNCTIONS[1]))[0]
+    first = provenance.calls.totals("step", CallFilter(function=FUNCTIONS[1]))[0]
     chart = panel(page, "function-trend").locator("[role=application]")
     chart.focus()
     page.keyboard.press("ArrowRight")
@@ -159,7 +159,7 @@ def test_a_column_of_the_trend_tells_and_opens_its_calls(page: Page, provenance:
 
 def wait_for_calls(page: Page, provenance: Provenance, wanted: CallFilter) -> None:
     """Until the list of calls is that of a filter."""
-    calls = provenance.calls(wanted, "severity_us").calls
+    calls = provenance.calls.page(wanted, "severity_us").calls
     page.wait_for_function(
         "ids => [...document.querySelectorAll('[data-panel=calls] [data-call]')]"
         ".map(row => row.dataset.call).join() === ids",
@@ -170,7 +170,7 @@ def wait_for_calls(page: Page, provenance: Provenance, wanted: CallFilter) -> No
 @NAMES
 def test_ranks_stand_by_time_lost(watched: Watched, provenance: Provenance, name: str) -> None:
     page = open_function(watched, name)
-    totals = provenance.totals("rank", CallFilter(function=name, program=0))
+    totals = provenance.calls.totals("rank", CallFilter(function=name, program=0))
     page.wait_for_selector("[data-panel=function-ranks] [data-rank]")
     bars = panel(page, "function-ranks").locator("[data-rank]")
     assert [bar.get_attribute("data-rank") for bar in bars.all()] == [f"0:{total.rank}" for total in totals]
@@ -186,7 +186,7 @@ def test_ranks_stand_by_time_lost(watched: Watched, provenance: Provenance, name
 
 
 def test_a_rank_leads_to_its_calls(page: Page, provenance: Provenance) -> None:
-    total = provenance.totals("rank", CallFilter(function=FUNCTIONS[1]))[0]
+    total = provenance.calls.totals("rank", CallFilter(function=FUNCTIONS[1]))[0]
     panel(page, "function-ranks").locator(f'[data-rank="0:{total.rank}"]').click()
     page.wait_for_url(f"**/r/heat/calls?**rank=0:{total.rank}**")
     wait_for_calls(page, provenance, CallFilter(function=FUNCTIONS[1], rank=total.rank))
@@ -198,7 +198,7 @@ def test_its_call_paths_are_a_tree(
 ) -> None:
     page = open_function(watched, name)
     (known,) = [path for path in path_statistics(made) if path.functions[-1] == name]
-    (total,) = [total for total in provenance.totals("path") if total.function == name]
+    (total,) = [total for total in provenance.calls.totals("path") if total.function == name]
     found = rows(page, "function-paths")
     heads = headings(page, "function-paths")
     links = panel(page, "function-paths").locator("[data-function-link]").all()
@@ -221,7 +221,7 @@ def test_its_call_paths_are_a_tree(
 @NAMES
 def test_the_worst_calls_are_those_of_the_store(watched: Watched, provenance: Provenance, name: str) -> None:
     page = open_function(watched, name)
-    calls = provenance.calls(CallFilter(function=name, program=0), "severity_us", limit=20).calls
+    calls = provenance.calls.page(CallFilter(function=name, program=0), "severity_us", limit=20).calls
     found = rows(page, "function-worst")
     heads = headings(page, "function-worst")
     assert [row[0] for row in found] == [call.id for call in calls]
@@ -232,7 +232,7 @@ def test_the_worst_calls_are_those_of_the_store(watched: Watched, provenance: Pr
         assert in_column(heads[6], row[6]) == pytest.approx(call.severity_us, rel=5e-3, abs=1e-4 * most)
         assert float(row[5].rstrip("×")) == pytest.approx(call.exclusive_us / call.expected_us, rel=0.06)
         assert number(row[7]) == pytest.approx(call.score, rel=5e-3)
-    total = provenance.count(CallFilter(function=name, program=0))
+    total = provenance.calls.count(CallFilter(function=name, program=0))
     assert f"{total} abnormal calls are recorded." in panel(page, "function-worst").inner_text()
     assert [row["call"] for row in sql_rows(page, "function-worst")] == [call.id for call in calls]
     command = answered(copied(page, "function-worst", "Copy command"))
@@ -243,7 +243,7 @@ def test_the_worst_calls_are_those_of_the_store(watched: Watched, provenance: Pr
 
 
 def test_a_call_of_it_is_a_click_away_and_leads_back(page: Page, provenance: Provenance) -> None:
-    worst = provenance.calls(CallFilter(function=FUNCTIONS[1]), "severity_us", limit=1).calls[0]
+    worst = provenance.calls.page(CallFilter(function=FUNCTIONS[1]), "severity_us", limit=1).calls[0]
     page.get_by_role("link", name=worst.id).click()
     page.wait_for_url("**/r/heat/call/" + worst.id.replace(":", "/", 1) + "**")
     page.wait_for_selector("[data-panel=stack] [data-function-link]")

@@ -74,7 +74,7 @@ def test_the_statement_answers_the_list(
     address = f"{process.base}r/heat/calls?{query}&sort=entry_us{'&order=asc' if order == 'asc' else ''}"
     page.goto(address)
     page.wait_for_selector("[data-panel=calls] [data-call], [data-panel=calls] .empty")
-    calls = provenance.calls(wanted, "entry_us", descending=order == "desc", limit=50).calls
+    calls = provenance.calls.page(wanted, "entry_us", descending=order == "desc", limit=50).calls
     assert calls or "mpi_" in query
     found = sql_rows(page, "calls")
     assert [row["entry_us"] for row in found] == [call.entry_us for call in calls]
@@ -87,7 +87,7 @@ def test_the_ranking_as_a_statement(
 ) -> None:
     page.goto(f"{process.base}r/heat?statistic={statistic}&n=3")
     page.wait_for_selector("[data-list=bottom] [data-rank]")
-    kept = {(row.program, row.rank): row for row in provenance.rank_statistics()}
+    kept = {(row.program, row.rank): row for row in provenance.steps.rank_statistics()}
     found = sql_rows(page, "ranks")
     assert [row["list"] for row in found] == ["most"] * 3 + ["least"] * 3
     for row in found:
@@ -113,7 +113,7 @@ def test_functions_steps_and_worst_calls_as_statements(
     assert steps == [
         (step.rank, step.step, step.anomalies) for rank in (1, 2) for step in made.steps_of(rank)
     ]
-    worst = [call.id for call in provenance.calls(CallFilter(), "severity_us", limit=30).calls]
+    worst = [call.id for call in provenance.calls.page(CallFilter(), "severity_us", limit=30).calls]
     assert [row["call"] for row in sql_rows(page, "worst")] == worst
     answer = answered(copied(page, "worst", "Copy command"))
     assert [call["id"] for call in answer["calls"]] == worst

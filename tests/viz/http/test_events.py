@@ -72,8 +72,8 @@ def finish(made: MadeRun) -> None:
 
 def check(made: MadeRun, pages: list[LivePage]) -> None:
     with open_run(made.directory) as provenance:
-        steps = {rank: provenance.step_counts([(0, rank)]) for rank in range(RANKS)}
-        ranks = provenance.rank_statistics()
+        steps = {rank: provenance.steps.counts([(0, rank)]) for rank in range(RANKS)}
+        ranks = provenance.steps.rank_statistics()
     grid = [[255] * STEPS for _ in range(RANKS)]
     for rank, counted in steps.items():
         for step in counted:

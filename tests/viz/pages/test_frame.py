@@ -147,12 +147,12 @@ def test_the_trail_lists_what_stands_beside(
         return texts
 
     here = CallFilter(program=0, rank=record.rank, step_min=record.step, step_max=record.step)
-    calls = provenance.calls(here, "severity_us").calls
+    calls = provenance.calls.page(here, "severity_us").calls
     page.wait_for_selector(f".trail >> text=#{row}")
     name = page.locator(".trail [aria-current]").inner_text()
     found = beside(name)
     assert [text.split("#")[1].split(" ")[0] for text in found] == [call.id.split(":")[3] for call in calls]
-    ranks = sorted(provenance.rank_statistics(), key=lambda row: (-row.total, row.rank))
+    ranks = sorted(provenance.steps.rank_statistics(), key=lambda row: (-row.total, row.rank))
     assert beside(f"rank {rank}") == [f"rank {row.rank} · ▲ {row.total}" for row in ranks]
     near = [count for count in finished.steps_of(record.rank) if count.anomalies]
     assert all(

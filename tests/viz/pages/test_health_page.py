@@ -71,7 +71,7 @@ def test_the_way_of_the_events_has_the_figures_of_the_store(
 ) -> None:
     streams = provenance.health()
     events, size = sum(one.rows for one in streams), sum(one.size_bytes for one in streams)
-    times = provenance.time_range()
+    times = provenance.steps.time_range()
     assert times is not None
     seconds = (times[1] - times[0]) / 1e6
     assert station(page, "application") == (

@@ -53,7 +53,7 @@ def provenance(finished: MadeRun) -> Provenance:
 @pytest.fixture(scope="module")
 def cells(provenance: Provenance) -> Cells:
     """Anomalies by rank and step, as stored."""
-    steps = provenance.step_counts([(0, rank) for rank in range(RANKS)])
+    steps = provenance.steps.counts([(0, rank) for rank in range(RANKS)])
     return {(step.rank, step.step): step.anomalies for step in steps}
 
 
@@ -209,7 +209,7 @@ def test_a_cell_tells_ranks_steps_count_time_and_function(
     lines = tip_at(page, *place(page, rank + 0.5, step + 0.5))
     assert lines[:3] == [f"rank {rank}", f"step {step}", f"at most {count} anomalies of one rank in one step"]
     worst = CallFilter(program=0, rank=rank, step_min=step, step_max=step)
-    call = provenance.calls(worst, "severity_us", limit=1).calls[0]
+    call = provenance.calls.page(worst, "severity_us", limit=1).calls[0]
     page.wait_for_selector(f".tip >> text=most: rank {rank}, step {step}, in ")
     lines = page.locator(".tip").inner_text().splitlines()
     assert call.function.split(" ")[0].rstrip("()") in lines[3] or "push_particles" in lines[3]
@@ -368,7 +368,7 @@ def test_ranks_and_steps_that_are_not_there_offer_a_way_out(watched: Watched) ->
 
 @pytest.mark.parametrize("statistic", first(2, STATISTICS))
 def test_ranks_stand_in_the_order_of_the_database(page: Page, provenance: Provenance, statistic: str) -> None:
-    rows = sorted(provenance.rank_statistics(), key=lambda row: row.rank)
+    rows = sorted(provenance.steps.rank_statistics(), key=lambda row: row.rank)
     page.get_by_label("Statistic of anomalies per step").select_option(statistic)
     for n in (2, 4):
         page.get_by_label("N", exact=True).fill(str(n))
@@ -433,7 +433,7 @@ def test_a_function_limits_the_calls_with_control_and_opens_without(
 ) -> None:
     page.wait_for_selector(".worst [data-total]")
     page.locator(f'[data-function="{FUNCTIONS[0]}"]').click(modifiers=["Control"])
-    total = provenance.count(CallFilter(function=FUNCTIONS[0]))
+    total = provenance.calls.count(CallFilter(function=FUNCTIONS[0]))
     page.wait_for_selector(f'.worst [data-total="{total}"]')
     assert page.locator("[data-page]").get_attribute("data-page") == "overview"
     page.locator(f'[data-function="{FUNCTIONS[1]}"]').click()
@@ -451,7 +451,7 @@ def test_a_rank_under_the_pointer_stands_out_everywhere(page: Page) -> None:
 
 
 def test_hovering_a_rank_tells_about_it(page: Page, provenance: Provenance) -> None:
-    row = next(row for row in provenance.rank_statistics() if row.rank == 1)
+    row = next(row for row in provenance.steps.rank_statistics() if row.rank == 1)
     page.locator('[data-list="top"] [data-rank="0:1"]').hover()
     lines = page.locator(".tip").inner_text().splitlines()
     assert lines[0] == f"rank 1: {row.total} anomalies in {row.steps} steps"
@@ -467,13 +467,13 @@ def test_calls_are_listed_as_the_database_orders_them(
     page: Page, provenance: Provenance, order: str, sort: str
 ) -> None:
     page.get_by_label("Order of calls").select_option(order)
-    expected = [call.id for call in provenance.calls(CallFilter(), sort, limit=30).calls]
+    expected = [call.id for call in provenance.calls.page(CallFilter(), sort, limit=30).calls]
     page.wait_for_function(
         "ids => [...document.querySelectorAll('.worst [data-call]')].map(r => r.dataset.call).join() === ids",
         arg=",".join(expected),
     )
     first = page.locator(".worst [data-call]").first
-    call = provenance.call(expected[0])
+    call = provenance.calls.record(expected[0])
     sentence = first.inner_text()
     assert f"rank {call.rank}, step {call.step}" in sentence and "took " in sentence
     first.click()
@@ -488,7 +488,7 @@ def test_all_calls_are_one_click_away(page: Page) -> None:
 def test_filters_without_match_offer_a_way_out(watched: Watched, provenance: Provenance) -> None:
     watched.page.goto(watched.base + "r/heat?function=no_such_function")
     watched.page.get_by_role("button", name="Drop all filters").click()
-    watched.page.wait_for_selector(f'[data-total="{provenance.count(CallFilter())}"]')
+    watched.page.wait_for_selector(f'[data-total="{provenance.calls.count(CallFilter())}"]')
 
 
 # The step chart
@@ -584,10 +584,10 @@ def test_brushing_steps_limits_the_calls(page: Page, provenance: Provenance) -> 
     page.mouse.move(box["x"] + 36 + 19.8 * step_px, middle)
     page.mouse.up()
     page.wait_for_url("**step=10..19*")
-    total = provenance.count(CallFilter(step_min=10, step_max=19))
+    total = provenance.calls.count(CallFilter(step_min=10, step_max=19))
     page.wait_for_selector(f'[data-total="{total}"]')
     page.get_by_role("button", name="Drop filter step 10..19").click()
-    page.wait_for_selector(f'[data-total="{provenance.count(CallFilter())}"]')
+    page.wait_for_selector(f'[data-total="{provenance.calls.count(CallFilter())}"]')
 
 
 # The page

@@ -99,7 +99,7 @@ def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
     for statistics in run.provenance.path_statistics():
         if _is_wanted(wanted, statistics.program, statistics.functions):
             tree.add_statistics(statistics)
-    for total in run.provenance.totals("path"):
+    for total in run.provenance.calls.totals("path"):
         if _is_wanted(wanted, total.program, total.functions):
             tree.add_total(total)
     return PathsAnswer(paths=tree.nodes)

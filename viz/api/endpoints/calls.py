@@ -15,6 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
+from chimbuko.provenance.query.points import points as read_points
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
 from chimbuko.viz.api.pages import Place, page_of
@@ -113,10 +114,10 @@ class CallAnswer(Answer, frozen=True, kw_only=True):
 def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
     """Calls that a filter matches, in pages."""
     chosen = wanted.call_filter()
-    page = run.provenance.calls(
+    page = run.provenance.calls.page(
         chosen, sort=wanted.sort, descending=wanted.descending, limit=wanted.limit, cursor=wanted.cursor
     )
-    total = run.provenance.count(chosen, most=MOST_COUNTED + 1)
+    total = run.provenance.calls.count(chosen, most=MOST_COUNTED + 1)
     return CallsAnswer(
         calls=page.calls,
         next=page.next,
@@ -131,7 +132,7 @@ def all_calls(run: ServedRun, wanted: OrderedFilterParameters) -> Iterator[CallS
     chosen, cursor = wanted.call_filter(), None
     while True:
         # By pages: a statement left open for a slow reader would keep the store from tidying up.
-        page = run.provenance.calls(
+        page = run.provenance.calls.page(
             chosen, sort=wanted.sort, descending=wanted.descending, limit=MAX_LIMIT, cursor=cursor
         )
         yield from page.calls
@@ -146,20 +147,20 @@ def records(run: ServedRun, wanted: FilterParameters) -> Iterator[CallRecord]:
 
     They come in order of program, rank and step.
     """
-    return run.provenance.records(wanted.call_filter())
+    return run.provenance.calls.records(wanted.call_filter())
 
 
 @get("/calls/{event_id}")
 def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     """One call with its stack, neighbours, messages and counters, beside a normal one."""
     try:
-        record = run.provenance.call(wanted.event_id)
+        record = run.provenance.calls.record(wanted.event_id)
     except ConfigError as error:
         raise Missing(f"{error}{_removed(run)}") from error
-    model = run.provenance.model_of(record.program, record.function, record.model_version)
+    model = run.provenance.models.at(record.program, record.function, record.model_version)
     return CallAnswer(
         record=record,
-        normal=run.provenance.normal_like(record),
+        normal=run.provenance.calls.normal_like(record),
         distribution=distribution(model, run.feed.info().config) if model else None,
     )
 
@@ -202,9 +203,9 @@ class TotalsAnswer(Answer, frozen=True, kw_only=True):
 @get("/totals")
 def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
     """Sums over the abnormal calls that a filter matches, by what they have in common."""
-    times = run.provenance.time_range() or (0, 0)
+    times = run.provenance.steps.time_range() or (0, 0)
     width_us = time_width_us(wanted.by, wanted.width_us, times[1] - times[0])
-    rows = run.provenance.totals(wanted.by, wanted.call_filter(), width_us=width_us)
+    rows = run.provenance.calls.totals(wanted.by, wanted.call_filter(), width_us=width_us)
     page, following = page_of(rows, wanted)
     return TotalsAnswer(
         totals=page,
@@ -246,7 +247,7 @@ def points(run: ServedRun, wanted: PointsParameters) -> PointsAnswer:
 
     `rank`, `function` and `caller` are places in the lists of names.
     """
-    found = run.provenance.points(wanted.call_filter(), wanted.most)
+    found = read_points(run.provenance.calls, wanted.call_filter(), wanted.most)
     return PointsAnswer(
         functions=found.functions,
         ranks=[rank_text(key) for key in found.ranks],

@@ -60,7 +60,7 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
     if mine is None:
         place = "this run" if wanted.program is None else f"program {wanted.program} in this run"
         raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
-    model = run.provenance.model_of(mine.program, mine.name, MOST)
+    model = run.provenance.models.at(mine.program, mine.name, MOST)
     config = run.feed.info().config
     return FunctionAnswer(statistics=mine, distribution=distribution(model, config) if model else None)
 
@@ -69,5 +69,5 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 def models(run: ServedRun) -> Iterator[Distribution]:
     """Distributions of the runtimes of all functions, one a line, by the newest models that were kept."""
     config = run.feed.info().config
-    for model in run.provenance.last_models():
+    for model in run.provenance.models.newest():
         yield distribution(model, config)

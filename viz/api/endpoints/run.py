@@ -78,7 +78,7 @@ def _headline(run: ServedRun) -> Headline:
     functions = run.feed.worst_functions()
     worst = functions[0] if functions and functions[0].anomalies else None
     wanted = CallFilter(function=worst.name, program=worst.program) if worst else CallFilter()
-    calls = run.provenance.calls(wanted, sort="severity_us", limit=1).calls
+    calls = run.provenance.calls.page(wanted, sort="severity_us", limit=1).calls
     return Headline(
         anomalies=run.feed.status().anomalies,
         ranks_with_anomalies=run.feed.ranks_with_anomalies(),

@@ -13,7 +13,7 @@ from msgspec import Meta
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.filters import Step
-from chimbuko.provenance.query.stepsums import StepSum
+from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
@@ -133,15 +133,15 @@ def step_columns(run: ServedRun, wanted: StepsParameters) -> StepColumnsAnswer:
 @get("/steps.ndjson")
 def all_steps(run: ServedRun) -> Iterator[StepCount]:
     """The stored history of all ranks, one step a line, by program, rank and step."""
-    for key in sorted(run.provenance.first_steps()):
-        yield from run.provenance.step_counts([key])
+    for key in sorted(run.provenance.steps.firsts()):
+        yield from run.provenance.steps.counts([key])
 
 
 @get("/step-sums")
 def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
     """The stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all of a program together."""
     keys = [_key(text) for text in wanted.rank] or None
-    rows = run.provenance.step_sums(wanted.level, keys)
+    rows = run.provenance.steps.sums(wanted.level, keys)
     page, following = page_of(rows, wanted)
     return StepSumsAnswer(sums=[_timed(row) for row in page], next=following, total=len(rows))
 
@@ -149,9 +149,9 @@ def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
 @get("/step-sums.ndjson")
 def all_step_sums(run: ServedRun, wanted: LevelParameters) -> Iterator[StepSum]:
     """The stored history of each rank in steps of 8, 64, 512 or 4,096, by program, rank and step."""
-    ranks = iter(sorted(run.provenance.first_steps()))
+    ranks = iter(sorted(run.provenance.steps.firsts()))
     while some := list(islice(ranks, MOST_RANKS)):
-        yield from map(_timed, run.provenance.step_sums(wanted.level, some))
+        yield from map(_timed, run.provenance.steps.sums(wanted.level, some))
 
 
 def step_row(step: StepCount) -> Row:
@@ -198,7 +198,7 @@ def _history(
     # The feed is asked first: what it forgets in between is in the store by then.
     recent = run.feed.recent_steps(keys)
     found = {(step.program, step.rank, step.step): step for step in recent}
-    for step in run.provenance.step_counts(keys, first, last):
+    for step in run.provenance.steps.counts(keys, first, last):
         found[step.program, step.rank, step.step] = step
     rows: dict[RankKey, list[Row]] = {key: [] for key in keys}
     for program, rank, number in sorted(found):

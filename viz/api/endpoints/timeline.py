@@ -12,8 +12,8 @@ from msgspec import Meta
 from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.filters import Whole
-from chimbuko.provenance.query.spans import JudgedCall
 from chimbuko.provenance.timeline.edges import Links, bundled
+from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
 from chimbuko.provenance.timeline.rankwindow import SpanRow, SpanWindow
 from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.viz.api.columns import differences
@@ -163,7 +163,7 @@ def timeline(run: ServedRun, wanted: TimelineParameters) -> TimelineAnswer:
         extent = min(extent[0], index.header.interval_us[0]), max(extent[1], index.header.interval_us[1])
     else:
         window, level = stored_window(run.provenance, rank, first, last, level, partners)
-    judged = run.provenance.judged_calls(rank, first, last, MOST_JUDGED)
+    judged = RankCalls(run.provenance.calls, rank).within(first, last, MOST_JUDGED)
     return TimelineAnswer(
         source="store" if index is None else "trace",
         is_recorded=run.timelines.is_recorded(rank),
@@ -189,7 +189,7 @@ def _rank(text: str) -> RankKey:
 
 def _extent(run: ServedRun, rank: RankKey) -> Interval:
     """Times of the rank's analysed steps; where there is none yet, those of the run."""
-    extent = run.provenance.rank_time_range(rank)
+    extent = RankCalls(run.provenance.calls, rank).time_range()
     if extent is None:
         raise Missing(f"rank {rank[0]}:{rank[1]}: no step of it was analysed yet, or there is no such rank")
     return extent

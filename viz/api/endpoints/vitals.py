@@ -156,7 +156,7 @@ def gaps(run: ServedRun) -> GapsAnswer:
     lossy = [stream for stream in run.feed.health() if stream.gap_steps]
     lossy.sort(key=lambda stream: -stream.gap_steps)
     worst = {(stream.program, stream.rank): stream for stream in lossy[:MOST_LOSSY]}
-    found = run.provenance.gaps(list(worst)) if worst else {}
+    found = run.provenance.steps.gaps(list(worst)) if worst else {}
     ranks = [
         Gaps(rank_text(key), stream.gap_steps, _longest(found[key]), len(found[key]))
         for key, stream in worst.items()

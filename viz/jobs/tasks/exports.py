@@ -50,7 +50,7 @@ class _reading:
 
     def __init__(self, run: JobRun, chosen: CallFilter, progress: Progress) -> None:
         self._progress = progress
-        self._all = max(1, run.provenance.count(chosen))
+        self._all = max(1, run.provenance.calls.count(chosen))
         self._read = 0
 
     def __call__(self, call: CallRecord) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, or_, select
 
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import CallRecord
-from chimbuko.provenance.query.calls import CallQueries
+from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.planner import one_of
 from chimbuko.provenance.query.rows import select_records
 from chimbuko.provenance.store.tables import CALLS, STEPS
@@ -42,55 +42,58 @@ class JudgedCall(NamedTuple):
     messages: int
 
 
-class SpanQueries(CallQueries):
-    """Recorded calls of one rank, as timelines need them."""
+class RankCalls:
+    """The recorded calls of one rank."""
 
-    def judged_places(self, rank: RankKey) -> list[tuple[int, int, bool]]:
+    def __init__(self, calls: Calls, rank: RankKey) -> None:
+        self._calls = calls
+        self._reader = calls.reader
+        self._is_rank = (CALLS.c.run == self._reader.run, CALLS.c.program == rank[0], CALLS.c.rank == rank[1])
+        self._rank = rank
+
+    def places(self) -> list[tuple[int, int, bool]]:
         """Step and row of each recorded call of a rank, and whether it is abnormal."""
         call = CALLS.c
-        of_rank = (call.run == self._run, call.program == rank[0], call.rank == rank[1])
-        rows = self._rows(select(call.begin_step, call.begin_row, call.is_anomaly).where(*of_rank))
+        rows = self._reader.rows(
+            select(call.begin_step, call.begin_row, call.is_anomaly).where(*self._is_rank)
+        )
         return [(step, row, bool(is_anomaly)) for step, row, is_anomaly in rows]
 
-    def rank_time_range(self, rank: RankKey) -> tuple[int, int] | None:
+    def time_range(self) -> tuple[int, int] | None:
         """Start of a rank's first and end of its last analysed step, in µs; None before there is one."""
         step = STEPS.c
-        of_rank = (step.run == self._run, step.program == rank[0], step.rank == rank[1])
-        rows = self._rows(select(func.min(step.start_us), func.max(step.end_us)).where(*of_rank))
+        of_rank = (step.run == self._reader.run, step.program == self._rank[0], step.rank == self._rank[1])
+        rows = self._reader.rows(select(func.min(step.start_us), func.max(step.end_us)).where(*of_rank))
         start, end = rows[0]
         return None if start is None else (start, end)
 
-    def judged_count(self, rank: RankKey) -> int:
+    def count(self) -> int:
         """How many recorded calls a rank has."""
-        call = CALLS.c
-        of_rank = (call.run == self._run, call.program == rank[0], call.rank == rank[1])
-        return int(self._rows(select(func.count()).select_from(CALLS).where(*of_rank))[0][0])
+        return int(self._reader.rows(select(func.count()).select_from(CALLS).where(*self._is_rank))[0][0])
 
-    def judged_calls(self, rank: RankKey, first_us: int, last_us: int, most: int) -> list[JudgedCall]:
+    def within(self, first_us: int, last_us: int, most: int) -> list[JudgedCall]:
         """The recorded calls of a rank in a range of time, the most severe first; at most so many."""
         call = CALLS.c
         statement = (
             select(*(call[name] for name in _COLUMNS))
             .where(
-                call.run == self._run,
-                call.program == rank[0],
-                call.rank == rank[1],
+                *self._is_rank,
                 call.entry_us <= last_us,
                 or_(call.is_open, call.entry_us + call.inclusive_us >= first_us),
             )
             .order_by(call.severity_us.desc(), call.entry_us, call.id)
             .limit(most)
         )
-        functions = self._names.functions
+        functions = self._reader.names.functions
         return [
             JudgedCall._make((*row[:3], bool(row[3]), bool(row[4]), *row[5:7], functions[row[7]], *row[8:]))
-            for row in self._rows(statement)
+            for row in self._reader.rows(statement)
         ]
 
-    def records_numbered(self, numbers: Sequence[int]) -> list[CallRecord]:
+    def records(self, numbers: Sequence[int]) -> list[CallRecord]:
         """Everything kept about calls, by the numbers of their rows; in order of entry."""
         found: list[CallRecord] = []
         for first in range(0, len(numbers), 500):
-            rows = self._rows(select_records().where(one_of(CALLS.c.id, numbers[first : first + 500])))
-            found += map(self._reader().record, rows)
+            rows = self._reader.rows(select_records().where(one_of(CALLS.c.id, numbers[first : first + 500])))
+            found += map(self._calls.made().record, rows)
         return sorted(found, key=lambda record: (record.entry_us, record.id))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.provenance.query.stepsums import rank_statistics
+from chimbuko.provenance.query.steps import rank_statistics
 from chimbuko.statistics.moments import Moments
 
 
