@@ -1,6 +1,31 @@
-"""Starts, watches and ends the processes of a run; the command line is one of its callers.
+"""Starts, watches and ends the processes of a run; with ``run`` a Python program asks for one.
 
-May import ad.handoff, follow, follow.guard, launcher.outcome, process, protocol, provenance.store,
-provenance.write, runs, shield, trace, viz.http and viz.jobs.
-Its process begins in ``controller``.
+May import ad.detectors, ad.handoff, follow, follow.guard, launcher.outcome, process, protocol,
+provenance.store, provenance.write, runs, shield, statistics, trace, viz.http and viz.jobs.
+It begins in ``assembly``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chimbuko.launcher.library import run
+    from chimbuko.launcher.options import (
+        AlertOptions,
+        AnalysisOptions,
+        RunOptions,
+        ServiceChoices,
+        TransportOptions,
+    )
+
+__all__ = ["AlertOptions", "AnalysisOptions", "RunOptions", "ServiceChoices", "TransportOptions", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """What a Python program needs: loaded when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from chimbuko.launcher import library, options
+
+    return getattr(library if name == "run" else options, name)

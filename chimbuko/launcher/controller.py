@@ -13,7 +13,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
-from chimbuko.launcher.closing import close_run
+from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.launcher.transport import shield_news
@@ -30,8 +30,8 @@ LOOK_S = 0.5
 """Between two looks, where nothing happens."""
 
 
-class Conductor:
-    """Starts services, agents and application, waits for their end, and tells what was found.
+class Controller:
+    """Starts services, agents and application, waits for their end, and shows what was found.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class Conductor:
         self._unsent: list[int] = []
         self._application: Process | None = None
 
-    def conduct(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
-        """Exit code of the application; 130 where a recorded run was interrupted.
+    def lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
+        """Lead the run to its end; exit code of the application; 130 where a recorded run was interrupted.
 
         Once the application runs nothing is raised: whatever fails, it is waited for.
 
@@ -75,7 +75,7 @@ class Conductor:
         heed([signal.SIGTERM, signal.SIGHUP], self._on_terminate)
         code = 0
         try:
-            code = self._lead(is_relabelling, keep, as_json)
+            code = self._lead(is_relabelling, keep, show)
         except (OSError, MemoryError, redis.RedisError) as error:
             if self._application is None:
                 raise ServiceError(f"the analysis cannot be done: {words_of(error)}") from error
@@ -89,7 +89,7 @@ class Conductor:
         # The program's own code, whatever happens to the analysis.
         return code if self._application is None else self._application_code(self._application)
 
-    def _lead(self, is_relabelling: bool, keep: bool, as_json: bool) -> int:
+    def _lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
         """Exit code where no application was started."""
         problems, run_id = self._problems, self._run.read_info().id
         with Wakeup() as wakeup, Services(self._run, self._services, problems) as services:
@@ -106,7 +106,8 @@ class Conductor:
             services.finish()
             state = "interrupted" if self._interrupts else "finished"
             exit_code = code if self._command_line else None
-            closing_code = close_run(self._run, services, problems, state, exit_code, is_relabelling, as_json)
+            result = close_run(self._run, services, problems, state, exit_code, is_relabelling)
+            show(result)
             if keep and services.dashboard_url and self._interrupts == 0:
                 say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
                 # Not signal.pause(): a signal just before it would be waited for again, for ever.
@@ -114,7 +115,7 @@ class Conductor:
                     with self._mishaps.survived("the dashboard cannot be looked after"):
                         services.look_after_dashboard()
                     wakeup.wait(LOOK_S, services.visitors)
-        return code if self._command_line else code or closing_code
+        return code if self._command_line else code or result.store_code
 
     def _tidy_up(self) -> None:
         """Remove the folder of the streams where no guard has come that would do it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ import redis
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.launcher.dashboard import Dashboard
+from chimbuko.launcher.options import ServiceChoices
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.process.lifetime import hold
@@ -56,37 +57,20 @@ KEYS = (*OF_RUN, *LEFT_BEHIND)
 
 
 @dataclass(frozen=True)
-class AlertOptions:
-    """Who is told of severe calls."""
-
-    least_us: float
-    """Severity from which on, in µs."""
-    hooks: dict[str, str]
-    """Webhook and command, by the environment variables that name them; they may hold secrets."""
-
-
-@dataclass(frozen=True)
 class ServiceOptions:
-    """Which services are wanted, and how."""
+    """Which services a run has, and how they begin."""
 
     config: AnalysisConfig
     lockstep_streams: int = 0
     programs: tuple[str, ...] = ()
     """Programs that are numbered in this order, so that ids of calls are the same every time."""
-    broker_url: str | None = None
-    """None for a broker of our own."""
+    choices: ServiceChoices = field(default_factory=ServiceChoices)
+    """What the user wants of them."""
     bind: tuple[str, int] = (LOOPBACK, 0)
     """Address and port of our own broker; port 0 for any that is free."""
     has_dashboard: bool = True
-    port: int = 0
-    """Of the dashboard."""
-    dashboard_processes: int = 1
-    """That serve it."""
-    metrics_port: int | None = None
-    """Where Prometheus may ask, on the loopback interface; None for nowhere."""
     load_model: Path | None = None
     """What an earlier run has learned, to begin with."""
-    alerts: AlertOptions | None = None
     save_model: Path | None = None
     """Where a copy of the final model goes."""
 
@@ -108,7 +92,7 @@ class Services:
     def __init__(self, run: RunDirectory, options: ServiceOptions, problems: list[str]) -> None:
         self.run = run
         self.options = options
-        self.broker_url = options.broker_url or ""
+        self.broker_url = options.choices.broker or ""
         self.metrics_url = ""
         self._problems = problems
         self._info = run.read_info()
@@ -297,7 +281,7 @@ class Services:
         for program in self.options.programs:
             program_number(self.client, program)
         secret = {BROKER_VARIABLE: self.broker_url}
-        alerts = self.options.alerts
+        alerts = self.options.choices.alerts
         self._learning.add(
             self._service("pserver", "chimbuko.pserver", self._learning_arguments(), secret),
             can_go_on=True,
@@ -312,9 +296,9 @@ class Services:
             can_go_on=True,
         )
         if self.options.has_dashboard:
-            options = self.options
+            choices = self.options.choices
             self._dashboard = Dashboard(
-                self.run, self.broker_url, options.port, options.dashboard_processes, self._problems
+                self.run, self.broker_url, choices.port, choices.dashboard_processes, self._problems
             )
             self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
 
@@ -326,8 +310,8 @@ class Services:
         words = ["--run-id", self._info.id]
         if self._has_own_store:
             words += ["--own", str(self.run.path)]
-        if self.options.alerts is not None:
-            words += ["--alert-us", str(self.options.alerts.least_us)]
+        if self.options.choices.alerts is not None:
+            words += ["--alert-us", str(self.options.choices.alerts.least_us)]
         return words
 
     def _learning_arguments(self) -> list[str]:
@@ -344,8 +328,8 @@ class Services:
             if path is not None:
                 words += ["--save-model", str(path)]
         words += ["--report", str(self.run.report_path)]
-        if options.metrics_port is not None:
-            words += ["--metrics-port", str(options.metrics_port)]
+        if options.choices.metrics_port is not None:
+            words += ["--metrics-port", str(options.choices.metrics_port)]
         return words
 
     def _claim_broker(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.nodescript import LONGEST_WAIT_S, leave_mark, node_command
+from chimbuko.launcher.nodes.nodescript import LONGEST_WAIT_S, leave_mark, node_command
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
 from chimbuko.trace.discovery import Transport
 

@@ -10,7 +10,7 @@ import click
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.agents import core_numbers
-from chimbuko.launcher.jobscript import Job, hosts_script, slurm_script
+from chimbuko.launcher.nodes.jobscript import Job, hosts_script, slurm_script
 
 
 @click.command(

@@ -1,5 +1,5 @@
 """Options that several verbs share, and the values that are made of them.
 
-May import ad.detectors, launcher, protocol, provenance.alerts, provenance.query, provenance.store,
-provenance.write, runs and statistics.
+May import follow, follow.guard, launcher, protocol, provenance.alerts, provenance.query, provenance.write
+and trace.
 """

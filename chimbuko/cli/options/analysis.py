@@ -6,30 +6,18 @@ import functools
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from chimbuko.ad.detectors import make_detector
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.statistics import model
+from chimbuko.launcher.options import AnalysisOptions
 from chimbuko.units import parse_duration_us
 
 _STEPS = re.compile(r"(\d*):(\d*)")
-
-
-@dataclass(frozen=True)
-class AnalysisOptions:
-    """How to judge, and what to do with the model."""
-
-    config: AnalysisConfig
-    load_model: Path | None
-    save_model: Path | None
-    relabel: bool
 
 
 def analysis_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,14 +131,9 @@ def _options(
     settings = ({} if config is None else _read(config)) | {
         name: value for name, value in chosen.items() if value is not None
     }
-    made = _checked(_converted(settings, config))
-    if made.is_frozen and load_model is None:
-        raise ConfigError("--freeze goes with --load-model: otherwise nothing would ever be known")
-    if load_model is not None:
-        model.load_model(load_model, made)
-    if save_model is not None and not save_model.absolute().parent.is_dir():
-        raise ConfigError(f"{save_model}: the model cannot be written, its folder does not exist")
-    return AnalysisOptions(made, load_model, save_model, relabel)
+    return AnalysisOptions(
+        config=_converted(settings, config), load_model=load_model, save_model=save_model, relabel=relabel
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -176,23 +159,6 @@ def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
         return msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _checked(config: AnalysisConfig) -> AnalysisConfig:
-    make_detector(config)
-    for name, value, least in (
-        ("the period", config.period_us, 1),
-        ("the window", config.window_calls, 0),
-        ("the most anomalies per function", config.max_anomalies_per_function, 1),
-        ("the least difference", config.min_anomaly_us, 0),
-    ):
-        if value < least:
-            raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
-    if config.record_to_step is not None and config.record_to_step < config.record_from_step:
-        raise ConfigError(
-            f"no step is from {config.record_from_step} to {config.record_to_step}; exchange the two"
-        )
-    return config
 
 
 def _threshold(text: str) -> tuple[str, float]:

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.services import AlertOptions
+from chimbuko.launcher.options import AlertOptions, ServiceChoices
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
-from chimbuko.provenance.store.engine import public_url
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
-from chimbuko.runs.directory import RunDirectory, new_run, write_secret
-from chimbuko.runs.environment import surroundings
 from chimbuko.units import parse_duration_us
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``store``, ``broker``, ``port``, ``dashboard_processes``, ``dashboard``,
-    ``metrics`` and ``as_json``, and those of alerts as ``alerts``, an ``AlertOptions`` or None.
+    """Give a command the options of the services; it gets them as ``services``, a ``ServiceChoices``, and
+    ``as_json``.
     """
 
     @functools.wraps(command)
-    def with_alerts(
-        alert: str | None, alert_url: str | None, alert_command: str | None, **values: Any
+    def with_services(
+        alert: str | None,
+        alert_url: str | None,
+        alert_command: str | None,
+        metrics: int | None,
+        as_json: bool,
+        **values: Any,
     ) -> None:
-        command(alerts=_alerts(alert, alert_url, alert_command), **values)
+        names = ("store", "broker", "port", "dashboard_processes", "dashboard")
+        given = {name: values.pop(name) for name in names}
+        alerts = _alerts(alert, alert_url, alert_command)
+        choices = ServiceChoices(**given, metrics_port=metrics, alerts=alerts)
+        command(services=choices, as_json=as_json, **values)
 
-    wrapped: Callable[..., Any] = with_alerts
+    wrapped: Callable[..., Any] = with_services
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
@@ -48,17 +52,6 @@ def _alerts(severity: str | None, url: str | None, command: str | None) -> Alert
             f"--alert: nobody is to be told; give --alert-command, or a webhook in {URL_VARIABLE}"
         )
     return AlertOptions(parse_duration_us(severity, "us"), hooks)
-
-
-def run_with_store(
-    folder: Path, command: list[str], config: AnalysisConfig, store: str | None
-) -> RunDirectory:
-    """A new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
-    shown_url = None if store is None else public_url(store)
-    run = new_run(folder, command, config, shown_url, surroundings())
-    if store is not None:
-        write_secret(run.store_url_path, store)
-    return run
 
 
 _OPTIONS = (

@@ -1,4 +1,4 @@
 """Tables and lists on standard output.
 
-May import launcher.outcome, provenance.manage, provenance.store and runs.
+May import launcher.outcome, process, provenance.manage, provenance.store and runs.
 """

@@ -132,6 +132,21 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
     )
 
 
+class Result(msgspec.Struct, frozen=True):
+    """What is known of a run that has ended."""
+
+    run: str
+    """Its folder."""
+    problems: list[str]
+    """One line each, for what did not go as it should."""
+    summary: Summary | None
+    """None where the store cannot be read."""
+    exit_code: int | None
+    """Of the program, as a shell would give it; None where there was none."""
+    store_code: int
+    """0, or the exit code that says why there is no summary."""
+
+
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people."""
     lines = [

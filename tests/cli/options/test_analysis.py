@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.cli.options.analysis import AnalysisOptions, analysis_options
+from chimbuko.cli.options.analysis import analysis_options
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.launcher.options import AnalysisOptions
 from chimbuko.statistics.model import Model, save_model
 
 
@@ -38,7 +39,7 @@ def config_of(*arguments: str) -> AnalysisConfig:
 
 
 def test_without_options_everything_is_as_usual() -> None:
-    assert options_of() == AnalysisOptions(AnalysisConfig(), None, None, False)
+    assert options_of() == AnalysisOptions()
 
 
 @pytest.mark.parametrize(

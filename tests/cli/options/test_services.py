@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.cli.options.services import run_with_store
 from chimbuko.config import AnalysisConfig
+from chimbuko.launcher.assembly import run_with_store
 from chimbuko.provenance.alerts.sinks import URL_VARIABLE
 
 SECRET = "hush-T0ken"

@@ -1,0 +1,132 @@
+"""Puts a run on this node together from what is asked for, and leads it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.launcher.agents import AgentOptions, check_agents
+from chimbuko.launcher.closing import Show
+from chimbuko.launcher.controller import Controller
+from chimbuko.launcher.kernels import await_kernels
+from chimbuko.launcher.options import RunOptions
+from chimbuko.launcher.services import ServiceOptions
+from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
+from chimbuko.provenance.store.engine import public_url
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
+from chimbuko.runs.environment import surroundings
+from chimbuko.runs.manifest import note_recorded
+from chimbuko.trace.discovery import StreamName, Transport, find_recorded
+from chimbuko.trace.isolated import readable
+from chimbuko.trace.tausettings import application_settings, transport_settings
+
+
+def lead(options: RunOptions, show: Show) -> int:
+    """Make the run's folder, and lead the run to its end.
+
+    The exit code is the program's, or 130 where a recorded run was interrupted.
+
+    Raises
+    ------
+    ChimbukoError
+        The analysis cannot begin; the program was not started.
+    """
+    recorded, problems = _recorded(options)
+    check_agents(options.agents, recorded)
+    config = msgspec.structs.replace(
+        options.analysis.config, lockstep=bool(options.trace) or options.lockstep
+    )
+    await_kernels()
+    run = _folder(options, config)
+    if recorded:
+        note_recorded(run, recorded)
+    place = _place(options, run)
+    if place is not None:
+        problems += place.refusals
+    came = place.transport if place else Transport.RECORDED
+    run.write_info(msgspec.structs.replace(run.read_info(), transport=came.value))
+    readers = AgentOptions(
+        config=config,
+        node=platform.node(),
+        names=tuple(f"agent-{index}" for index in range(options.agents)),
+        place=place,
+        recorded=recorded if options.trace else [],
+    )
+    services = _services(options, config, recorded)
+    application, environment = _application(options, run, place, problems)
+    controller = Controller(run, services, readers, application, environment, problems)
+    return controller.lead(options.analysis.relabel, options.keep, show)
+
+
+def run_with_store(
+    folder: Path, command: list[str], config: AnalysisConfig, store: str | None
+) -> RunDirectory:
+    """A new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
+    shown_url = None if store is None else public_url(store)
+    run = new_run(folder, command, config, shown_url, surroundings())
+    if store is not None:
+        write_secret(run.store_url_path, store)
+    return run
+
+
+def _recorded(options: RunOptions) -> tuple[list[StreamName], list[str]]:
+    """Streams that were recorded, and a line for each that cannot be read."""
+    patterns = options.trace + options.replay
+    return readable(find_recorded(patterns)) if patterns else ([], [])
+
+
+def _folder(options: RunOptions, config: AnalysisConfig) -> RunDirectory:
+    source = "trace" if options.trace else "replay"
+    words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
+    name = Path(options.command[0]).name if options.command else source
+    folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    return run_with_store(folder, words, config, options.services.store)
+
+
+def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[StreamName]) -> ServiceOptions:
+    wanted = options.services
+    is_shown = not options.trace if wanted.dashboard is None else wanted.dashboard
+    return ServiceOptions(
+        config=config,
+        lockstep_streams=len(recorded) if config.lockstep else 0,
+        programs=tuple(sorted({stream.program for stream in recorded} if options.trace else ())),
+        has_dashboard=options.keep or is_shown,
+        choices=wanted,
+        load_model=options.analysis.load_model,
+        save_model=options.analysis.save_model,
+    )
+
+
+def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
+    """Where streams go; None where there are none but recorded ones."""
+    if options.trace:
+        return None
+    wanted = options.transport
+    if options.replay:
+        # Over SST a replay waits for its readers, whatever its pace.
+        wanted = replace(wanted, transport=wanted.transport or Transport.SST)
+    return place_streams(run, run.read_info().id, platform.node(), wanted)
+
+
+def _application(
+    options: RunOptions, run: RunDirectory, place: StreamPlace | None, problems: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The command to run, and its environment; no command for a recorded trace."""
+    environment = dict(os.environ)
+    if place is None:
+        return [], environment
+    if options.replay:
+        engine, _ = transport_settings(place.transport)
+        words = [*options.replay, "--to", str(place.folder), "--pace", options.pace, "--engine", engine]
+        return [sys.executable, "-m", "chimbuko", "replay", *words], environment
+    period_us = options.analysis.config.period_us
+    environment |= application_settings(run.settings, place.folder, period_us, os.environ, place.transport)
+    return list(options.command), shielded(place, options.transport, environment, problems)

@@ -1,0 +1,179 @@
+"""The agent of one node, in a run whose services are elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import redis
+
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
+from chimbuko.launcher.kernels import await_kernels
+from chimbuko.launcher.nodes.nodescript import leave_mark
+from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
+from chimbuko.process.lifetime import heed
+from chimbuko.process.mishaps import Mishaps
+from chimbuko.protocol.broker import connect
+from chimbuko.protocol.membership import Presence
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
+from chimbuko.trace.discovery import Transport
+
+TICK_S = 0.5
+TIDY_TRIES, TIDY_PAUSE_S = 20, 0.05
+LONGEST_ALONE_S = 300.0
+"""The services are gone, and so is who would say that the run is to end."""
+
+
+def attend(
+    folder: Path, streams: Path | None = None, node: str | None = None, cores: str | None = None
+) -> int:
+    """Read the streams of this node from the start of a run's services to their end; exit code.
+
+    Parameters
+    ----------
+    folder
+        Of the run, which need not be there yet.
+    streams
+        Folder of streams that a program writes on its own; None for that of this node in the run.
+    node
+        Its name; None for that of the host.
+    cores
+        To keep to, such as ``0,2-5``; None for all.
+    """
+    if cores:
+        pin(cores)
+    if streams is not None and not streams.is_dir():
+        raise ConfigError(f"{streams}: no such folder; streams are where TAU_ADIOS2_FILENAME says")
+    return Attendance(RunDirectory(folder.absolute()), node or platform.node(), streams).attend()
+
+
+class Attendance:
+    """One agent's part in a run, from the services' start to their end."""
+
+    def __init__(self, run: RunDirectory, node: str, streams: Path | None) -> None:
+        if "/" in node or not node.strip("."):
+            raise ConfigError(f"--node {node!r}: no name for a folder")
+        self._run = run
+        self._node = node
+        self._streams = streams
+        self._stop = threading.Event()
+        self._problems: list[str] = []
+        self._mishaps = Mishaps(self._problems)
+        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], lambda *_: self._stop.set())
+
+    def attend(self) -> int:
+        """Exit code: 4 where something was found that could not be delivered."""
+        url = self._services()
+        if not url:
+            return 0
+        name = f"agent-{self._node}"
+        presence = Presence(connect(url), name)
+        # Before all else: from now on the services do not end without it.
+        if self._say(presence, is_done=False):
+            self._say(presence, is_done=True)
+            return 0
+        info = self._run.read_info()
+        place = self._place(info)
+        self._problems += place.refusals
+        await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))
+        options = AgentOptions(info.config, self._node, (name,), place)
+        with Agents(self._run, info.id, options, url, self._problems) as agents:
+            agents.wait_ready()
+            if not self._streams:
+                leave_mark(place.folder, place.transport, shield_of(place, self._problems))
+            say(f"{name} reads the streams in {place.folder}")
+            self._work(agents, presence)
+            if not self._streams:
+                with suppress(OSError):
+                    for mark in (AGENT_MARK, COMING_MARK):
+                        (place.folder / mark).unlink(missing_ok=True)
+            is_delivered = agents.finish()
+        if not self._streams:
+            self._tidy_up(place.folder)
+        self._say(presence, is_done=True)
+        for problem in self._problems:
+            say(problem)
+        return 0 if is_delivered else ServiceError.exit_code
+
+    def _is_unwanted_while_compiling(self, streams: Path, presence: Presence) -> bool:
+        """Tell services, and programs of this node, that the agent is about to come; true if it shall not."""
+        with suppress(OSError):
+            (streams / COMING_MARK).write_text(f"{time.monotonic_ns()}\n")
+        return self._stop.is_set() or bool(self._say(presence, is_done=False))
+
+    def _place(self, info: RunInfo) -> StreamPlace:
+        if self._streams:
+            return place_of_others(self._streams.absolute(), info.id, self._node)
+        folder = Path(self._run.streams_path.read_text()) / self._node
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: cannot be made ({error.strerror}); choose another --streams"
+            ) from error
+        return place_on_node(folder, info.id, self._node, Transport(info.transport))
+
+    def _tidy_up(self, folder: Path) -> None:
+        """Remove what was made for streams on this node, where no stream is left in it."""
+        # Its guard may be about to do that.
+        for _ in range(TIDY_TRIES):
+            with suppress(OSError):
+                folder.rmdir()
+            if not folder.exists():
+                break
+            time.sleep(TIDY_PAUSE_S)
+        if folder.parent != self._run.trace:
+            with suppress(OSError):
+                folder.parent.rmdir()
+
+    def _services(self) -> str:
+        """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""
+        is_said = False
+        while not self._stop.is_set():
+            if self._run.broker_path.exists():
+                return self._run.read_broker_url()
+            if self._is_over():
+                say(f"{self._run.path}: the run has ended; there is nothing to do")
+                break
+            if not is_said:
+                say(f"waiting for the services: {self._run.broker_path}")
+                is_said = True
+            self._stop.wait(TICK_S)
+        return ""
+
+    def _is_over(self) -> bool:
+        return self._run.info_path.exists() and self._run.read_info().state != "running"
+
+    def _work(self, agents: Agents, presence: Presence) -> None:
+        """Look after the agent until it is to end, and then until it has ended."""
+        heard_at = time.monotonic()
+        while not self._stop.wait(TICK_S):
+            for line in agents.look_after():
+                say(line)
+            answer = self._say(presence, is_done=False)
+            if answer is not None:
+                heard_at = time.monotonic()
+            is_over = False
+            with self._mishaps.survived("the run cannot be looked into any more"):
+                is_over = answer is None and self._is_over()
+            if answer or is_over or time.monotonic() - heard_at > LONGEST_ALONE_S:
+                break
+        agents.ask_to_stop()
+        self._stop.clear()
+        latest_s = time.monotonic() + LONGEST_DELIVERY_S
+        while agents.is_analysing and time.monotonic() < latest_s:
+            self._say(presence, is_done=False)
+            self._stop.wait(TICK_S)
+
+    def _say(self, presence: Presence, is_done: bool) -> bool | None:
+        """Whether the run is to end; None where nobody answers."""
+        try:
+            return presence.say(is_done, self._problems)
+        except redis.RedisError:
+            return None

@@ -1,0 +1,146 @@
+"""What a run can be asked for; the command line and Python programs make the same of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ConfigError
+from chimbuko.follow.guard.limits import Limits
+from chimbuko.trace.discovery import Transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisOptions:
+    """How calls are judged, and what becomes of the model.
+
+    Raises
+    ------
+    ConfigError
+        The configuration contradicts itself, or the model cannot be used.
+    """
+
+    config: AnalysisConfig = field(default_factory=AnalysisConfig)
+    load_model: Path | None = None
+    """What an earlier run has learned, to begin with."""
+    save_model: Path | None = None
+    """Gets a copy of the final model."""
+    relabel: bool = False
+    """Judge the recorded calls again at the end, by the final model."""
+
+    def __post_init__(self) -> None:
+        _check(self.config)
+        if self.config.is_frozen and self.load_model is None:
+            raise ConfigError("--freeze goes with --load-model: otherwise nothing would ever be known")
+        if self.load_model is not None:
+            # Here because it loads compiled code, for which an agent on another node need not wait.
+            from chimbuko.statistics import model
+
+            model.load_model(self.load_model, self.config)
+        if self.save_model is not None and not self.save_model.absolute().parent.is_dir():
+            raise ConfigError(f"{self.save_model}: the model cannot be written, its folder does not exist")
+
+
+@dataclass(frozen=True)
+class AlertOptions:
+    """Who is alerted to severe calls."""
+
+    least_us: float
+    """Severity from which on, in µs."""
+    hooks: dict[str, str]
+    """Webhook and command, by the environment variables that name them; they may hold secrets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceChoices:
+    """Where the services of a run are, and which of them are wanted."""
+
+    store: str | None = None
+    """URL of a database; None for SQLite in the run's folder."""
+    broker: str | None = None
+    """URL of a broker; None for one of our own."""
+    dashboard: bool | None = None
+    """None for the default of whoever starts the run."""
+    port: int = 0
+    """Of the dashboard; 0 for any that is free."""
+    dashboard_processes: int = 1
+    metrics_port: int | None = None
+    """Where Prometheus may ask, on the loopback interface; None for nowhere."""
+    alerts: AlertOptions | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportOptions:
+    """How the trace comes to its readers."""
+
+    transport: Transport | None = None
+    """None for files, or SST where there is no room for them."""
+    trace_dir: Path | None = None
+    """Folder for the files; None for one in this node's memory."""
+    keep_trace: bool = False
+    """Keep the whole trace, in the run's folder."""
+    limits: Limits = field(default_factory=Limits)
+    """Of what has not been read yet."""
+    has_shield: bool = True
+    """Whether the program preloads the shield against readers that die, over SST."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A run on this node: of a program, or of what one has recorded.
+
+    Exactly one of ``command``, ``trace`` and ``replay`` is given.
+
+    Raises
+    ------
+    ConfigError
+        It is not so, or options do not go together.
+    """
+
+    command: tuple[str, ...] = ()
+    """The program to run with the analysis beside it."""
+    trace: tuple[str, ...] = ()
+    """Patterns of recorded BP files, which are analysed as fast as they can be read."""
+    replay: tuple[str, ...] = ()
+    """Patterns of recorded BP files, which are analysed as a live stream."""
+    pace: str = "original"
+    """Of a replay: ``original``, ``N`` times, or ``max``."""
+    lockstep: bool = False
+    """Streams of a replay wait for each other, as recorded ones always do."""
+    folder: Path | None = None
+    """A new folder for what is found; None for one under ``chimbuko-runs``."""
+    agents: int = 1
+    """That share the ranks."""
+    keep: bool = False
+    """Keep the dashboard after the end, until the process is interrupted."""
+    analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
+    services: ServiceChoices = field(default_factory=ServiceChoices)
+    transport: TransportOptions = field(default_factory=TransportOptions)
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.trace, self.replay, self.command))) != 1:
+            raise ConfigError("give one of: a COMMAND after '--', --trace PATTERN, --replay PATTERN")
+        if self.lockstep and not self.replay:
+            raise ConfigError(
+                "--lockstep goes with --replay: how many streams a live program has is not known"
+            )
+
+
+def _check(config: AnalysisConfig) -> None:
+    # Here for the same reason.
+    from chimbuko.ad.detectors import make_detector
+
+    make_detector(config)
+    for name, value, least in (
+        ("the period", config.period_us, 1),
+        ("the window", config.window_calls, 0),
+        ("the most anomalies per function", config.max_anomalies_per_function, 1),
+        ("the least difference", config.min_anomaly_us, 0),
+    ):
+        if value < least:
+            raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
+    if config.record_to_step is not None and config.record_to_step < config.record_from_step:
+        raise ConfigError(
+            f"no step is from {config.record_from_step} to {config.record_to_step}; exchange the two"
+        )
