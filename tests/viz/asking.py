@@ -15,9 +15,10 @@ from queue import SimpleQueue
 from typing import Any
 
 import requests
-from simple_websocket import Client, ConnectionClosed
+from simple_websocket import ConnectionClosed
 
 from tests.viz.conftest import TOKEN, DashboardProcess
+from tests.viz.websocket import Client
 
 WAIT_S = 90.0
 """A worker takes a second or two to start, and ten times as long where the machine is busy."""

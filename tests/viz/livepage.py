@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import requests
-from simple_websocket import Client
 
 from tests.viz.conftest import TOKEN
+from tests.viz.websocket import Client
 
 MOST_COLUMNS = 1024
 WAIT_S = 30.0

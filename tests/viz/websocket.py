@@ -1,0 +1,14 @@
+"""A WebSocket client that reads what comes with the answer to its handshake."""
+
+from __future__ import annotations
+
+import simple_websocket
+
+
+class Client(simple_websocket.Client):  # type: ignore[misc]
+    """As simple_websocket's, which leaves such a message until the next one comes, and that may never come."""
+
+    def handshake(self) -> None:
+        """See there."""
+        super().handshake()
+        self.connected = self._handle_events()
