@@ -6,7 +6,7 @@ import simple_websocket
 
 
 class Client(simple_websocket.Client):  # type: ignore[misc]
-    """As simple_websocket's, which leaves such a message until the next one comes, and that may never come."""
+    """As simple_websocket's, which leaves such a message lying until another one comes."""
 
     def handshake(self) -> None:
         """See there."""
