@@ -23,10 +23,10 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.records.windows import Windows
 from chimbuko.ad.spool.spool import SpoolReader
-from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.ad.streamprocess.warmup import warm_kernels
 from chimbuko.calls.record import call_id
 from chimbuko.config import AnalysisConfig
@@ -40,7 +40,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "stacks": (CallStacks, "build"),
     "detect": (Detection, "step"),
     "records": (Windows, "step"),
-    "commit": (StreamChild, "_try_commit"),
+    "commit": (StreamProcess, "_try_commit"),
 }
 """Learning is part of ``detect``, and the spool of the commit."""
 
@@ -65,9 +65,9 @@ def be_fork_server() -> None:
 
 def spec_of(
     trace: Path, transport: Transport, folder: Path, config: AnalysisConfig | None = None
-) -> ChildSpec:
+) -> StreamProcessSpec:
     """Order for the process of a stream of rank 0, with all its files in ``folder``."""
-    return ChildSpec(
+    return StreamProcessSpec(
         key="0:0",
         path=str(trace),
         transport=transport,
@@ -83,7 +83,7 @@ def spec_of(
     )
 
 
-def analyse(spec: ChildSpec, *, with_stages: bool = False, with_latencies: bool = False) -> Analysed:
+def analyse(spec: StreamProcessSpec, *, with_stages: bool = False, with_latencies: bool = False) -> Analysed:
     """Run the process of one stream to its end."""
 
     def work() -> Analysed:
@@ -93,7 +93,7 @@ def analyse(spec: ChildSpec, *, with_stages: bool = False, with_latencies: bool 
                 patches.enter_context(_stages_clocked(result))
             if with_latencies:
                 patches.enter_context(_labels_clocked(result))
-            result.cpu_s = cpu_seconds(lambda: StreamChild(spec, AgentBell()).run())
+            result.cpu_s = cpu_seconds(lambda: StreamProcess(spec, AgentBell()).run())
         return result
 
     return in_child(work)

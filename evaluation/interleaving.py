@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate
 from chimbuko.pserver.state.checkpoint import SavedState
@@ -84,7 +84,7 @@ class WaryAgent:
         self.agent = agent
         self._broker = broker
         self._random = random
-        self._unsaved = UnsavedDeltas()
+        self._unsaved = PendingDeltas()
         self._seen_starts = 0
         self._read_to = 0
         self._sent_epoch = -1

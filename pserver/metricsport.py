@@ -25,10 +25,10 @@ class MetricsPort:
 
     def __init__(self, port: int) -> None:
         # Loaded here: most runs have no such port, and would pay 10 ms and 2 MB for its web server.
-        from chimbuko.pserver.prometheus import FiguresCollector, serve
+        from chimbuko.pserver.prometheus import PrometheusCollector, serve
 
         self._run = RunFigures()
-        self._collector = FiguresCollector()
+        self._collector = PrometheusCollector()
         try:
             self.url = serve(self._collector, port)
         except OSError as error:

@@ -14,7 +14,7 @@ from chimbuko.pserver.runfigures import FIELDS, Figures, ProgramFigures
 HOST = "127.0.0.1"
 
 
-class FiguresCollector(Collector):
+class PrometheusCollector(Collector):
     """Answers Prometheus from the newest ``Figures``."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def _of_agents(agents: tuple[AgentFigures, ...]) -> Iterator[Metric]:
     )
 
 
-def serve(collector: FiguresCollector, port: int) -> str:
+def serve(collector: PrometheusCollector, port: int) -> str:
     """Answer on the loopback interface, in a thread of its own; the address.
 
     Raises

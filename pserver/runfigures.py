@@ -101,10 +101,10 @@ class RunFigures:
             self._program(rank.program).row(rank.rank)[_SEVERITY] = rank.severity_us / 1e6
         for function in frame.functions:
             self._program(function.program).functions.add(function.name)
-        self._agents |= frame.views.agents
-        if frame.views.slow_ranks is not None:
+        self._agents |= frame.telemetry.agents
+        if frame.telemetry.slow_ranks is not None:
             slow = Counter(
-                number for number, _ in {(one.program, one.rank) for one in frame.views.slow_ranks}
+                number for number, _ in {(one.program, one.rank) for one in frame.telemetry.slow_ranks}
             )
             for number, program in self._programs.items():
                 program.slow_ranks = slow[number]

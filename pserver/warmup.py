@@ -8,7 +8,7 @@ from chimbuko.calls.callpaths import PATH
 from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.kernels.paths import NONE
 from chimbuko.protocol.messages import Delta, FunctionName
-from chimbuko.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, ViewDelta
+from chimbuko.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
 
@@ -33,7 +33,7 @@ def warm_kernels() -> None:
                 table=schema.pack(table),
                 steps=[StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)],
                 health=[],
-                views=ViewDelta(
+                telemetry=TelemetryDelta(
                     flagged=np.zeros(1, FLAGGED).tobytes(), counters=[counters], paths=[_small_paths()]
                 ),
             )

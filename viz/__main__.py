@@ -25,7 +25,7 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.multiprocess import TOKEN_VARIABLE, serving_together
 from chimbuko.viz.http.server import serving
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
-from chimbuko.viz.jobs.workerpool import Workplace
+from chimbuko.viz.jobs.workerpool import WorkerPool
 
 PROCESSES = click.IntRange(1, 64)
 
@@ -93,8 +93,8 @@ def main(
             )
         else:
             logs = run.logs if broker else None
-            workplace = Workplace(jobs_broker or broker, own_worker or not jobs_broker, jobs_folder, logs)
-            place = serving(run, port, token, broker, names, workplace, given, is_alone=shared is None)
+            worker_pool = WorkerPool(jobs_broker or broker, own_worker or not jobs_broker, jobs_folder, logs)
+            place = serving(run, port, token, broker, names, worker_pool, given, is_alone=shared is None)
         with place as url:
             say_ready(url=url)
             stopping.wait()

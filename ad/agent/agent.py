@@ -10,21 +10,21 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.agent.recorderservice import RecorderService
-from chimbuko.ad.agent.spoolshipper import BrokerLink
+from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortfalls import Part
-from chimbuko.ad.hangs.watchdog import Watch
+from chimbuko.ad.hangs.watchdog import HangWatchdog
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
 from chimbuko.errors import ServiceError
 from chimbuko.follow.alarm import Alarm
@@ -50,21 +50,21 @@ class Agent:
         self._spec = spec
         self._broker = broker
         self._schema = make_detector(spec.config).schema
-        self._streams: list[AgentStream] = []
+        self._streams: list[StreamHandle] = []
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
         reports = Path(spec.scratch) / "reports"
         self._bell = forks.bell
-        self._watch = Watch(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
+        self._watch = HangWatchdog(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
-        self._journal = journal = Journal(Path(spec.scratch) / "last-delta")
+        self._delta_log = delta_log = DeltaLog(Path(spec.scratch) / "last-delta")
         seal = Seal(spec.run)
-        self._statistics = StatisticsLink(
-            broker, statistics, self._streams, self._bell, seal, journal, period_s, lockstep
+        self._statistics = ModelSync(
+            broker, statistics, self._streams, self._bell, seal, delta_log, period_s, lockstep
         )
-        view = AgentView(spec.node, forks.pid, statistics, self._streams)
+        view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
-        self._link = BrokerLink(
+        self._link = SpoolShipper(
             broker,
             self._statistics,
             self._streams,
@@ -168,11 +168,11 @@ class Agent:
             if not stream.is_over and stream.pid:
                 self._supervisor.give_up(stream)
 
-    def _orphans(self) -> list[AgentStream]:
+    def _orphans(self) -> list[StreamHandle]:
         """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
         spec = self._spec
         known = {stream.folder for stream in self._streams}
-        orphans: list[AgentStream] = []
+        orphans: list[StreamHandle] = []
         # Where there was no room for it, there is no such folder.
         for folder in sorted(Path(spec.scratch).glob("*")):
             parts = _STREAM_FOLDER.fullmatch(folder.name)
@@ -181,7 +181,7 @@ class Agent:
             name = StreamName("", int(parts["rank"]), folder)
             program = int(parts["program"])
             try:
-                stream = AgentStream(
+                stream = StreamHandle(
                     name, Transport.SST, program, spec.node, folder, spec.config, self._schema
                 )
             except (OSError, MemoryError) as error:
@@ -203,7 +203,7 @@ class Agent:
                     is_away = False
                 if self._is_closing.is_set():
                     self._link.flush()
-                if self._journal.is_failing:
+                if self._delta_log.is_failing:
                     self._news.without(Part.JOURNAL, self._spec.agent)
                 self._link.exchange_once()
                 self._recorders.serve()

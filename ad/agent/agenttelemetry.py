@@ -1,4 +1,4 @@
-"""What an agent tells for the views beside what its streams give: counters, and what it takes itself."""
+"""What an agent tells for others beside what its streams give: counters, and what it takes itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from chimbuko.ad.agent.selfmetrics import Lag, cpu_s, memory_bytes, spool_bytes
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.protocol.telemetry import AgentFigures, StreamCounters
 
@@ -17,7 +17,7 @@ COUNTER_GROWTH = 1.1
 READING = "reading"
 
 
-class AgentView:
+class AgentTelemetry:
     """Goes through what streams queue for the store.
 
     Parameters
@@ -29,7 +29,7 @@ class AgentView:
     """
 
     def __init__(
-        self, node: str, fork_server: int, statistics: AgentStatistics, streams: list[AgentStream]
+        self, node: str, fork_server: int, statistics: AgentStatistics, streams: list[StreamHandle]
     ) -> None:
         self._node = node
         self._fork_server = fork_server
@@ -41,7 +41,7 @@ class AgentView:
         self._told_at = 0.0
         self._has_told_last = False
 
-    def note(self, stream: AgentStream, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
+    def note(self, stream: StreamHandle, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
         """Steps that a stream has analysed, and totals of its counters where they are due; before that its
         ``health``.
         """

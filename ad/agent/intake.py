@@ -12,10 +12,10 @@ import redis
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.arrivals import Arrival, Arrivals, Instance
 from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
@@ -52,8 +52,8 @@ class Intake:
         self,
         spec: AgentSpec,
         broker: redis.Redis,
-        streams: list[AgentStream],
-        statistics: StatisticsLink,
+        streams: list[StreamHandle],
+        statistics: ModelSync,
         news: RoomNews,
     ) -> None:
         self._spec = spec
@@ -69,7 +69,7 @@ class Intake:
         self._candidates: list[_Candidate] = []
         self._claimed: set[tuple[int, int]] = set()
 
-    def new_streams(self) -> list[AgentStream]:
+    def new_streams(self) -> list[StreamHandle]:
         """Streams that are new since the last call, with their files.
 
         Raises
@@ -132,11 +132,11 @@ class Intake:
         self._claimed.add((program, name.rank))
         self._candidates.append(_Candidate(name, transport, program, contact))
 
-    def _made(self, candidate: _Candidate) -> AgentStream | None:
+    def _made(self, candidate: _Candidate) -> StreamHandle | None:
         """The stream with its files; None where there is no room for them, or no memory."""
         spec, name = self._spec, candidate.name
         try:
-            return AgentStream(
+            return StreamHandle(
                 name,
                 candidate.transport,
                 candidate.program,

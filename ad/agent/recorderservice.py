@@ -9,7 +9,7 @@ import msgspec
 import redis
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.protocol.broker import read_stream
 from chimbuko.protocol.keys import RECALL_ANSWERS, RECALL_REQUESTS
 from chimbuko.protocol.messages import RecallAnswer, RecallRequest, Seal
@@ -33,13 +33,13 @@ class RecorderService:
         Grows as streams are found.
     """
 
-    def __init__(self, broker: redis.Redis, streams: list[AgentStream], seal: Seal) -> None:
+    def __init__(self, broker: redis.Redis, streams: list[StreamHandle], seal: Seal) -> None:
         self._broker = broker
         self._seal = seal
         self._streams = streams
         self._read_to = b"0"
         self._polled_at = 0.0
-        self._due: deque[tuple[RecallRequest, AgentStream]] = deque()
+        self._due: deque[tuple[RecallRequest, StreamHandle]] = deque()
 
     def serve(self) -> None:
         """Answer for one stream at most, so that the agent's other messages are not held up.
@@ -66,7 +66,7 @@ class RecorderService:
             wanted = set(request.streams)
             self._due += [(request, stream) for stream in self._streams if stream.key in wanted]
 
-    def _answer(self, request: RecallRequest, stream: AgentStream) -> None:
+    def _answer(self, request: RecallRequest, stream: StreamHandle) -> None:
         stream.learn_names()
         recording = read_recording(stream.recorder_path)
         steps = recording.between(request.start_us, request.end_us, stream.names)

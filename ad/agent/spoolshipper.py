@@ -11,13 +11,13 @@ import time
 import msgspec
 import redis
 
-from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.shortfalls import Part
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
 from chimbuko.protocol.broker import wake
 from chimbuko.protocol.keys import RECORD_ACKS, RECORDS
@@ -53,7 +53,7 @@ class _FrameHead(msgspec.Struct, array_like=True):
 _heads = msgspec.msgpack.Decoder(_FrameHead)
 
 
-class BrokerLink:
+class SpoolShipper:
     """Exchanges with the broker for all streams of one agent.
 
     Parameters
@@ -69,10 +69,10 @@ class BrokerLink:
     def __init__(
         self,
         broker: redis.Redis,
-        statistics: StatisticsLink,
-        streams: list[AgentStream],
+        statistics: ModelSync,
+        streams: list[StreamHandle],
         reports: SpoolDelivery,
-        view: AgentView,
+        view: AgentTelemetry,
         news: RoomNews,
         bell: AgentBell,
         seal: Seal,
@@ -188,7 +188,7 @@ class BrokerLink:
                 pipeline.execute()
             self._is_store_wanted = self._is_flushing
 
-    def _count(self, stream: AgentStream, frames: list[tuple[int, bytes]]) -> None:
+    def _count(self, stream: StreamHandle, frames: list[tuple[int, bytes]]) -> None:
         """Totals in frames sent for the first time go into the next delta."""
         for sequence, frame in frames:
             if sequence > self._counted.get(stream.key, 0):
@@ -197,7 +197,7 @@ class BrokerLink:
                 self._note_health(stream, head.health)
                 self._view.note(stream, head.steps, head.counter_statistics)
 
-    def _note_health(self, stream: AgentStream, health: StreamHealth) -> None:
+    def _note_health(self, stream: StreamHandle, health: StreamHealth) -> None:
         """Totals of a stream; what came past its spool may be ahead of what queues in there."""
         word = stream.word
         stream.health = health if word is None or word.steps < health.steps else word
@@ -206,8 +206,8 @@ class BrokerLink:
     def _hear_plights(self) -> None:
         """What streams go without, and how they fare meanwhile."""
         for stream in list(self._streams):
-            plight = stream.new_plight()
-            for part in plight.without if plight else ():
+            shortfall = stream.new_shortfall()
+            for part in shortfall.without if shortfall else ():
                 self._news.without(Part(part), stream.key)
             if not stream.open_calls.has_room:
                 self._news.without(Part.OPEN_CALLS, stream.key)

@@ -20,7 +20,7 @@ MOST_ROWS = 64
 """Windows that nobody takes are forgotten, the oldest first."""
 
 
-class Paces:
+class RankSpeeds:
     """Adds up what is learned in windows of trace time, which are the same for all ranks.
 
     Parameters

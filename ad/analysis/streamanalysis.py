@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.detection import Detection
-from chimbuko.ad.analysis.rankspeed import Paces
+from chimbuko.ad.analysis.rankspeed import RankSpeeds
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.analysis.traffic import Traffic
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
@@ -70,7 +70,7 @@ class StreamAnalysis:
         self._traffic = Traffic(identity.program, identity.rank)
         is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
         self._paths = CallPaths()
-        self._paces = Paces(identity.program, identity.rank, schema, is_exclusive, config.period_us)
+        self._paces = RankSpeeds(identity.program, identity.rank, schema, is_exclusive, config.period_us)
         self._names = StreamNames()
         self._has_ended = False
         self._model_version = 0
@@ -196,10 +196,10 @@ class StreamAnalysis:
             self._paces.end_window(self._names)
         return learned
 
-    def hand_out_views(self, generation: int) -> StreamViews:
-        """What there is for the views; after ``hand_out``, and with the same generation."""
+    def hand_out_telemetry(self, generation: int) -> StreamTelemetry:
+        """What there is for others; after ``hand_out``, and with the same generation."""
         flagged_steps = self._detection.statistics.flagged_steps
-        return StreamViews(
+        return StreamTelemetry(
             self._traffic.not_taken(generation), self._paces.hand_out(), flagged_steps.not_taken(generation)
         )
 

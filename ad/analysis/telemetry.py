@@ -12,7 +12,7 @@ from chimbuko.statistics import flaggedsteps
 
 
 @dataclass(frozen=True)
-class StreamViews:
+class StreamTelemetry:
     """Of one stream."""
 
     traffic: Rows
@@ -23,7 +23,7 @@ class StreamViews:
     """``FLAGGED_STEPS``: what was flagged and not taken; functions are timer ids."""
 
     @classmethod
-    def none(cls) -> StreamViews:
+    def none(cls) -> StreamTelemetry:
         """Nothing."""
         return cls(np.empty(0, TRAFFIC), np.empty(0, PACE))
 

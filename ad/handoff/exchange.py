@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
-from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.bell import Bell
 from chimbuko.ad.handoff.outbox import OutboxCopy
-from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as PLIGHT_BYTES
-from chimbuko.ad.handoff.shortfalls import PlightCells
+from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as SHORTFALL_BYTES
+from chimbuko.ad.handoff.shortfalls import ShortfallCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.arrays import Float64Array, Rows
 from chimbuko.calls.record import StepCount
@@ -38,7 +38,7 @@ from chimbuko.protocol.messages import NO_EPOCH
 from chimbuko.statistics.schema import TableSchema
 
 _HEADER_CELLS = 64
-_HEADER_BYTES = mmap.PAGESIZE + PLIGHT_BYTES
+_HEADER_BYTES = mmap.PAGESIZE + SHORTFALL_BYTES
 
 
 class Cell(IntEnum):
@@ -82,7 +82,7 @@ class Outbox:
     learned: Learned
     steps: list[StepCount]
     """In which it was learned."""
-    views: StreamViews
+    telemetry: StreamTelemetry
     paths: Rows
     """``PATH``; functions are the stream's timer ids."""
 
@@ -128,7 +128,7 @@ class ExchangeBox:
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
         self._bell = Bell(memory, self._cells.nbytes)
-        self.plight = PlightCells(np.frombuffer(memory, np.uint8, PLIGHT_BYTES, mmap.PAGESIZE))
+        self.shortfall = ShortfallCells(np.frombuffer(memory, np.uint8, SHORTFALL_BYTES, mmap.PAGESIZE))
         at = _HEADER_BYTES
         self._slots = [OutboxCopy(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
         at += 2 * slot_bytes
@@ -202,7 +202,7 @@ class ExchangeBox:
             filled.copy_from(active)
             filled.add(learned, steps)
             filled.next_step = analysis.stacks.last_step + 1
-            filled.views.put(analysis.hand_out_views(generation))
+            filled.telemetry.put(analysis.hand_out_telemetry(generation))
             filled.paths.put(active.paths, analysis.hand_out_paths())
             save(into)
             self[Cell.ACTIVE] = into
@@ -251,18 +251,18 @@ class ExchangeBox:
         active = self._slots[self[Cell.ACTIVE]]
         steps = active.step_counts(*self._stream)
         return Outbox(
-            self[Cell.GENERATION], active.learned(), steps, active.views.look(), active.paths.look()
+            self[Cell.GENERATION], active.learned(), steps, active.telemetry.look(), active.paths.look()
         )
 
     def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
-        """For the agent, after ``look``: these timers' rows are taken, with all steps, flags and views, and
+        """For the agent, after ``look``: these timers' rows are taken, with steps, flags and telemetry, and
         perhaps the call paths.
 
         Doing it again, after a death in its middle, does no harm: the generation ends last.
         """
         active = self._slots[self[Cell.ACTIVE]]
         active.remove(outbox.learned.timers, is_taken)
-        active.views.clear()
+        active.telemetry.clear()
         if has_paths:
             active.paths.clear()
         self[Cell.GENERATION] = outbox.generation + 1

@@ -13,7 +13,7 @@ from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import Extent
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.handoff.telemetry import PathOutbox, ViewOutbox
+from chimbuko.ad.handoff.telemetry import PathOutbox, TelemetryOutbox
 from chimbuko.calls.record import StepCount
 from chimbuko.statistics.schema import FLAGS, TableSchema
 
@@ -55,20 +55,20 @@ class OutboxCopy:
         self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
         at += self._table.nbytes
         self.paths = PathOutbox(memory, at)
-        self.views = ViewOutbox(memory, at + PathOutbox.SIZE_BYTES)
+        self.telemetry = TelemetryOutbox(memory, at + PathOutbox.SIZE_BYTES)
 
     @staticmethod
     def size_bytes(schema: TableSchema) -> int:
         """Space of one copy."""
         steps, functions = MOST_STEPS * _STEP.itemsize, MAX_TIMERS * (1 + 8 * schema.width)
         own = OutboxCopy._COUNTS_BYTES + steps + functions
-        return -(-(own + PathOutbox.SIZE_BYTES + ViewOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
+        return -(-(own + PathOutbox.SIZE_BYTES + TelemetryOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
 
     def allocate(self) -> None:
         """Make sure of what is looked at also while the copy is empty; ``OSError`` where there is no room."""
         self._allocate_steps(0)
         self.paths.allocate(self._file, 0)
-        self.views.allocate(self._file, 0, 0)
+        self.telemetry.allocate(self._file, 0, 0)
 
     def allocate_for(self, active: OutboxCopy, extent: Extent, steps: int) -> None:
         """Make sure of the room for what is in the ``active`` copy, and for what comes to it."""
@@ -76,8 +76,10 @@ class OutboxCopy:
         for timers in (active.timers, extent.timers):
             self._allocate_timers(timers)
         self.paths.allocate(self._file, max(active.paths.count, extent.paths))
-        traffic = max(active.views.traffic, extent.traffic)
-        self.views.allocate(self._file, traffic, max(active.views.flagged_steps, extent.flagged_steps))
+        traffic = max(active.telemetry.traffic, extent.traffic)
+        self.telemetry.allocate(
+            self._file, traffic, max(active.telemetry.flagged_steps, extent.flagged_steps)
+        )
 
     def _allocate_timers(self, timers: npt.NDArray[np.int64]) -> None:
         if self._has_room[timers].all():
@@ -132,7 +134,7 @@ class OutboxCopy:
         count = other.steps
         self._steps[:count] = other._steps[:count]
         self._step_count[0] = count
-        self.views.copy_from(other.views)
+        self.telemetry.copy_from(other.telemetry)
 
     def add(self, learned: Learned, steps: Sequence[StepCount]) -> None:
         """Add what was learned in these steps."""

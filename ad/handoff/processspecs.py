@@ -45,7 +45,7 @@ class AgentSpec(msgspec.Struct, frozen=True):
     recorded: list[RecordedStream] = []
 
 
-class ChildSpec(msgspec.Struct, frozen=True):
+class StreamProcessSpec(msgspec.Struct, frozen=True):
     """All that the process of one stream is told."""
 
     key: str

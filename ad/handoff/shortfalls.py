@@ -32,7 +32,7 @@ class Part(IntEnum):
     """Of the agent."""
 
 
-class Plight(msgspec.Struct, frozen=True, array_like=True):
+class Shortfall(msgspec.Struct, frozen=True, array_like=True):
     """How a stream fares while there is no room for all of it."""
 
     health: StreamHealth
@@ -48,10 +48,10 @@ class _Cell(IntEnum):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_plights = msgspec.msgpack.Decoder(Plight)
+_plights = msgspec.msgpack.Decoder(Shortfall)
 
 
-class PlightCells:
+class ShortfallCells:
     """One end; the stream's process writes, its agent reads.
 
     Parameters
@@ -64,9 +64,9 @@ class PlightCells:
         self._cells: Int64Array = memory[: 8 * len(_Cell)].view(np.int64)
         self._content = memory[8 * len(_Cell) :]
 
-    def tell(self, plight: Plight) -> None:
+    def tell(self, shortfall: Shortfall) -> None:
         """Replace what was told before."""
-        content = np.frombuffer(_encoder.encode(plight), np.uint8)
+        content = np.frombuffer(_encoder.encode(shortfall), np.uint8)
         if len(content) > len(self._content):
             # Only damaged streams have so many kinds of losses; that they have is told when there is room.
             return
@@ -81,7 +81,7 @@ class PlightCells:
         """Another one each time that something is told; 0 before that."""
         return int(self._cells[_Cell.SEQUENCE])
 
-    def read(self) -> Plight | None:
+    def read(self) -> Shortfall | None:
         """What was told last; None where nothing was, or where it was written to each time it was tried."""
         for _ in range(_MOST_TRIES):
             before = self.version

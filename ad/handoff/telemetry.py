@@ -1,4 +1,4 @@
-"""What a stream tells for the views, on its way from its process to its agent."""
+"""What a stream tells for others, on its way from its process to its agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
-from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS
 from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
@@ -18,8 +18,8 @@ from chimbuko.protocol.telemetry import PACE, TRAFFIC
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 
-class ViewOutbox:
-    """Views of one stream in a file that its process and its agent map; they have a lock for it.
+class TelemetryOutbox:
+    """Telemetry of one stream in a file that its process and its agent map; they have a lock for it.
 
     Nothing in it grows with time: traffic and flagged steps are added up by the process, and of paces the
     newest are kept.
@@ -60,19 +60,19 @@ class ViewOutbox:
         file.allocate(self._paces_at, self._paces.nbytes)
         file.allocate(self._flagged_at, flagged_steps * FLAGGED_STEPS.itemsize)
 
-    def put(self, views: StreamViews) -> None:
+    def put(self, telemetry: StreamTelemetry) -> None:
         """All traffic and flagged steps that were not taken, in place of what is there, and paces that come
         to it.
         """
-        self._traffic[: len(views.traffic)] = views.traffic
-        self._flagged_steps[: len(views.flagged_steps)] = views.flagged_steps
-        self._counts[[0, 2]] = len(views.traffic), len(views.flagged_steps)
-        if len(views.paces):
-            paces = np.concatenate([self._paces[: self._counts[1]], views.paces])[-MOST_ROWS:]
+        self._traffic[: len(telemetry.traffic)] = telemetry.traffic
+        self._flagged_steps[: len(telemetry.flagged_steps)] = telemetry.flagged_steps
+        self._counts[[0, 2]] = len(telemetry.traffic), len(telemetry.flagged_steps)
+        if len(telemetry.paces):
+            paces = np.concatenate([self._paces[: self._counts[1]], telemetry.paces])[-MOST_ROWS:]
             self._paces[: len(paces)] = paces
             self._counts[1] = len(paces)
 
-    def copy_from(self, other: ViewOutbox) -> None:
+    def copy_from(self, other: TelemetryOutbox) -> None:
         """Become a copy of the other one."""
         traffic, paces, flagged = other._counts.tolist()
         if traffic:
@@ -83,10 +83,10 @@ class ViewOutbox:
             self._flagged_steps[:flagged] = other._flagged_steps[:flagged]
         self._counts[:] = other._counts
 
-    def look(self) -> StreamViews:
+    def look(self) -> StreamTelemetry:
         """A copy of what is there."""
         traffic, paces, flagged = self._counts.tolist()
-        return StreamViews(
+        return StreamTelemetry(
             self._traffic[:traffic].copy(), self._paces[:paces].copy(), self._flagged_steps[:flagged].copy()
         )
 

@@ -20,7 +20,7 @@ from chimbuko.ad.hangs.report import pack_report, report_of
 from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.config import AnalysisConfig
@@ -38,7 +38,7 @@ REPEAT_AT = 2.0
 MAIN_THREAD = 0
 
 
-class Watch:
+class HangWatchdog:
     """Looks at all streams of one agent. It has a spool of its own for what it finds.
 
     Parameters
@@ -55,7 +55,7 @@ class Watch:
         self,
         agent: str,
         folder: Path,
-        streams: list[AgentStream],
+        streams: list[StreamHandle],
         statistics: AgentStatistics,
         bell: AgentBell,
         config: AnalysisConfig,
@@ -103,7 +103,7 @@ class Watch:
             if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls["thread"]):
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
 
-    def look(self, stream: AgentStream) -> None:
+    def look(self, stream: StreamHandle) -> None:
         """See whether a stream is silent, or has overdue calls; if its process is at work it is neither."""
         drained = stream.box[Cell.HEARTBEAT]
         if not _is_waited_for(stream):
@@ -121,7 +121,7 @@ class Watch:
             self._bell.ring()
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
-    def _report(self, stream: AgentStream, opened: OpenCalls, silence_us: float, drained: int) -> None:
+    def _report(self, stream: StreamHandle, opened: OpenCalls, silence_us: float, drained: int) -> None:
         """Report the calls that have become overdue, and again those that have become so much more."""
         before = self._reported.pop(stream.key, {})
         first_us = int(opened.calls["entry_us"].min(initial=opened.newest_us))
@@ -155,7 +155,7 @@ class Watch:
                 self._bell.ring()
                 reported[place] = float(elapsed[call])
 
-    def _known(self, stream: AgentStream, opened: OpenCalls) -> Float64Array:
+    def _known(self, stream: StreamHandle, opened: OpenCalls) -> Float64Array:
         """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
         to ignore.
         """
@@ -174,12 +174,12 @@ def _history(known: Float64Array) -> History:
     return History(n, mean_us, spread_us, longest_us=moments[:, 6])
 
 
-def _origin(stream: AgentStream) -> StreamHealth:
+def _origin(stream: StreamHandle) -> StreamHealth:
     """Whose the records of a batch are; the totals of a stream are told by its process alone."""
     return StreamHealth(stream.program, stream.name.rank, stream.node, "reading", 0, 0, 0, 0, 0, 0, {})
 
 
-def _is_waited_for(stream: AgentStream) -> bool:
+def _is_waited_for(stream: StreamHandle) -> bool:
     """Whether its process waits for its next step, and does nothing else."""
     return stream.pid != 0 and stream.phase is Phase.IDLE
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.arrays import BoolArray, Float64Array, Int64Array, Rows
 from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
-from chimbuko.protocol.telemetry import FLAGGED, AgentFigures, ProgramPaths, StreamCounters, ViewDelta
+from chimbuko.protocol.telemetry import FLAGGED, AgentFigures, ProgramPaths, StreamCounters, TelemetryDelta
 from chimbuko.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
 from chimbuko.statistics.flaggedsteps import merged
 from chimbuko.statistics.packed import PackedTable
@@ -35,7 +35,7 @@ class Part:
     learned: Learned
     steps: Sequence[StepCount] = ()
     """The steps it was learned in, since the last delta."""
-    views: StreamViews = field(default_factory=StreamViews.none)
+    telemetry: StreamTelemetry = field(default_factory=StreamTelemetry.none)
     paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
     """``PATH``; functions are timers."""
 
@@ -137,8 +137,8 @@ class AgentStatistics:
         steps = [step for part in parts for step in part.steps]
         # One that closes an epoch is not the last.
         has_paths = self._are_paths_due(has_all and not closed_epochs, periods)
-        views = self._views(parts, flagged, has_paths)
-        if not (len(due) or views != ViewDelta() or steps or self._health or closed_epochs):
+        telemetry = self._telemetry(parts, flagged, has_paths)
+        if not (len(due) or telemetry != TelemetryDelta() or steps or self._health or closed_epochs):
             return None
         self._sequence = self.next_sequence
         table = self._gathered[due]
@@ -154,7 +154,7 @@ class AgentStatistics:
             table=self.schema.pack(table),
             steps=steps,
             health=list(self._health.values()),
-            views=views,
+            telemetry=telemetry,
         )
         self._unsent_names = []
         self._health.clear()
@@ -262,14 +262,14 @@ class AgentStatistics:
             self._paths_told_at = self._periods
         return is_due
 
-    def _views(self, parts: Sequence[Part], flagged: Sequence[Rows], has_paths: bool) -> ViewDelta:
+    def _telemetry(self, parts: Sequence[Part], flagged: Sequence[Rows], has_paths: bool) -> TelemetryDelta:
         counters, self._counters = self._counters, []
         figures, self._figures = self._figures, None
-        return ViewDelta(
+        return TelemetryDelta(
             flagged=b"".join(rows.tobytes() for rows in flagged),
             flagged_steps=self._flagged_steps(parts),
-            traffic=b"".join(part.views.traffic.tobytes() for part in parts),
-            paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.views.paces)),
+            traffic=b"".join(part.telemetry.traffic.tobytes() for part in parts),
+            paces=b"".join(self._paces(part).tobytes() for part in parts if len(part.telemetry.paces)),
             counters=counters,
             figures=figures,
             paths=self._paths(parts) if has_paths else [],
@@ -294,15 +294,15 @@ class AgentStatistics:
     def _flagged_steps(self, parts: Sequence[Part]) -> bytes:
         numbered = []
         for part in parts:
-            if len(part.views.flagged_steps):
-                rows = part.views.flagged_steps.copy()
+            if len(part.telemetry.flagged_steps):
+                rows = part.telemetry.flagged_steps.copy()
                 timers = rows["function"].tolist()
                 rows["function"] = [self._number(part.program, part.timers[timer]) for timer in timers]
                 numbered.append(rows)
         return merged(*numbered).tobytes() if numbered else b""
 
     def _paces(self, part: Part) -> Rows:
-        paces = part.views.paces.copy()
+        paces = part.telemetry.paces.copy()
         timers = paces["function"].tolist()
         paces["function"] = [self._number(part.program, part.timers[timer]) for timer in timers]
         return paces

@@ -13,10 +13,10 @@ import redis
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Outbox
 from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
-from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.ad.streamprocess.commitschedule import quiet_s
-from chimbuko.ad.streams.deltalog import Entry, Journal, Taken
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import StreamHealth
 from chimbuko.protocol.keys import ACKS, DELTAS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.protocol.messages import (
@@ -56,7 +56,7 @@ _names = msgspec.msgpack.Decoder(FunctionName)
 _rows = msgspec.msgpack.Decoder(PackedTable)
 
 
-class StatisticsLink:
+class ModelSync:
     """Exchanges statistics for all streams of one agent.
 
     Parameters
@@ -65,7 +65,7 @@ class StatisticsLink:
         Grows as the supervisor finds streams.
     bell
         In lockstep they ring it when they have closed an epoch.
-    journal
+    delta_log
         Where the last delta stands for a successor of this agent.
     period_s
         Longest time between two deltas; not used in lockstep, where each closed epoch makes one.
@@ -75,10 +75,10 @@ class StatisticsLink:
         self,
         broker: redis.Redis,
         statistics: AgentStatistics,
-        streams: list[AgentStream],
+        streams: list[StreamHandle],
         bell: AgentBell,
         seal: Seal,
-        journal: Journal,
+        delta_log: DeltaLog,
         period_s: float,
         is_lockstep: bool,
     ) -> None:
@@ -87,12 +87,12 @@ class StatisticsLink:
         self._streams = streams
         self._bell = bell
         self._seal = seal
-        self._journal = journal
+        self._delta_log = delta_log
         self._period_s = period_s
         self._is_lockstep = is_lockstep
-        inherited = journal.read()
+        inherited = delta_log.read()
         self._inherited = inherited
-        self._unsaved = UnsavedDeltas(inherited.delta if inherited else None)
+        self._unsaved = PendingDeltas(inherited.delta if inherited else None)
         if inherited is not None:
             statistics.follow(inherited.delta)
         self._incarnations = {statistics.incarnation}
@@ -112,7 +112,7 @@ class StatisticsLink:
         self.is_settled = False
         """After all streams have ended: all statistics are in the model."""
 
-    def let_inherit(self, stream: AgentStream) -> None:
+    def let_inherit(self, stream: StreamHandle) -> None:
         """Let a stream go on where it was when an agent died, if there was one."""
         inherited = self._inherited
         if inherited is None:
@@ -236,7 +236,7 @@ class StatisticsLink:
             self.is_settled = not deltas and is_flushing
 
     def _receive(
-        self, streams: list[AgentStream], deltas: Sequence[Delta] = (), block_ms: int | None = None
+        self, streams: list[StreamHandle], deltas: Sequence[Delta] = (), block_ms: int | None = None
     ) -> None:
         """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
         with self._broker.pipeline(transaction=False) as pipeline:
@@ -295,7 +295,7 @@ class StatisticsLink:
             names = cast(list[bytes], self._broker.lrange(FUNCTIONS, known, -1))
             self._statistics.learn_functions(update.server, [_names.decode(name) for name in names])
 
-    def _give_model(self, stream: AgentStream) -> None:
+    def _give_model(self, stream: StreamHandle) -> None:
         statistics = self._statistics
         if stream.model_version == statistics.version or stream.is_over:
             return
@@ -311,7 +311,7 @@ class StatisticsLink:
                 if sequence > self._contained
             ]
 
-    def _next(self, streams: list[AgentStream], is_flushing: bool) -> list[Delta]:
+    def _next(self, streams: list[StreamHandle], is_flushing: bool) -> list[Delta]:
         """A delta of what was learned since the last one; none if that is nothing."""
         closed = self._newly_closed(streams)
         if self._is_lockstep and not closed and not is_flushing:
@@ -336,7 +336,7 @@ class StatisticsLink:
             stream.box.release()
         return [] if outgoing is None else [self._unsaved.add(outgoing.delta)]
 
-    def _look(self, stream: AgentStream) -> Outbox | None:
+    def _look(self, stream: StreamHandle) -> Outbox | None:
         """What a stream has; nothing where its process holds the outbox."""
         outbox = stream.box.look()
         while outbox is None and self._is_lockstep:
@@ -346,7 +346,7 @@ class StatisticsLink:
         self._name_functions(stream)
         return outbox
 
-    def _remove(self, outgoing: Outgoing, looked: list[tuple[AgentStream, Outbox]]) -> None:
+    def _remove(self, outgoing: Outgoing, looked: list[tuple[StreamHandle, Outbox]]) -> None:
         """Keep the delta for a successor, then take what is in it out of the outboxes."""
         removals = [
             (stream, outbox, is_taken)
@@ -360,18 +360,18 @@ class StatisticsLink:
             )
             for stream, outbox, is_taken in removals
         }
-        self._journal.write(Entry(outgoing.delta, of_streams))
+        self._delta_log.write(Entry(outgoing.delta, of_streams))
         for stream, outbox, is_taken in removals:
             stream.box.remove(outbox, is_taken, outgoing.has_paths)
             stream.generations.append((outgoing.delta.sequence, outbox.generation))
 
-    def _name_functions(self, stream: AgentStream) -> None:
+    def _name_functions(self, stream: StreamHandle) -> None:
         stream.learn_names()
         if len(stream.names.timers) != stream.named:
             stream.named = len(stream.names.timers)
             self._statistics.name(stream.program, stream.names.timers.values())
 
-    def _newly_closed(self, streams: list[AgentStream]) -> dict[str, int]:
+    def _newly_closed(self, streams: list[StreamHandle]) -> dict[str, int]:
         """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
         if not self._is_lockstep or not streams:
             return {}
@@ -391,14 +391,14 @@ class StatisticsLink:
         self._sent_at = time.monotonic()
 
 
-def _part(stream: AgentStream, outbox: Outbox) -> Part:
+def _part(stream: StreamHandle, outbox: Outbox) -> Part:
     return Part(
         program=stream.program,
         rank=stream.name.rank,
         timers=stream.names.timers,
         learned=outbox.learned,
         steps=outbox.steps,
-        views=outbox.views,
+        telemetry=outbox.telemetry,
         paths=outbox.paths,
     )
 

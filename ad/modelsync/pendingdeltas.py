@@ -16,7 +16,7 @@ Place = tuple[int, int]
 """Incarnation and sequence."""
 
 
-class UnsavedDeltas:
+class PendingDeltas:
     """An agent's deltas in order, from the first that is not saved.
 
     Parameters

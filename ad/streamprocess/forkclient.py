@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.errors import ServiceError
 from chimbuko.process.starting import become_fork, end_fork, signals_wait
 
@@ -20,7 +20,7 @@ from chimbuko.process.starting import become_fork, end_fork, signals_wait
 class Request(msgspec.Struct, frozen=True):
     """What the agent asks for: start a stream's process, or kill the process of ``kill``."""
 
-    start: ChildSpec | None = None
+    start: StreamProcessSpec | None = None
     kill: str = ""
 
 

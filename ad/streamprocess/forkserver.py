@@ -21,7 +21,7 @@ import msgspec
 from setproctitle import setproctitle
 
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess.forkclient import Event, Request
 from chimbuko.process.lifetime import die_with_parent
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
@@ -85,7 +85,7 @@ def _obey(request: Request, children: dict[int, str], bell: AgentBell) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _become_child(spec: ChildSpec, bell: AgentBell) -> None:
+def _become_child(spec: StreamProcessSpec, bell: AgentBell) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

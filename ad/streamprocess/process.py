@@ -26,7 +26,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile, new_metadata
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.processspecs import NO_MEMORY, ChildSpec
+from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
@@ -60,17 +60,17 @@ LAST_ROOM_S = 3.0
 """How long to wait for room where nobody writes the stream any more."""
 
 
-class StreamChild:
+class StreamProcess:
     """Drains one stream to its end, or until it is asked to leave that to a successor (SIGTERM)."""
 
-    def __init__(self, spec: ChildSpec, bell: AgentBell) -> None:
+    def __init__(self, spec: StreamProcessSpec, bell: AgentBell) -> None:
         self._spec = spec
         self._bell = bell
         schema = make_detector(spec.config).schema
         self._claim = claim(Path(spec.box).parent)
         self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
         self._box[Cell.PHASE] = Phase.OPENING
-        self._shortage = Shortage(self._box.plight)
+        self._shortage = Shortage(self._box.shortfall)
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names = StreamNames()
         self._names_file = NamesFile(Path(spec.names))
@@ -402,10 +402,10 @@ def _held_bytes(results: list[StepResult]) -> int:
     return sum(result.size_bytes for result in results)
 
 
-def run_child(spec: ChildSpec, bell: AgentBell) -> int:
+def run_child(spec: StreamProcessSpec, bell: AgentBell) -> int:
     """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
     try:
-        StreamChild(spec, bell).run()
+        StreamProcess(spec, bell).run()
     except (MemoryError, OSError) as error:
         if not is_out_of_memory(error):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from chimbuko.ad.handoff.shortfalls import Part, Plight, PlightCells
+from chimbuko.ad.handoff.shortfalls import Part, Shortfall, ShortfallCells
 from chimbuko.calls.record import StreamHealth
 
 WORDS = {
@@ -29,7 +29,7 @@ class Shortage:
         Where its agent hears of it.
     """
 
-    def __init__(self, cells: PlightCells) -> None:
+    def __init__(self, cells: ShortfallCells) -> None:
         self._cells = cells
         self._without: set[Part] = set()
         self._blocked_at_s: float | None = None
@@ -41,7 +41,7 @@ class Shortage:
     def tell(self, health: StreamHealth) -> None:
         """Tell the agent how the stream fares, if anything is or was missing."""
         if self._without:
-            self._cells.tell(Plight(health, sorted(self._without)))
+            self._cells.tell(Shortfall(health, sorted(self._without)))
 
     def block(self, part: Part) -> None:
         """Nothing can be committed, as there is no room for a part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.trace.discovery import Transport, contact_of, read_mark_of
@@ -17,7 +17,7 @@ RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""
 
 
-def open_source(spec: ChildSpec, first_step: int, names: StreamNames) -> TraceSource:
+def open_source(spec: StreamProcessSpec, first_step: int, names: StreamNames) -> TraceSource:
     """Open the stream of ``spec`` at a step; ``names`` are those that are known of it, and are added to.
 
     Raises
@@ -46,7 +46,7 @@ class _Recorded:
     written_steps: int | None = None
     is_joining = False
 
-    def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
+    def __init__(self, path: Path, spec: StreamProcessSpec, first_step: int, names: StreamNames) -> None:
         self._reader = StreamReader(
             path, BP_FILE, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
@@ -72,7 +72,7 @@ class _Joined:
 
     written_steps: int | None = None
 
-    def __init__(self, path: Path, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
+    def __init__(self, path: Path, spec: StreamProcessSpec, first_step: int, names: StreamNames) -> None:
         self.is_joining = True
         _check_contact(path, spec.contact)
         self._reader = StreamReader(

@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """By stream key."""
 
 
-class Journal:
+class DeltaLog:
     """One entry, in one of two files in turns: killed while it writes, an agent leaves the one before.
 
     It is written before anything is removed from the outboxes: after a death in between, the

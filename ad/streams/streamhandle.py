@@ -13,8 +13,8 @@ from chimbuko.ad.handoff.claim import READER
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.processspecs import ChildSpec
-from chimbuko.ad.handoff.shortfalls import Plight
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
+from chimbuko.ad.handoff.shortfalls import Shortfall
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streamprocess.process import READING
@@ -36,7 +36,7 @@ TAU_MARK = "TAU Version"
 
 
 @dataclass
-class AgentStream:
+class StreamHandle:
     """Files and state of one stream."""
 
     name: StreamName
@@ -114,11 +114,11 @@ class AgentStream:
         """What its process is doing."""
         return Phase(self.box[Cell.PHASE])
 
-    def next_attempt(self) -> ChildSpec:
+    def next_attempt(self) -> StreamProcessSpec:
         """Order for a process that goes on where the last one was."""
         self.attempts += 1
         self.quiet_ticks = 0
-        return ChildSpec(
+        return StreamProcessSpec(
             key=self.key,
             path=str(self.name.path),
             transport=self.transport,
@@ -159,17 +159,17 @@ class AgentStream:
                 self.word, self._is_word_new = totals, True
         self.is_over = True
 
-    def new_plight(self) -> Plight | None:
+    def new_shortfall(self) -> Shortfall | None:
         """What its process had to say past the spool since the last time."""
-        version = self.box.plight.version
+        version = self.box.shortfall.version
         if version == self._plight_version:
             return None
-        plight = self.box.plight.read()
-        if plight is not None:
+        shortfall = self.box.shortfall.read()
+        if shortfall is not None:
             self._plight_version = version
-            if not self.is_over or plight.health.state != READING:
-                self.word, self._is_word_new = plight.health, True
-        return plight
+            if not self.is_over or shortfall.health.state != READING:
+                self.word, self._is_word_new = shortfall.health, True
+        return shortfall
 
     def new_word(self) -> StreamHealth | None:
         """``word``, if there is one since the last time."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.processspecs import NO_MEMORY
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREADABLE_STREAMS
 from chimbuko.process.lifetime import log
 from chimbuko.trace.discovery import Transport
@@ -42,7 +42,7 @@ class Supervisor:
     """
 
     def __init__(
-        self, forks: ForkServer, streams: list[AgentStream], find: Callable[[], list[AgentStream]]
+        self, forks: ForkServer, streams: list[StreamHandle], find: Callable[[], list[StreamHandle]]
     ) -> None:
         self._forks = forks
         self._streams = streams
@@ -80,7 +80,7 @@ class Supervisor:
                 stream.box[Cell.IS_ALL_WRITTEN] = 1
                 self._signal(stream, signal.SIGCONT)
 
-    def leave(self, stream: AgentStream) -> None:
+    def leave(self, stream: StreamHandle) -> None:
         """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
         stream.is_abandoned = True
         if stream.is_waiting:
@@ -89,7 +89,7 @@ class Supervisor:
         else:
             self._signal(stream, signal.SIGTERM)
 
-    def give_up(self, stream: AgentStream) -> None:
+    def give_up(self, stream: StreamHandle) -> None:
         """Read a stream no further."""
         stream.is_abandoned = True
         if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
@@ -100,11 +100,11 @@ class Supervisor:
         else:
             self._forks.ask(Request(kill=stream.key))
 
-    def _start(self, stream: AgentStream) -> None:
+    def _start(self, stream: StreamHandle) -> None:
         stream.drained_before = stream.box[Cell.HEARTBEAT]
         self._forks.ask(Request(start=stream.next_attempt()))
 
-    def _ended(self, stream: AgentStream, code: int) -> None:
+    def _ended(self, stream: StreamHandle, code: int) -> None:
         stream.pid = 0
         if stream.phase in (Phase.ENDED, Phase.BROKEN):
             stream.is_over = True
@@ -129,7 +129,7 @@ class Supervisor:
             log(f"reader of {stream.name.path} ended ({code}); given up")
             stream.give_up()
 
-    def _may_go_on(self, stream: AgentStream) -> bool:
+    def _may_go_on(self, stream: StreamHandle) -> bool:
         """A recorded stream on which a reader died is damaged."""
         if stream.is_abandoned:
             return False
@@ -138,7 +138,7 @@ class Supervisor:
             return stream.attempts < MOST_JOINS and not stream.box[Cell.IS_ALL_WRITTEN]
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES
 
-    def _watch(self, stream: AgentStream) -> None:
+    def _watch(self, stream: StreamHandle) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
         if stream.is_waiting:
             stream.pause_ticks -= 1
@@ -165,7 +165,7 @@ class Supervisor:
         if not awaits_step or _is_stopped(stream.pid):
             self._forks.ask(Request(kill=stream.key))
 
-    def _signal(self, stream: AgentStream, number: signal.Signals) -> None:
+    def _signal(self, stream: StreamHandle, number: signal.Signals) -> None:
         # It may have ended, and nobody has told so yet.
         with suppress(ProcessLookupError):
             if stream.pid:

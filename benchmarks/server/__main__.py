@@ -71,12 +71,12 @@ def traffic_table(results: list[Result]) -> str:
     for one in results:
         exchanged = one.table_bytes_per_message + one.row_bytes_per_message
         whole = one.full_table_bytes + one.full_row_bytes
-        rest = one.bytes_per_message - exchanged - one.view_bytes_per_message
+        rest = one.bytes_per_message - exchanged - one.telemetry_bytes_per_message
         sizes = (
             one.bytes_per_message,
             one.table_bytes_per_message,
             one.row_bytes_per_message,
-            one.view_bytes_per_message,
+            one.telemetry_bytes_per_message,
             rest,
             one.full_bytes_per_message,
         )

@@ -25,7 +25,7 @@ from benchmarks.server.load import Load, Seconds, flagged, health, step_count, t
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
 from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, ViewDelta
+from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, TelemetryDelta
 from chimbuko.statistics.schema import TableSchema
 
 encode = msgspec.msgpack.Encoder().encode
@@ -46,7 +46,7 @@ class _Stamped(msgspec.Struct, frozen=True, array_like=True):
     table: msgspec.Raw
     steps: list[StepCount]
     health: list[StreamHealth]
-    views: ViewDelta
+    telemetry: TelemetryDelta
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class EncodedDelta:
     encoded: bytes
     table_bytes: int
     """Statistics of functions."""
-    view_bytes: int
+    telemetry_bytes: int
     """What is for dashboards only."""
 
 
@@ -113,13 +113,13 @@ class SimulatedAgent(ABC):
     def last_delta(self) -> EncodedDelta | None:
         """All that was held back; None if nothing was."""
         body = self._last_body()
-        return None if body is None else self._stamped(body, NOTHING_COUNTED, ViewDelta())
+        return None if body is None else self._stamped(body, NOTHING_COUNTED, TelemetryDelta())
 
     @abstractmethod
     def _last_body(self) -> Body | None:
         """What was held back."""
 
-    def _stamped(self, body: Body, counted: Counted, views: ViewDelta) -> EncodedDelta:
+    def _stamped(self, body: Body, counted: Counted, telemetry: TelemetryDelta) -> EncodedDelta:
         self.sequence += 1
         self.calls += body.calls
         stamped = _Stamped(
@@ -133,10 +133,10 @@ class SimulatedAgent(ABC):
             body.table,
             counted.steps,
             counted.health,
-            views,
+            telemetry,
         )
-        view_bytes = len(views.flagged) + len(views.traffic) + len(views.paces)
-        return EncodedDelta(encode(stamped), len(body.rows) + body.table_bytes, view_bytes)
+        telemetry_bytes = len(telemetry.flagged) + len(telemetry.traffic) + len(telemetry.paces)
+        return EncodedDelta(encode(stamped), len(body.rows) + body.table_bytes, telemetry_bytes)
 
     def _counted(self, turn: int, anomalies: int, severity_us: float) -> Counted:
         """Of all ranks; one of them has had all anomalies of this second."""
@@ -153,10 +153,10 @@ class SimulatedAgent(ABC):
     def _unlucky(self, turn: int) -> int:
         return self.ranks[turn % len(self.ranks)]
 
-    def _views(self, turn: int, flagged_rows: bytes, seconds: Seconds) -> ViewDelta:
+    def _telemetry(self, turn: int, flagged_rows: bytes, seconds: Seconds) -> TelemetryDelta:
         window, of_window = divmod(turn, PERIODS_PER_WINDOW)
         has_paces = of_window == PERIODS_PER_WINDOW - 1
-        return ViewDelta(
+        return TelemetryDelta(
             flagged=flagged_rows,
             traffic=traffic(self._load, self.program, self.ranks),
             paces=seconds.paces(self.program, self.ranks, window) if has_paces else b"",
@@ -196,7 +196,7 @@ class RealAgent(SimulatedAgent):
         severity_us = sum(flag.severity_us for flag in second.flags)
         counted = self._counted(turn, anomalies, severity_us)
         body = self._body(flags, counted.steps, has_all=False)
-        return self._stamped(body, counted, self._views(turn, body.flagged, self._seconds))
+        return self._stamped(body, counted, self._telemetry(turn, body.flagged, self._seconds))
 
     def _last_body(self) -> Body | None:
         self.last = self._body([], [], has_all=True) if self._is_held.any() else None
@@ -213,14 +213,14 @@ class RealAgent(SimulatedAgent):
         calls = np.zeros(len(self._timers), np.int64)
         calls[timers[taken]] = learned.table[taken, self._calls_at].astype(np.int64)
         delta = outgoing.delta
-        rows = np.frombuffer(delta.views.flagged, FLAGGED)
+        rows = np.frombuffer(delta.telemetry.flagged, FLAGGED)
         table = encode(delta.table)
         body = Body(
             msgspec.Raw(encode(delta.names)),
             delta.rows,
             msgspec.Raw(table),
             len(table),
-            delta.views.flagged,
+            delta.telemetry.flagged,
             int(rows["anomalies"].sum()),
             float(rows["severity_us"].sum()),
             calls,
@@ -248,7 +248,7 @@ class Follower(SimulatedAgent):
             own = np.frombuffer(body.flagged, FLAGGED).copy()
             own["rank"] = self._unlucky(turn)
             flagged_rows = own.tobytes()
-        return self._stamped(body, counted, self._views(turn, flagged_rows, self._seconds))
+        return self._stamped(body, counted, self._telemetry(turn, flagged_rows, self._seconds))
 
     def _last_body(self) -> Body | None:
         return self._leader.last

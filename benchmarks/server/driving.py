@@ -51,7 +51,7 @@ class Traffic:
     """How late the driver itself was; part of the waits."""
     table_bytes: int = 0
     """Of deltas: statistics of functions."""
-    view_bytes: int = 0
+    telemetry_bytes: int = 0
     """Of deltas: what is for dashboards only."""
     row_bytes: int = 0
     """Rows of the model."""
@@ -170,7 +170,7 @@ class Driver:
                 self._watched[link.agent.name.encode()] = link.agent.sequence, due, time.monotonic()
             traffic.messages += 1
             traffic.table_bytes += delta.table_bytes
-            traffic.view_bytes += delta.view_bytes
+            traffic.telemetry_bytes += delta.telemetry_bytes
             yield _sending(delta.encoded)
         yield self._moment(self._periods + joins / max(self._join_periods, 1))
         yield from self._end(link)

@@ -69,7 +69,7 @@ class Result:
     """Of them statistics of functions, in messages."""
     row_bytes_per_message: float
     """Rows of the model, on the way back."""
-    view_bytes_per_message: float
+    telemetry_bytes_per_message: float
     """What is for dashboards: messages between ranks, flagged calls, paces of ranks."""
     full_table_bytes: float
     """Statistics in a message that holds all functions."""
@@ -188,7 +188,7 @@ def measure(
         bytes_per_message=(traffic.sent_bytes + traffic.received_bytes) / traffic.messages,
         table_bytes_per_message=traffic.table_bytes / traffic.messages,
         row_bytes_per_message=traffic.row_bytes / traffic.messages,
-        view_bytes_per_message=traffic.view_bytes / traffic.messages,
+        telemetry_bytes_per_message=traffic.telemetry_bytes / traffic.messages,
         full_table_bytes=full_table_bytes(load, schema, drawn),
         full_row_bytes=sum(map(len, rows.values())) / load.programs,
         lost_messages=lost,

@@ -10,10 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from chimbuko.ad.analysis.detection import Detection
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess import process
 from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.trace import reader
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -32,7 +32,7 @@ class Polled:
 
     is_joining = False
 
-    def __init__(self, spec: ChildSpec, first_step: int, names: StreamNames) -> None:
+    def __init__(self, spec: StreamProcessSpec, first_step: int, names: StreamNames) -> None:
         self._reader = StreamReader(
             Path(spec.path), "BPFile", rank=spec.rank, first_step=first_step, names=names
         )
@@ -59,7 +59,7 @@ def clocked_fork_server(poll_s: float | None) -> ForkServer:
     """
     with ExitStack() as patches:
         patches.enter_context(patch.object(Detection, "step", _judging))
-        patches.enter_context(patch.object(StreamChild, "_step", _stepping))
+        patches.enter_context(patch.object(StreamProcess, "_step", _stepping))
         if poll_s is not None:
             frequency = {"BeginStepPollingFrequencySecs": str(poll_s)}
             patches.enter_context(patch.dict(reader.HARMLESS_SST_PARAMETERS, frequency))
@@ -67,7 +67,7 @@ def clocked_fork_server(poll_s: float | None) -> ForkServer:
         return ForkServer()
 
 
-_judged, _stepped = Detection.step, StreamChild._step
+_judged, _stepped = Detection.step, StreamProcess._step
 
 
 def _judging(*arguments: Any) -> Any:
@@ -77,7 +77,7 @@ def _judging(*arguments: Any) -> Any:
     return answer
 
 
-def _stepping(self: StreamChild, step: TraceStep) -> None:
+def _stepping(self: StreamProcess, step: TraceStep) -> None:
     interval_us = step.interval_us()
     _stepped(self, step)
     if interval_us is not None:

@@ -23,7 +23,7 @@ from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
 from benchmarks.transports.readers import Readers, cpu_clock_s, lags_ms, steps_analysed
 from chimbuko.ad.handoff.exchange import Cell, Phase
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.follow.space import MEMORY
 from chimbuko.shield.use import shield_environment, shield_states
 from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX, Transport
@@ -178,7 +178,7 @@ class _Lane:
             # Files that were set aside, or what SST has left.
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 
-    def _disturb(self, stream: AgentStream, wanted: int) -> Pause:
+    def _disturb(self, stream: StreamHandle, wanted: int) -> Pause:
         disturbance = self._bench.disturbance
         if disturbance == "kill":
             for _ in range(wanted):
@@ -198,7 +198,7 @@ class _Lane:
         yield from self._await_reading(stream)
         yield from self._pause(ALONE_S if disturbance == "none" else LAST_S)
 
-    def _kill(self, stream: AgentStream) -> Pause:
+    def _kill(self, stream: StreamHandle) -> Pause:
         """A new process each time, at a random moment from its beginning on."""
         yield from self._await_process(stream)
         if stream.is_over:
@@ -214,7 +214,7 @@ class _Lane:
         while stream.pid == victim:
             yield from self._pause(LOOK_S)
 
-    def _stop(self, stream: AgentStream, seconds: float | None) -> Pause:
+    def _stop(self, stream: StreamHandle, seconds: float | None) -> Pause:
         """Stop the process that is there, for so long, or for ever."""
         yield from self._await_process(stream)
         yield from self._pause(self._random.uniform(0.0, 1.0))
@@ -230,11 +230,11 @@ class _Lane:
         if stream.pid == victim:
             _send(victim, signal.SIGCONT)
 
-    def _await_process(self, stream: AgentStream) -> Pause:
+    def _await_process(self, stream: StreamHandle) -> Pause:
         while not stream.pid and not stream.is_over:
             yield from self._pause(LOOK_S)
 
-    def _await_reading(self, stream: AgentStream) -> Pause:
+    def _await_reading(self, stream: StreamHandle) -> Pause:
         """Until the process that is there, or the next one, has read something."""
         yield from self._await_process(stream)
         before = stream.box[Cell.HEARTBEAT]
@@ -251,7 +251,7 @@ class _Lane:
         if self._program.ending() is None:
             raise Disturbed("died")
 
-    def _finish(self, stream: AgentStream) -> Pause:
+    def _finish(self, stream: StreamHandle) -> Pause:
         """Let the stream be read to its end, as when the application has ended."""
         self._bench.readers.take_back(stream)
         latest_s = time.monotonic() + OVER_S
@@ -280,7 +280,7 @@ class _Lane:
                 return
             yield min(end_s - now_s, 0.5)
 
-    def _account(self, stream: AgentStream | None) -> None:
+    def _account(self, stream: StreamHandle | None) -> None:
         trial, steps, ending = self._trial, self._program.steps(), self._program.ending()
         trial.steps_ms = [step.wall_ms for step in steps]
         trial.written = len(steps)

@@ -22,7 +22,7 @@ from chimbuko.ad.agent.selfmetrics import cpu_s
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.ad.streamprocess.warmup import warm_kernels
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.guard.guard import Options
@@ -43,7 +43,7 @@ class _Supervisor(Supervisor):
 
     abandoned: ClassVar[set[str]] = set()
 
-    def _watch(self, stream: AgentStream) -> None:
+    def _watch(self, stream: StreamHandle) -> None:
         if stream.key not in self.abandoned:
             super()._watch(stream)
 
@@ -67,8 +67,8 @@ class Readers:
         self._folder = folder
         self._scratch = scratch
         self._schema = make_detector(CONFIG).schema
-        self._new: list[AgentStream] = []
-        self._streams: list[AgentStream] = []
+        self._new: list[StreamHandle] = []
+        self._streams: list[StreamHandle] = []
         self._guard = GuardStarter(Options(str(folder), linger_s=1.0))
         self._guard.ensure()
         announce(folder, "agent", Role.AGENT)
@@ -91,11 +91,11 @@ class Readers:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 
-    def add(self, path: Path, transport: Transport) -> AgentStream:
+    def add(self, path: Path, transport: Transport) -> StreamHandle:
         """Read a stream; its files, or its contact file, are there."""
         name = parse_stream_path(path)
         assert name is not None
-        stream = AgentStream(
+        stream = StreamHandle(
             name,
             transport,
             0,
@@ -108,15 +108,15 @@ class Readers:
         self._new.append(stream)
         return stream
 
-    def abandon(self, stream: AgentStream) -> None:
+    def abandon(self, stream: StreamHandle) -> None:
         """Its agent looks after it no more: only the guard does."""
         self._supervisor.abandoned.add(stream.key)
 
-    def take_back(self, stream: AgentStream) -> None:
+    def take_back(self, stream: StreamHandle) -> None:
         """Its agent looks after it again."""
         self._supervisor.abandoned.discard(stream.key)
 
-    def forget(self, stream: AgentStream) -> None:
+    def forget(self, stream: StreamHandle) -> None:
         """It is over: what is left of it goes."""
         self._streams.remove(stream)
         shutil.rmtree(stream.folder)
@@ -153,12 +153,12 @@ class Readers:
         """Processes that read."""
         return [stream.pid for stream in self._streams if stream.pid]
 
-    def _take_new(self) -> list[AgentStream]:
+    def _take_new(self) -> list[StreamHandle]:
         new, self._new = self._new, []
         return new
 
 
-def steps_analysed(stream: AgentStream) -> Counter[int]:
+def steps_analysed(stream: StreamHandle) -> Counter[int]:
     """How often each step stands among what was found, by its number."""
     decoder = msgspec.msgpack.Decoder(RecordBatch)
     found: Counter[int] = Counter()
@@ -167,7 +167,7 @@ def steps_analysed(stream: AgentStream) -> Counter[int]:
     return found
 
 
-def lags_ms(stream: AgentStream) -> dict[int, float]:
+def lags_ms(stream: StreamHandle) -> dict[int, float]:
     """Step to the time between its newest event and the labels of its calls. Where the process that had them
     died with them, those of its successor."""
     try:

@@ -54,7 +54,7 @@ class Presence:
         return bool(ending == TO_END)
 
 
-class RollCall:
+class Membership:
     """The services' end."""
 
     def __init__(self, broker: redis.Redis) -> None:

@@ -14,7 +14,7 @@ from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.telemetry import ViewChanges, ViewDelta
+from chimbuko.protocol.telemetry import TelemetryChanges, TelemetryDelta
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.trace.schema import StreamNames
 
@@ -109,10 +109,10 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     rows: bytes
     """i4[n] function numbers."""
     table: PackedTable
-    """Without anomalies: those are in ``views``."""
+    """Without anomalies: those are in ``telemetry``."""
     steps: list[StepCount]
     health: list[StreamHealth]
-    views: ViewDelta = ViewDelta()
+    telemetry: TelemetryDelta = TelemetryDelta()
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
@@ -254,7 +254,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     health: list[StreamHealth]
     is_last: bool
     """The run has ended."""
-    views: ViewChanges = ViewChanges()
+    telemetry: TelemetryChanges = TelemetryChanges()
 
 
 class RunStatistics(msgspec.Struct, frozen=True, array_like=True):

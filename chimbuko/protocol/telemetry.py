@@ -50,7 +50,7 @@ runtimes together, without what the abnormal ones of them took longer than was e
 OTHERS = -1
 """Destination of what a rank sent to ranks that have no row of their own."""
 MOST_RANK = (1 << 26) - 2
-"""Ranks above it have no place in the views."""
+"""Ranks above it have no place in the telemetry."""
 
 PERIODS_PER_WINDOW = 10
 """Trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""
@@ -88,8 +88,8 @@ class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):
     """Rows of ``chimbuko.calls.callpaths.PATH``: those with calls, and their parents."""
 
 
-class ViewDelta(msgspec.Struct, frozen=True, array_like=True):
-    """What changed at one agent, for the views."""
+class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
+    """What changed at one agent, for others."""
 
     flagged: bytes = b""
     """``FLAGGED`` rows."""
@@ -134,8 +134,8 @@ class SlowRank(msgspec.Struct, frozen=True):
     """Number of ranks it is compared with, itself among them."""
 
 
-class ViewChanges(msgspec.Struct, frozen=True, array_like=True):
-    """What changed in the views since the last frame. All are totals; functions have global numbers."""
+class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
+    """What changed in the telemetry since the last frame. All are totals; functions have global numbers."""
 
     flagged: bytes = b""
     """``FLAGGED`` rows."""

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 from chimbuko.protocol.keys import DASHBOARD
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
-from chimbuko.provenance.alerts.sinks import Courier, Deliver
+from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
 from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.lookup import rows_of
@@ -46,7 +46,7 @@ class Alerting:
         self._least_us = least_us
         self._gate = AlertGate()
         self._dashboard = ""
-        self._couriers = [Courier(name, deliver, tell) for name, deliver in hooks.items()]
+        self._couriers = [AlertSender(name, deliver, tell) for name, deliver in hooks.items()]
 
     def new(self, engine: Engine, batches: Sequence[RecordBatch]) -> list[SevereCall]:
         """Severe calls that the store has not yet, or not as severe; before they are stored.

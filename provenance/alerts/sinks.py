@@ -100,7 +100,7 @@ def _run(words: list[str], body: bytes) -> None:
         raise HookError(f"exit code {done.returncode}")
 
 
-class Courier:
+class AlertSender:
     """Hands alerts over one after the other, and tries again where that fails.
 
     Parameters

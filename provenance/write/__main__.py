@@ -42,7 +42,7 @@ from chimbuko.provenance.store.engine import (
     put_aside,
 )
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.provenance.write.writerstatus import Troubles
+from chimbuko.provenance.write.writerstatus import WriterStatus
 from chimbuko.runs.directory import RunDirectory, RunInfo
 
 STORE_VARIABLE = "CHIMBUKO_STORE"
@@ -88,23 +88,23 @@ def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
         The store is unusable; or it, or the broker, could still not be used ``STOP_GRACE_S`` after
         being asked to stop. What is not stored is not acknowledged.
     """
-    troubles = service.troubles
+    status = service.status
     while True:
         is_stopping = should_stop()
         try:
             is_idle = service.serve_once(is_stopping)
         except redis.RedisError as error:
             service.read_again()
-            troubles.wait(ServiceError(f"broker does not answer ({error}); trying again"), is_stopping)
+            status.wait(ServiceError(f"broker does not answer ({error}); trying again"), is_stopping)
         except StoreDamaged as error:
             if not service.put_aside(error):
-                troubles.wait(error, is_stopping)
+                status.wait(error, is_stopping)
         except StoreBusy as error:
             # What was said of it may have met a broker that was started again meanwhile.
             service.read_again()
-            troubles.wait(error, is_stopping)
+            status.wait(error, is_stopping)
         else:
-            troubles.are_over()
+            status.are_over()
             if is_stopping and is_idle:
                 service.close()
                 return
@@ -120,14 +120,14 @@ class WriterService:
     """
 
     def __init__(self, broker: redis.Redis, destination: Destination) -> None:
-        self.troubles = Troubles(broker)
+        self.status = WriterStatus(broker)
         self._broker = broker
         self._destination = destination
         self._seal = Seal(destination.run_id)
         self._alerting: Alerting | None = None
         if destination.alert_us is not None:
             self._alerting = Alerting(
-                destination.run_id, broker, destination.alert_us, destination.hooks, self.troubles.tell
+                destination.run_id, broker, destination.alert_us, destination.hooks, self.status.tell
             )
         self._put_aside = 0
         self._engine: Engine | None = None
@@ -167,7 +167,7 @@ class WriterService:
             return False
         self._put_aside += 1
         self.read_again()
-        self.troubles.tell(
+        self.status.tell(
             f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"
         )
         return True

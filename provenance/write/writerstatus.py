@@ -17,7 +17,7 @@ STOP_GRACE_S = 10.0
 """How long to go on trying, once asked to stop, while broker or store cannot be used."""
 
 
-class Troubles:
+class WriterStatus:
     """Says once that something does not work, and waits longer each time."""
 
     def __init__(self, broker: redis.Redis) -> None:

@@ -11,7 +11,7 @@ from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.pserver.state.functions import SavedFunctions
 from chimbuko.pserver.state.ranks import SavedRanks
-from chimbuko.pserver.state.telemetry import SavedViews
+from chimbuko.pserver.state.telemetry import SavedTelemetry
 from chimbuko.statistics.packed import PackedTable
 
 VERSIONS_PER_SAVE = 1_000_000
@@ -40,7 +40,7 @@ class SavedState(msgspec.Struct, frozen=True, array_like=True):
     version: int
     ranks: SavedRanks
     health: list[StreamHealth]
-    views: SavedViews
+    telemetry: SavedTelemetry
     tick: int
     lost_deltas: int
 

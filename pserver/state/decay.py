@@ -17,7 +17,7 @@ from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
 from chimbuko.statistics.packed import PackedTable, pack_cells, unpack_cells
 
 
-class SavedEras(msgspec.Struct, frozen=True, array_like=True):
+class SavedDecay(msgspec.Struct, frozen=True, array_like=True):
     """All that is remembered, for a server that takes over."""
 
     era: PackedTable
@@ -27,7 +27,7 @@ class SavedEras(msgspec.Struct, frozen=True, array_like=True):
     """f8[functions]"""
 
 
-class Eras:
+class Decay:
     """Bucket counts of functions: of the era, of the newer memory, of the older memory."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Eras:
         self._ln_drift = np.zeros(0)
 
     @classmethod
-    def restored(cls, saved: SavedEras) -> Eras:
+    def restored(cls, saved: SavedDecay) -> Decay:
         """As it was when it was saved."""
         eras = cls()
         eras._era, eras._newer, eras._older = (
@@ -48,10 +48,10 @@ class Eras:
         eras._ln_drift = np.frombuffer(saved.ln_drift).copy()
         return eras
 
-    def save(self) -> SavedEras:
+    def save(self) -> SavedDecay:
         """Everything."""
         era, newer, older = (pack_cells(part) for part in (self._era, self._newer, self._older))
-        return SavedEras(era, newer, older, self._ln_drift.tobytes())
+        return SavedDecay(era, newer, older, self._ln_drift.tobytes())
 
     def add(self, rows: Int64Array, counts: UInt16Array, cells: UInt16Array, values: Float64Array) -> None:
         """Add calls of the functions ``rows``; how many in which buckets, as in a ``PackedTable``."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from chimbuko.arrays import Float64Array, Int64Array, Rows
 from chimbuko.protocol.messages import FunctionName, FunctionStatistics
-from chimbuko.pserver.state.decay import Eras, SavedEras
+from chimbuko.pserver.state.decay import Decay, SavedDecay
 from chimbuko.statistics import flaggedsteps
 from chimbuko.statistics.convergence import CONVERGED_CALLS
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
@@ -23,7 +23,7 @@ class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
     names: list[FunctionName]
     table: PackedTable
     base: PackedTable
-    eras: SavedEras
+    eras: SavedDecay
     told_calls: bytes
     """f8[functions]"""
     flagged_steps: bytes = b""
@@ -39,7 +39,7 @@ class Functions:
         self.names: list[FunctionName] = []
         self._table = schema.empty(0)
         self._base = schema.empty(0)
-        self._eras = Eras()
+        self._eras = Decay()
         self._flagged_steps = flaggedsteps.empty(0)
         self._is_changed = np.zeros(0, np.bool_)
         """Whether a function's row has changed since it was published."""
@@ -62,7 +62,7 @@ class Functions:
         functions._reserve(count)
         functions._table[:count] = schema.unpack(saved.table)
         functions._base[:count] = schema.unpack(saved.base)
-        functions._eras = Eras.restored(saved.eras)
+        functions._eras = Decay.restored(saved.eras)
         functions._told_calls[:count] = np.frombuffer(saved.told_calls)
         flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
         functions.flag_steps(np.arange(len(flagged)), flagged)
@@ -123,7 +123,7 @@ class Functions:
         flaggedsteps.add(self._flagged_steps, numbers, steps)
 
     def end_epoch(self) -> None:
-        """Forget what is old; see ``Eras``."""
+        """Forget what is old; see ``Decay``."""
         changed, moved = self._eras.end_epoch()
         self._is_changed[changed] = True
         self._has_moved[moved] = True

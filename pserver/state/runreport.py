@@ -163,24 +163,24 @@ def make_report(
     lost_deltas: int,
 ) -> Report:
     """From all that the server knows."""
-    views = snapshot.views
+    telemetry = snapshot.telemetry
     return Report(
         version=REPORT_VERSION,
         programs=dict(programs),
         model=model,
         func_stats=_functions(functions),
         anomaly_stats=[_rank(rank) for rank in snapshot.ranks],
-        anomaly_metrics=_flagged(np.frombuffer(views.flagged, FLAGGED).tolist(), functions),
+        anomaly_metrics=_flagged(np.frombuffer(telemetry.flagged, FLAGGED).tolist(), functions),
         path_stats=[_path(path) for path in paths],
-        counter_stats=[_counter(counter) for counter in views.counters],
+        counter_stats=[_counter(counter) for counter in telemetry.counters],
         messages=[
             RankTraffic(app, source, None if to == OTHERS else to, count, size_bytes)
-            for app, source, to, count, size_bytes in np.frombuffer(views.traffic, TRAFFIC).tolist()
+            for app, source, to, count, size_bytes in np.frombuffer(telemetry.traffic, TRAFFIC).tolist()
         ],
-        slow_ranks=views.slow_ranks or [],
+        slow_ranks=telemetry.slow_ranks or [],
         analysis=Analysis(
             [_named(health) for health in snapshot.health],
-            {agent: _named(figures) for agent, figures in views.agents.items()},
+            {agent: _named(figures) for agent, figures in telemetry.agents.items()},
             lost_deltas,
         ),
     )

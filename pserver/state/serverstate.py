@@ -30,7 +30,7 @@ from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedAgent, Sav
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.ranks import Ranks
 from chimbuko.pserver.state.runreport import Report, make_report
-from chimbuko.pserver.state.telemetry import Views
+from chimbuko.pserver.state.telemetry import Telemetry
 from chimbuko.statistics.convergence import HELD_PERIODS
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.statistics.model import Model
@@ -147,7 +147,7 @@ class ServerState:
         """Agent to incarnation and sequence of what is saved of it, where the agent has not heard of that."""
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
-        self._views = Views(self._name_of, self._node_of)
+        self._telemetry = Telemetry(self._name_of, self._node_of)
         self._changes = _Changes()
         self._unstored = _Unstored()
         self._tick = 0
@@ -292,13 +292,15 @@ class ServerState:
     def frame(self, is_last: bool = False) -> Frame | None:
         """What changed since the last frame, or None if nothing did; at the end all there is."""
         changes = self._changes
-        views = self._views.changes(is_last)
-        if not (is_last or changes.steps or changes.health or changes.functions or views):
+        telemetry = self._telemetry.changes(is_last)
+        if not (is_last or changes.steps or changes.health or changes.functions or telemetry):
             return None
         self._tick += 1
         if is_last:
             self._changes = _Changes()
-            return msgspec.structs.replace(self.snapshot(), steps=changes.steps, is_last=True, views=views)
+            return msgspec.structs.replace(
+                self.snapshot(), steps=changes.steps, is_last=True, telemetry=telemetry
+            )
         has_all = self._tick % FRAMES_PER_FUNCTION == 1
         functions = changes.functions if has_all else changes.flagged
         self._changes = _Changes(functions=set() if has_all else changes.functions - changes.flagged)
@@ -310,7 +312,7 @@ class ServerState:
             functions=self._functions.statistics(told),
             health=[self._health[key] for key in sorted(changes.health)],
             is_last=False,
-            views=views,
+            telemetry=telemetry,
         )
 
     def statistics(self, is_last: bool = False) -> RunStatistics | None:
@@ -318,11 +320,11 @@ class ServerState:
         unstored, self._unstored = self._unstored, _Unstored()
         functions = np.array(sorted(unstored.functions), np.int64)
         health = sorted(unstored.health)
-        paths = self._views.paths.changes()
+        paths = self._telemetry.paths.changes()
         models = unstored.models
         if is_last:
             functions, health = self._functions.called(), list(self._health)
-            paths = self._views.paths.everything()
+            paths = self._telemetry.paths.everything()
         if is_last or not self._lockstep_streams:
             grown = self._models(self._functions.grown(functions, MODEL_GROWTH, is_last))
             last = {(model.version, model.program, model.name) for model in grown}
@@ -346,12 +348,12 @@ class ServerState:
             functions=self._functions.statistics(self._functions.called()),
             health=list(self._health.values()),
             is_last=False,
-            views=self._views.everything(),
+            telemetry=self._telemetry.everything(),
         )
 
     def report(self, model: str) -> Report:
         """All there is, for people; ``model`` is the file with the model."""
-        paths = self._views.paths.everything()
+        paths = self._telemetry.paths.everything()
         return make_report(self.snapshot(), paths, self._functions, self.programs, model, self.lost_deltas)
 
     def save(self) -> SavedState:
@@ -370,7 +372,7 @@ class ServerState:
             version=self._version,
             ranks=self._ranks.save(),
             health=list(self._health.values()),
-            views=self._views.dump(),
+            telemetry=self._telemetry.dump(),
             tick=self._tick,
             lost_deltas=self.lost_deltas,
         )
@@ -403,7 +405,7 @@ class ServerState:
         # What the store was told since it was saved is not known here.
         self._unstored.health.update(self._health)
         self._unstored.functions.update(self._functions.called().tolist())
-        self._views.restore(saved.views)
+        self._telemetry.restore(saved.telemetry)
         self._tick = saved.tick + VERSIONS_PER_SAVE
         self.lost_deltas = saved.lost_deltas
         self.is_saved()
@@ -475,14 +477,14 @@ class ServerState:
             self._functions.merge(rows, delta.table)
             self._changes.functions.update(rows.tolist())
             self._unstored.functions.update(rows.tolist())
-        if delta.views.flagged:
-            flagged = np.frombuffer(delta.views.flagged, FLAGGED)
+        if delta.telemetry.flagged:
+            flagged = np.frombuffer(delta.telemetry.flagged, FLAGGED)
             numbers = agent.global_numbers[flagged["function"]]
             self._functions.flag(numbers, flagged)
             self._changes.functions.update(numbers.tolist())
             self._unstored.functions.update(numbers.tolist())
             self._changes.flagged.update(numbers.tolist())
-        if delta.views.flagged_steps:
-            steps = np.frombuffer(delta.views.flagged_steps, FLAGGED_STEPS)
+        if delta.telemetry.flagged_steps:
+            steps = np.frombuffer(delta.telemetry.flagged_steps, FLAGGED_STEPS)
             self._functions.flag_steps(agent.global_numbers[steps["function"]], steps)
-        self._views.take(delta.agent, delta.views, agent.global_numbers)
+        self._telemetry.take(delta.agent, delta.telemetry, agent.global_numbers)

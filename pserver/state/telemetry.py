@@ -1,4 +1,4 @@
-"""Views for others: flagged calls by rank and function, messages, counters, slow ranks, agents. Pure."""
+"""Telemetry for others: flagged calls by rank and function, messages, counters, slow ranks, agents. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chimbuko.protocol.telemetry import (
     TRAFFIC,
     AgentFigures,
     ProgramPaths,
-    ViewChanges,
-    ViewDelta,
+    TelemetryChanges,
+    TelemetryDelta,
 )
 from chimbuko.pserver.state.callpaths import Paths
 from chimbuko.pserver.state.counters import Counters, SavedCounter
@@ -24,7 +24,7 @@ from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
 from chimbuko.pserver.state.traffic import Traffic
 
 
-class SavedViews(msgspec.Struct, frozen=True, array_like=True):
+class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
     """All that is known."""
 
     flagged: bytes = b""
@@ -35,7 +35,7 @@ class SavedViews(msgspec.Struct, frozen=True, array_like=True):
     paths: list[ProgramPaths] = []
 
 
-class Views:
+class Telemetry:
     """Takes in what agents tell, and tells what changed. Memory follows ranks and functions, not time.
 
     Parameters
@@ -56,9 +56,9 @@ class Views:
         self._changed_agents: set[str] = set()
         self._slow = SlowRanks()
         self.paths = Paths(function_name)
-        """Told beside the other views."""
+        """Told beside the other telemetry."""
 
-    def take(self, agent: str, delta: ViewDelta, numbers: Int64Array) -> None:
+    def take(self, agent: str, delta: TelemetryDelta, numbers: Int64Array) -> None:
         """Take in one delta of an agent, each once.
 
         Parameters
@@ -80,12 +80,12 @@ class Views:
             self._agents[agent] = delta.figures
             self._changed_agents.add(agent)
 
-    def changes(self, is_last: bool = False) -> ViewChanges:
+    def changes(self, is_last: bool = False) -> TelemetryChanges:
         """What changed since the last time; at the end everything."""
         are_compared = self._slow.compare(is_last)
         if is_last:
             return self.everything()
-        changes = ViewChanges(
+        changes = TelemetryChanges(
             flagged=self._flagged.changes().tobytes(),
             traffic=self._traffic.changes().tobytes(),
             counters=self._counters.changes(),
@@ -95,9 +95,9 @@ class Views:
         self._changed_agents.clear()
         return changes
 
-    def everything(self) -> ViewChanges:
+    def everything(self) -> TelemetryChanges:
         """All there is."""
-        return ViewChanges(
+        return TelemetryChanges(
             flagged=self._flagged.rows.tobytes(),
             traffic=self._traffic.everything().tobytes(),
             counters=self._counters.everything(),
@@ -105,9 +105,9 @@ class Views:
             slow_ranks=self._slow.slow(self._function_name, self._node_of),
         )
 
-    def dump(self) -> SavedViews:
+    def dump(self) -> SavedTelemetry:
         """For ``restore``."""
-        return SavedViews(
+        return SavedTelemetry(
             self._flagged.rows.tobytes(),
             self._traffic.everything().tobytes(),
             self._counters.dump(),
@@ -116,7 +116,7 @@ class Views:
             self.paths.dump(),
         )
 
-    def restore(self, saved: SavedViews) -> None:
+    def restore(self, saved: SavedTelemetry) -> None:
         """Go on from what was dumped; for a new one."""
         self._flagged.take(np.frombuffer(saved.flagged, FLAGGED))
         self._flagged.changes()

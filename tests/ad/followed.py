@@ -14,7 +14,7 @@ from benchmarks.generate import Shape, SyntheticTrace
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox, Phase
 from chimbuko.ad.handoff.namesfile import read_names
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.calls.callpaths import PathTable
 from chimbuko.calls.record import StepCount, StreamHealth
@@ -103,9 +103,9 @@ def spec_of(
     transport: Transport = Transport.FILES,
     kept_trace: str = "",
     rank: int = RANK,
-) -> ChildSpec:
+) -> StreamProcessSpec:
     folder.mkdir(exist_ok=True)
-    return ChildSpec(
+    return StreamProcessSpec(
         key=f"0:{rank}",
         path=str(stream),
         transport=transport,
@@ -144,7 +144,7 @@ class Outcome:
 class Agent:
     """Takes what the processes of a stream leave, when it is told to; in lockstep gives the model back."""
 
-    def __init__(self, spec: ChildSpec) -> None:
+    def __init__(self, spec: StreamProcessSpec) -> None:
         self._spec = spec
         self._schema = make_detector(spec.config).schema
         self.box = ExchangeBox(Path(spec.box), self._schema, spec.program, spec.rank)
@@ -188,9 +188,9 @@ class Agent:
             self._schema.merge(self._gathered, timers, outbox.learned.table)
         self._steps += outbox.steps
         self._paths.add(outbox.paths)
-        self._traffic += np.asarray(outbox.views.traffic).tolist()
-        self._paces += np.asarray(outbox.views.paces).tolist()
-        self._flagged = flaggedsteps.merged(self._flagged, outbox.views.flagged_steps)
+        self._traffic += np.asarray(outbox.telemetry.traffic).tolist()
+        self._paces += np.asarray(outbox.telemetry.paces).tolist()
+        self._flagged = flaggedsteps.merged(self._flagged, outbox.telemetry.flagged_steps)
 
     def outcome(self) -> Outcome:
         """At the end."""

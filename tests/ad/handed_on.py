@@ -95,11 +95,13 @@ def analyse_stream(
         seen.add("open", (told.step, told.newest_us, told.calls.tolist()))
         if number % TAKE_EVERY == 0:
             learned = analysis.hand_out(generation)
-            views = analysis.hand_out_views(generation)
+            telemetry = analysis.hand_out_telemetry(generation)
             seen.add("timers", learned.timers.tolist())
             seen.add("learned", learned.table.tobytes())
-            seen.add("views", [np.asarray(rows).tobytes() for rows in (views.traffic, views.paces)])
-            seen.add("flagged steps", np.asarray(views.flagged_steps).tobytes())
+            seen.add(
+                "telemetry", [np.asarray(rows).tobytes() for rows in (telemetry.traffic, telemetry.paces)]
+            )
+            seen.add("flagged steps", np.asarray(telemetry.flagged_steps).tobytes())
             paths = analysis.hand_out_paths()
             # Without calls, the other columns mean nothing.
             for column in PATH.names[3:]:
@@ -134,8 +136,8 @@ def analyse_stream(
     seen.add("last health", analysis.health("ended"))
     learned = analysis.hand_out(generation)
     seen.add("last learned", (learned.timers.tolist(), learned.table.tobytes()))
-    views = analysis.hand_out_views(generation)
-    seen.add("last views", [np.asarray(rows).tobytes() for rows in (views.traffic, views.paces)])
+    telemetry = analysis.hand_out_telemetry(generation)
+    seen.add("last telemetry", [np.asarray(rows).tobytes() for rows in (telemetry.traffic, telemetry.paces)])
     return seen
 
 

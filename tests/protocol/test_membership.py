@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from chimbuko.protocol import membership
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.membership import Presence, RollCall, ask_to_end
+from chimbuko.protocol.membership import Membership, Presence, ask_to_end
 
 
 @pytest.fixture
@@ -29,59 +28,59 @@ def client(broker: PrivateBroker) -> Iterator[redis.Redis]:
 
 
 def test_a_run_is_over_when_all_agents_are_done(client: redis.Redis) -> None:
-    roll_call, first, second = RollCall(client), Presence(client, "agent-a"), Presence(client, "agent-b")
-    assert roll_call.look() == []
+    membership, first, second = Membership(client), Presence(client, "agent-a"), Presence(client, "agent-b")
+    assert membership.look() == []
     assert not first.say(False, []) and not second.say(False, [])
-    assert sorted(roll_call.look()) == ["agent-a is at work", "agent-b is at work"]
-    assert roll_call.look() == []
+    assert sorted(membership.look()) == ["agent-a is at work", "agent-b is at work"]
+    assert membership.look() == []
     assert ask_to_end(client)
-    assert first.say(False, []) and not roll_call.is_over
+    assert first.say(False, []) and not membership.is_over
     assert first.say(True, ["a reader ended early"])
-    assert roll_call.look() == ["agent-a is done"]
-    assert roll_call.is_ending and not roll_call.is_over
+    assert membership.look() == ["agent-a is done"]
+    assert membership.is_ending and not membership.is_over
     second.say(True, [])
-    roll_call.look()
-    assert roll_call.is_over and roll_call.problems == ["a reader ended early"]
+    membership.look()
+    assert membership.is_over and membership.problems == ["a reader ended early"]
 
 
 def test_a_run_without_agents_is_over_when_it_is_to_end(client: redis.Redis) -> None:
-    roll_call = RollCall(client)
-    roll_call.look()
-    assert not roll_call.is_over
-    roll_call.is_ending = True
-    roll_call.look()
-    assert roll_call.is_over
+    membership = Membership(client)
+    membership.look()
+    assert not membership.is_over
+    membership.is_ending = True
+    membership.look()
+    assert membership.is_over
     assert Presence(client, "late").say(False, [])
 
 
 def test_an_agent_of_which_nothing_is_heard_is_not_waited_for(
     client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roll_call, agent = RollCall(client), Presence(client, "agent-a")
+    membership, agent = Membership(client), Presence(client, "agent-a")
     agent.say(False, [])
-    roll_call.is_ending = True
-    roll_call.look()
-    assert not roll_call.is_over
+    membership.is_ending = True
+    membership.look()
+    assert not membership.is_over
     monkeypatch.setattr(membership, "LOST_AFTER_S", 0.0)
-    assert roll_call.is_over
-    assert roll_call.problems == ["agent-a did not come to an end; nothing is heard of it"]
+    assert membership.is_over
+    assert membership.problems == ["agent-a did not come to an end; nothing is heard of it"]
 
 
 def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker, client: redis.Redis) -> None:
-    roll_call, agent = RollCall(client), Presence(client, "agent-a")
-    roll_call.look()
+    membership, agent = Membership(client), Presence(client, "agent-a")
+    membership.look()
     agent.say(False, [])
-    roll_call.look()
+    membership.look()
     assert ask_to_end(client)
-    roll_call.look()
+    membership.look()
     os.kill(broker.pid, signal.SIGKILL)
     broker.stop()
     broker.start()
     renewed = connect(broker.url)
-    assert roll_call.look() == [] and not roll_call.is_over
+    assert membership.look() == [] and not membership.is_over
     assert Presence(renewed, "agent-a").say(True, [])
-    assert roll_call.look() == ["agent-a is done"]
-    assert roll_call.is_over
+    assert membership.look() == ["agent-a is done"]
+    assert membership.is_over
     renewed.close()
 
 

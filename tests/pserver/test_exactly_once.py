@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
-from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.calls.record import StepCount
 from chimbuko.protocol.messages import Acknowledgement, Delta
 from chimbuko.pserver.state.checkpoint import SavedState
@@ -58,14 +58,14 @@ class Step:
 
 @dataclass
 class Agent:
-    """An agent with one stream, and what outlives it: the stream's outbox and the journal."""
+    """An agent with one stream, and what outlives it: the stream's outbox and the log of deltas."""
 
     number: int
     incarnation: int = 0
     steps: int = 0
     outbox: list[Step] = field(default_factory=list)
     generation: int = 0
-    journal: tuple[Delta, int] | None = None
+    delta_log: tuple[Delta, int] | None = None
     """The last delta, and the generation of the outbox that it took."""
 
     def __post_init__(self) -> None:
@@ -78,12 +78,12 @@ class Agent:
     def begin(self) -> None:
         """A process takes over from one that died."""
         self.incarnation += 1
-        last = self.journal[0] if self.journal else None
+        last = self.delta_log[0] if self.delta_log else None
         self.statistics = AgentStatistics(self.name, self.incarnation, PROFILE)
         if last is not None:
             self.statistics.follow(last)
-        self.unsaved = UnsavedDeltas(last)
-        if self.journal and self.journal[1] == self.generation:
+        self.unsaved = PendingDeltas(last)
+        if self.delta_log and self.delta_log[1] == self.generation:
             self.empty_outbox()
 
     def learn(self, runtime_us: int) -> Step:
@@ -93,10 +93,10 @@ class Agent:
         return step
 
     def next_delta(self) -> Outgoing | None:
-        """What is to be sent, which is in the journal from now on, and still in the outbox."""
+        """What is to be sent, which is in the log of deltas from now on, and still in the outbox."""
         outgoing = self.statistics.next_delta([step.part for step in self.outbox], {})
         if outgoing is not None:
-            self.journal = outgoing.delta, self.generation
+            self.delta_log = outgoing.delta, self.generation
         return outgoing
 
     def empty_outbox(self) -> None:
@@ -155,7 +155,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         one = self.agents[agent]
         if not one.unsaved.is_waiting and one.next_delta() is not None and is_emptied:
             one.empty_outbox()
-        last = one.journal[0] if one.journal else None
+        last = one.delta_log[0] if one.delta_log else None
         self.orphans |= {mark for delta in one.unsaved.all() if delta != last for mark in marks_of(delta)}
         one.begin()
 

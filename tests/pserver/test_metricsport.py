@@ -16,9 +16,9 @@ from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.protocol.keys import DELTAS, FRAMES, PROGRAMS
 from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics, Seal
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges, ViewDelta
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges, TelemetryDelta
 from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.prometheus import FiguresCollector
+from chimbuko.pserver.prometheus import PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
 from chimbuko.statistics.schema import PROFILE
 
@@ -50,7 +50,7 @@ def samples_of(families: Iterable[Metric]) -> Samples:
 
 
 def collected(figures: RunFigures) -> Samples:
-    collector = FiguresCollector()
+    collector = PrometheusCollector()
     collector.figures = figures.figures(NAMES, lost_deltas=7)
     return samples_of(collector.collect())
 
@@ -88,11 +88,11 @@ def test_a_rank_that_is_slow_in_several_functions_is_one() -> None:
         SlowRank(0, rank, "node", function, 1.1, 9.0, 1e6, 10, 8)
         for rank, function in ((1, "f"), (1, ""), (2, "f"))
     ]
-    views = ViewChanges(slow_ranks=slow, agents={"a": FIGURES})
-    run.take(frame([health(0, 1, 1), health(1, 1, 1)], views=views))
+    telemetry = TelemetryChanges(slow_ranks=slow, agents={"a": FIGURES})
+    run.take(frame([health(0, 1, 1), health(1, 1, 1)], telemetry=telemetry))
     samples = collected(run)
     assert (samples["chimbuko_slow_ranks", "heat"], samples["chimbuko_slow_ranks", "viewer"]) == (2, 0)
-    run.take(frame([], views=ViewChanges(slow_ranks=[])))
+    run.take(frame([], telemetry=TelemetryChanges(slow_ranks=[])))
     samples = collected(run)
     assert samples["chimbuko_slow_ranks", "heat"] == 0
     assert samples["chimbuko_agent_memory_bytes",] == FIGURES.pss_bytes
@@ -128,7 +128,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
         delta = Delta(
             *("agent-0", 1, 1, 1, {}, [], b"", PROFILE.pack(PROFILE.empty(0)), []),
             health=[health(0, 3, 12)],
-            views=ViewDelta(figures=FIGURES),
+            telemetry=TelemetryDelta(figures=FIGURES),
         )
         client = connect(broker.url, timeout_s=30.0)
         client.xadd(DELTAS, {PAYLOAD: Seal("run").encode(delta)})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import StreamViews
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.modelsync.merging import AgentStatistics, Part
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.protocol.telemetry import PACE, TRAFFIC
@@ -31,7 +31,7 @@ def per_step(streams: list[list[list[int]]], timer: int) -> list[int]:
     return [Counter(step)[timer] for steps in streams for step in steps]
 
 
-def delivered(steps: list[list[int]], taken: list[bool]) -> list[StreamViews]:
+def delivered(steps: list[list[int]], taken: list[bool]) -> list[StreamTelemetry]:
     """What an agent takes of a stream, which hands out after each step."""
     stream, generation, found = FlaggedSteps(), 0, []
     for step, is_taken in zip(steps, taken, strict=True):
@@ -41,12 +41,12 @@ def delivered(steps: list[list[int]], taken: list[bool]) -> list[StreamViews]:
             found.append(rows)
             generation += 1
     found.append(stream.not_taken(generation))
-    return [StreamViews(np.empty(0, TRAFFIC), np.empty(0, PACE), rows) for rows in found]
+    return [StreamTelemetry(np.empty(0, TRAFFIC), np.empty(0, PACE), rows) for rows in found]
 
 
-def learned(views: StreamViews) -> Learned:
+def learned(telemetry: StreamTelemetry) -> Learned:
     """The same flagged calls as the statistics of functions count them."""
-    rows = views.flagged_steps
+    rows = telemetry.flagged_steps
     table = PROFILE.empty(len(rows))
     table[:, PROFILE.slices["exclusive_us"]] = Moments.of([1.0]).row()
     table[:, PROFILE.slices["inclusive_us"]] = Moments.of([1.0]).row()
@@ -63,8 +63,8 @@ def test_any_number_of_agents_gives_the_moments_of_all_steps(
     parts: list[list[Part]] = [[] for _ in agents]
     for rank, steps in enumerate(streams):
         taken = data.draw(st.lists(st.booleans(), min_size=len(steps), max_size=len(steps)))
-        for views in delivered(steps, taken):
-            parts[rank % len(agents)].append(Part(0, rank, TIMERS, learned(views), (), views))
+        for telemetry in delivered(steps, taken):
+            parts[rank % len(agents)].append(Part(0, rank, TIMERS, learned(telemetry), (), telemetry))
     for agent, some in zip(agents, parts, strict=True):
         while some:
             now, some = some[:2], some[2:]

@@ -17,12 +17,12 @@ from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.errors import error_body
-from chimbuko.viz.http.auth import Door
+from chimbuko.viz.http.auth import AccessControl
 from chimbuko.viz.http.compression import compressed
 from chimbuko.viz.http.events import Events
 from chimbuko.viz.jobs.answers import make_answers
 from chimbuko.viz.jobs.messagequeue import EVENTS
-from chimbuko.viz.jobs.queue import Desk
+from chimbuko.viz.jobs.queue import JobQueue
 from chimbuko.viz.live.feed import Feed
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -42,7 +42,7 @@ def create_app(
     token: str,
     hosts: frozenset[str] = frozenset(),
     static: Path = STATIC,
-    desk: Desk | None = None,
+    queue: JobQueue | None = None,
     is_alone: bool = True,
 ) -> Flask:
     """The dashboard of one run, as a WSGI application.
@@ -57,7 +57,7 @@ def create_app(
         Names by which the server may be called, beside those of the loopback.
     static
         Folder of the built page.
-    desk
+    queue
         Takes long questions; the caller starts and stops it.
     is_alone
         Whether this process alone serves the port. Among several a page must stay with one, which WebSocket
@@ -76,15 +76,15 @@ def create_app(
         ping_interval=2,
         ping_timeout=2,
         transports=["websocket", "polling"] if is_alone else ["websocket"],
-        **{"client_manager": desk.queue} if desk else {},
+        **{"client_manager": queue.queue} if queue else {},
     )
     events = app.extensions[EVENTS] = Events(sockets)
     feed.on_update = events.send
-    if desk is not None:
-        desk.attach(sockets)
-        events.on_gone = desk.forget_page
-        app.register_blueprint(make_answers(desk.answers))
-    app.wsgi_app = Door(app.wsgi_app, token, hosts)  # type: ignore[method-assign]
+    if queue is not None:
+        queue.attach(sockets)
+        events.on_gone = queue.forget_page
+        app.register_blueprint(make_answers(queue.answers))
+    app.wsgi_app = AccessControl(app.wsgi_app, token, hosts)  # type: ignore[method-assign]
     return app
 
 

@@ -22,7 +22,7 @@ LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 NO_TOKEN = "This dashboard needs its token: open the address that 'chimbuko run' or 'chimbuko view' printed."
 
 
-class Door:
+class AccessControl:
     """Middleware that lets in who shows the token: as ``?token=``, cookie, or ``Authorization: Bearer``.
 
     Parameters

@@ -23,8 +23,8 @@ from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.http.listening import listen
 from chimbuko.viz.jobs.messagequeue import EVENTS
-from chimbuko.viz.jobs.queue import Desk
-from chimbuko.viz.jobs.workerpool import Workplace
+from chimbuko.viz.jobs.queue import JobQueue
+from chimbuko.viz.jobs.workerpool import WorkerPool
 from chimbuko.viz.live.feed import Feed
 
 LOOPBACK = "127.0.0.1"
@@ -58,7 +58,7 @@ def serving(
     token: str,
     broker_url: str | None,
     hosts: frozenset[str] = frozenset(),
-    workplace: Workplace | None = None,
+    worker_pool: WorkerPool | None = None,
     listening: socket.socket | None = None,
     is_alone: bool = True,
 ) -> Iterator[str]:
@@ -68,7 +68,7 @@ def serving(
     ----------
     port
         0 takes any that is free.
-    workplace
+    worker_pool
         Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
     listening
         A socket that listens, in place of ``port``.
@@ -88,8 +88,8 @@ def serving(
         feed = Feed(run, provenance, broker_url)
         channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
         logs = run.logs if broker_url else None
-        desk = Desk(run.path, workplace or Workplace(broker_url, logs=logs), channel)
-        app = create_app(provenance, run.read_info(), feed, token, hosts, desk=desk, is_alone=is_alone)
+        queue = JobQueue(run.path, worker_pool or WorkerPool(broker_url, logs=logs), channel)
+        app = create_app(provenance, run.read_info(), feed, token, hosts, queue=queue, is_alone=is_alone)
         server = make_server(
             LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()
         )
@@ -100,12 +100,12 @@ def serving(
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
     feed.start()
-    desk.start()
+    queue.start()
     try:
         _wait_for_answer(port, token)
         yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
     finally:
-        desk.stop()
+        queue.stop()
         feed.stop()
         if broker_url and app.extensions[EVENTS].pages:
             time.sleep(LAST_QUESTIONS_S)

@@ -44,7 +44,7 @@ class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
         super().emit(*arguments, **{**settings, "ignore_queue": True})
 
     def _listen(self) -> Iterator[bytes]:
-        """What workers say. A broker that is away is looked for again; the desk tells pages."""
+        """What workers say. A broker that is away is looked for again; the queue tells pages."""
         is_subscribed = False
         while not self._has_left.is_set():
             try:

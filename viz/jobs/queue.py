@@ -35,7 +35,7 @@ from chimbuko.viz.jobs.keys import alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
 from chimbuko.viz.jobs.reporter import tell
 from chimbuko.viz.jobs.tasks import TASKS
-from chimbuko.viz.jobs.workerpool import Workplace
+from chimbuko.viz.jobs.workerpool import WorkerPool
 
 LOOK_S = 0.5
 """How often jobs are looked after, while there are any."""
@@ -61,7 +61,7 @@ class _Job:
     """When there was a sign of its worker last, by ``time.monotonic``; until it has begun, now."""
 
 
-class Desk:
+class JobQueue:
     """Where pages of one server process hand in long questions.
 
     Workers tell pages themselves how far they are, and the answer; here is kept who waits for what. A job
@@ -75,9 +75,9 @@ class Desk:
         Of the message queue, the same for all processes of the dashboard.
     """
 
-    def __init__(self, run: Path, workplace: Workplace, channel: str) -> None:
+    def __init__(self, run: Path, worker_pool: WorkerPool, channel: str) -> None:
         self._run = run
-        self._workplace = workplace
+        self._worker_pool = worker_pool
         self._channel = channel
         self.queue = MessageQueue(channel)
         """Client manager of the Socket.IO server."""
@@ -110,11 +110,11 @@ class Desk:
 
     def answers(self) -> Path | None:
         """Folder of the jobs' folders; None where there was none yet."""
-        return self._workplace.answers
+        return self._worker_pool.answers
 
     def _prepare(self, *_: Any) -> None:
         """A page is about to ask: the worker can start meanwhile."""
-        self._inbox.put(self._workplace.open)
+        self._inbox.put(self._worker_pool.open)
 
     def _ask(self, asked: Any) -> None:
         """A page asks: ``{id, question, parameters}``, by an id that nobody can guess."""
@@ -146,7 +146,7 @@ class Desk:
         page, job = _page(), asked.get("id") if isinstance(asked, dict) else None
         self._inbox.put(lambda: self._give_up(page, job))
 
-    # What follows is done by the desk's own thread, one thing after the other.
+    # What follows is done by the queue's own thread, one thing after the other.
 
     def _work(self) -> None:
         looked_s = 0.0
@@ -178,14 +178,14 @@ class Desk:
             self._fail(job.id, TOO_MANY)
             return
         self._jobs[job.id] = job
-        self._workplace.open()
-        self.queue.join(self._workplace.url)
+        self._worker_pool.open()
+        self.queue.join(self._worker_pool.url)
         if self._status(job) not in ("PENDING", "STARTED"):
             return
         # The page may have asked before, here or at another process, and have lost its link.
-        if self._workplace.client.set(wanted_key(job.id), 1, nx=True, ex=WANTED_S):
-            asked = msgspec.structs.replace(job.question, folder=str(self._workplace.folder))
-            self._workplace.app.send_task(
+        if self._worker_pool.client.set(wanted_key(job.id), 1, nx=True, ex=WANTED_S):
+            asked = msgspec.structs.replace(job.question, folder=str(self._worker_pool.folder))
+            self._worker_pool.app.send_task(
                 ANSWER,
                 [msgspec.to_builtins(asked)],
                 task_id=job.id,
@@ -202,11 +202,11 @@ class Desk:
                 self._remove(job)
         if not self._jobs:
             return
-        is_nobody_there = self._workplace.has_lost_worker()
-        self._workplace.open()
+        is_nobody_there = self._worker_pool.has_lost_worker()
+        self._worker_pool.open()
         for under_way in list(self._jobs.values()):
             # A broker that was started again knows nothing of it.
-            is_known = self._workplace.client.expire(wanted_key(under_way.id), WANTED_S)
+            is_known = self._worker_pool.client.expire(wanted_key(under_way.id), WANTED_S)
             status = self._status(under_way)
             is_lost = status == "STARTED" and (is_nobody_there or self._is_silent(under_way))
             if is_lost or (status == "PENDING" and not is_known):
@@ -217,19 +217,19 @@ class Desk:
 
     def _remove(self, job: str) -> None:
         """Remove the folder of a job, unless its page has come back, maybe to another process of ours."""
-        if self._workplace.client.exists(wanted_key(job)):
+        if self._worker_pool.client.exists(wanted_key(job)):
             self._keep(job)
         else:
-            shutil.rmtree(self._workplace.folder / job, ignore_errors=True)
+            shutil.rmtree(self._worker_pool.folder / job, ignore_errors=True)
 
     def _status(self, job: _Job) -> str:
         """How Celery calls it. Where it is an end the page is told: it may not have heard the worker."""
-        found = self._workplace.app.backend.get_task_meta(job.id, cache=False)
+        found = self._worker_pool.app.backend.get_task_meta(job.id, cache=False)
         status: str = found["status"]
         if status in ("PENDING", "STARTED"):
             return status
         if status == "SUCCESS":
-            self._workplace.has_answered()
+            self._worker_pool.has_answered()
             tell(self._sockets, job.id, found["result"])
         elif isinstance(found["result"], TimeLimitExceeded):
             self._fail(job.id, TOO_LONG)
@@ -241,7 +241,7 @@ class Desk:
 
     def _is_silent(self, job: _Job) -> bool:
         now_s = time.monotonic()
-        if self._workplace.client.exists(alive_key(job.id)):
+        if self._worker_pool.client.exists(alive_key(job.id)):
             job.heard_s = now_s
         return now_s - job.heard_s > ALIVE_S
 
@@ -253,8 +253,8 @@ class Desk:
     def _end(self, job: str) -> None:
         """Let nobody wait for a job: its worker notices within a quarter of a second."""
         del self._jobs[job]
-        self._workplace.client.delete(wanted_key(job))
-        self._workplace.app.backend.forget(job)
+        self._worker_pool.client.delete(wanted_key(job))
+        self._worker_pool.app.backend.forget(job)
         self._keep(job)
 
     def _keep(self, job: str) -> None:
@@ -281,7 +281,7 @@ class Desk:
         except redis.RedisError:
             pass  # They end by themselves.
         self.queue.leave()
-        self._workplace.close()
+        self._worker_pool.close()
 
 
 def _nothing() -> None:

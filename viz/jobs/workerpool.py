@@ -31,7 +31,7 @@ def worker_name(folder: Path) -> str:
     return f"jobs {folder}"
 
 
-class Workplace:
+class WorkerPool:
     """Broker, worker and folder for the long questions of a dashboard.
 
     Nothing is started before the first question: the analysis must not hurt the application. The worker is

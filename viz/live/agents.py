@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runs.directory import RunDirectory
 
 SILENT_AFTER_S = 25.0
@@ -50,7 +50,7 @@ class Agents:
         self._figures: dict[str, AgentFigures] = {}
         self._heard_s: dict[str, float] = {}
 
-    def take(self, changes: ViewChanges, now_s: float) -> None:
+    def take(self, changes: TelemetryChanges, now_s: float) -> None:
         """Take in what a frame says has changed, heard at ``now_s`` of a clock that never goes back."""
         self._figures |= changes.agents
         self._heard_s |= dict.fromkeys(changes.agents, now_s)

@@ -27,8 +27,8 @@ from chimbuko.runs.directory import RunDirectory, RunInfo
 from chimbuko.viz.live.agents import Agents, AgentState
 from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of
-from chimbuko.viz.live.healthhistory import Past, Vital, Vitals
-from chimbuko.viz.live.livetotals import FunctionRanking, Ranking, Statistic, Tally
+from chimbuko.viz.live.healthhistory import HealthHistory, Past, Vital
+from chimbuko.viz.live.livetotals import FunctionRanking, LiveTotals, Ranking, Statistic
 from chimbuko.viz.live.status import Status, status
 
 TICK_S = 0.25
@@ -87,9 +87,9 @@ class Feed:
         self.run = run
         self._provenance = provenance
         self._broker = None if broker_url is None else _connect(broker_url)
-        self._tally = Tally()
+        self._tally = LiveTotals()
         self._agents = Agents()
-        self._vitals = Vitals()
+        self._vitals = HealthHistory()
         self._grid = Grid()
         self._has_grid = False
         self._lock = threading.Lock()
@@ -282,7 +282,7 @@ class Feed:
                 with self._lock:
                     snapshot = self._seal.decode(answer, _frames)
                     self._tally.add_snapshot(snapshot)
-                    self._agents.take(snapshot.views, time.monotonic())
+                    self._agents.take(snapshot.telemetry, time.monotonic())
                     self._resync = True
 
     def _take(self, payload: bytes, time_us: int) -> None:
@@ -294,7 +294,7 @@ class Feed:
             return
         self._tally.add_frame(frame)
         self._grid.add_steps(frame.steps)
-        self._agents.take(frame.views, time.monotonic())
+        self._agents.take(frame.telemetry, time.monotonic())
         for step in frame.steps:
             self._fresh[step.program, step.rank].append(step)
         if self._past is not None:

@@ -51,7 +51,7 @@ class Vital(msgspec.Struct, frozen=True):
         )
 
 
-class Vitals:
+class HealthHistory:
     """At most ``MOST_SAMPLES`` intervals; when there are more, pairs become one."""
 
     def __init__(self) -> None:
@@ -96,10 +96,10 @@ class Past:
         self._is_whole = self._is_whole and frame.tick == self._tick + 1
         self._tick = frame.tick
         self._health |= {(stream.program, stream.rank): stream for stream in frame.health}
-        self._agents |= frame.views.agents
+        self._agents |= frame.telemetry.agents
         self._newest_us = max([self._newest_us, *(step.end_us for step in frame.steps)])
 
-    def add_to(self, vitals: Vitals, time_us: int) -> None:
+    def add_to(self, vitals: HealthHistory, time_us: int) -> None:
         """Add how all was at a time, which is that of the last frame, if it is known and due."""
         if self._is_whole and vitals.is_due(time_us):
             is_live = self._newest_us >= self._started_us

@@ -68,7 +68,7 @@ class FunctionRanking(msgspec.Struct, frozen=True):
     bottom: list[FlaggedFunction]
 
 
-class Tally:
+class LiveTotals:
     """Totals and newest steps of a run. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from chimbuko.runs.directory import RunInfo
-from chimbuko.viz.live.livetotals import Tally
+from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.sums import Sums
 
 STALE_AFTER_S = 5.0
@@ -44,7 +44,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def status(
-    tally: Tally,
+    tally: LiveTotals,
     run: RunInfo,
     now_us: int,
     silence_s: float,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.launcher.nodes.attendance import attend
+from chimbuko.launcher.nodes.nodeagent import attend
 from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
 
 

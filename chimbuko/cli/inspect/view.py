@@ -69,7 +69,7 @@ def command(
     # Loaded here: 'chimbuko view --help' need not wait for a web server.
     from chimbuko.viz.http.multiprocess import serving_together
     from chimbuko.viz.http.server import serving
-    from chimbuko.viz.jobs.workerpool import Workplace
+    from chimbuko.viz.jobs.workerpool import WorkerPool
 
     stopping = threading.Event()
     heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
@@ -77,8 +77,8 @@ def command(
     if processes > 1:
         place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)
     else:
-        workplace = Workplace(jobs_broker, not jobs_broker, jobs_folder)
-        place = serving(run, port, token, None, hosts, workplace)
+        worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
+        place = serving(run, port, token, None, hosts, worker_pool)
     tell_recovery(run)
     with place as url:
         print(starting_at(url, path), flush=True)

@@ -23,7 +23,7 @@ from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.wakeup import Wakeup
-from chimbuko.protocol.membership import RollCall
+from chimbuko.protocol.membership import Membership
 from chimbuko.runs.directory import RunDirectory, write_secret
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
@@ -90,17 +90,17 @@ class Host:
         heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
         problems = self._problems
         with Wakeup() as wakeup, Services(self._run, self._options, problems) as services:
-            roll_call = RollCall(services.client)
-            roll_call.look()
+            membership = Membership(services.client)
+            membership.look()
             services.wait_ready()
             try:
                 self._announce(services)
-                self._wait_for_end(services, roll_call, wakeup)
+                self._wait_for_end(services, membership, wakeup)
             finally:
                 with suppress(OSError):
                     self._run.dashboard_path.unlink(missing_ok=True)
             services.finish()
-            problems += roll_call.problems
+            problems += membership.problems
             is_whole = self._signals < 2
             state = "finished" if is_whole else "interrupted"
             result = close_run(self._run, services, problems, state, None, is_relabelling)
@@ -120,21 +120,21 @@ class Host:
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 
-    def _wait_for_end(self, services: Services, roll_call: RollCall, wakeup: Wakeup) -> None:
+    def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
         with Progress(services.client, services.info.id) as progress:
-            while not roll_call.is_over and self._signals < 2:
-                roll_call.is_ending = roll_call.is_ending or self._signals > 0
-                self._look(progress, services, roll_call)
+            while not membership.is_over and self._signals < 2:
+                membership.is_ending = membership.is_ending or self._signals > 0
+                self._look(progress, services, membership)
                 wakeup.wait(LOOK_PERIOD_S, services.visitors)
 
-    def _look(self, progress: Progress, services: Services, roll_call: RollCall) -> None:
+    def _look(self, progress: Progress, services: Services, membership: Membership) -> None:
         """See once that all goes on; what fails is tried again at the next look."""
         with self._mishaps.survived("the services cannot be looked after"):
             progress.show()
             lines = services.look_after()
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
-                lines += roll_call.look()
+                lines += membership.look()
             for line in lines:
                 progress.say(line)
 

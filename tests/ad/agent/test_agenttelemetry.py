@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.ad.agent.agenttelemetry import AgentView
+from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.telemetry import ViewDelta
+from chimbuko.protocol.telemetry import TelemetryDelta
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
@@ -24,11 +24,11 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.statistics = AgentStatistics("agent-0", 1, PROFILE)
         name = StreamName("heat", 3, folder / "stream.bp")
-        self.stream = AgentStream(
+        self.stream = StreamHandle(
             name, Transport.RECORDED, 0, "node1", folder / "0-3", AnalysisConfig(), PROFILE
         )
-        self.view = AgentView("node1", os.getppid(), self.statistics, [self.stream])
-        self.told = ViewDelta()
+        self.view = AgentTelemetry("node1", os.getppid(), self.statistics, [self.stream])
+        self.told = TelemetryDelta()
 
     def note(self, state: str, values: int) -> list[float]:
         """The stream says that its counter has so many values; how many of them the agent tells of."""
@@ -37,9 +37,9 @@ class Node:
         self.view.note(self.stream, [StepCount(0, 3, 0, 1, 2, 5, 0, 0.0)], [counter])
         return [one.n for stream in self.delta().counters for one in stream.counters]
 
-    def delta(self) -> ViewDelta:
+    def delta(self) -> TelemetryDelta:
         outgoing = self.statistics.next_delta([], {})
-        return ViewDelta() if outgoing is None else outgoing.delta.views
+        return TelemetryDelta() if outgoing is None else outgoing.delta.telemetry
 
 
 @pytest.fixture

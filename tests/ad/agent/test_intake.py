@@ -14,10 +14,10 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
-from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.modelsync.modelsync import ModelSync
+from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.instances import aside_of
 from chimbuko.protocol.broker import PrivateBroker
@@ -54,15 +54,15 @@ def open_files(folder: Path) -> None:
     (folder / APP / "md.idx").write_bytes(b"")
 
 
-def intake_of(tmp_path: Path, broker: redis.Redis, streams: list[AgentStream]) -> Intake:
+def intake_of(tmp_path: Path, broker: redis.Redis, streams: list[StreamHandle]) -> Intake:
     config = AnalysisConfig()
     live, scratch = tmp_path / "live", tmp_path / "run" / "agents" / "agent-0"
     live.mkdir(exist_ok=True)
     scratch.mkdir(parents=True, exist_ok=True)
     spec = AgentSpec("agent-0", "run", 0, 1, "node", str(scratch), config, live_folder=str(live))
     statistics = AgentStatistics(spec.agent, 1, make_detector(config).schema)
-    link = StatisticsLink(
-        broker, statistics, streams, AgentBell(), Seal("run"), Journal(scratch / "last-delta"), 1.0, False
+    link = ModelSync(
+        broker, statistics, streams, AgentBell(), Seal("run"), DeltaLog(scratch / "last-delta"), 1.0, False
     )
     return Intake(spec, broker, streams, link, RoomNews(broker, tmp_path, "node"))
 
@@ -74,7 +74,7 @@ def test_both_instances_of_a_program_are_taken_in_wherever_the_broker_is_away(
         broker.flushall()
         folder = tmp_path / str(lost_command)
         folder.mkdir()
-        streams: list[AgentStream] = []
+        streams: list[StreamHandle] = []
         intake = intake_of(folder, broker, streams)
         broker.commands, broker.lost_command = 0, lost_command
         live = folder / "live"

@@ -16,7 +16,7 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RECALL_ANSWERS, RECALL_REQUESTS
@@ -34,11 +34,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
         yield connect(private.url)
 
 
-def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 << 20) -> AgentStream:
+def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 << 20) -> StreamHandle:
     """Two steps with a call of 5 µs every 10 µs; all but the newest are given up where there is no room."""
     config = AnalysisConfig()
     name = StreamName("app", rank, folder / f"app-{rank}.bp")
-    stream = AgentStream(
+    stream = StreamHandle(
         name, Transport.SST, 0, "node1", folder / f"0-{rank}", config, make_detector(config).schema
     )
     NamesFile(stream.folder / "names").save(NAMES)

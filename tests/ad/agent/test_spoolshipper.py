@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from chimbuko.ad.agent import spoolshipper
-from chimbuko.ad.agent.agenttelemetry import AgentView
-from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, BrokerLink
+from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
+from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, SpoolShipper
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
+from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streams.deltalog import Journal
+from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.calls.record import StreamHealth
 from chimbuko.calls.recordarrays import pack
@@ -50,14 +50,14 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
     with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as broker:
         statistics = AgentStatistics("agent", 1, PROFILE)
         delivery = SpoolDelivery("agent", tmp_path / "spool")
-        sender = BrokerLink(
+        sender = SpoolShipper(
             broker,
-            StatisticsLink(
-                broker, statistics, [], AgentBell(), SEAL, Journal(tmp_path / "journal"), 1.0, False
+            ModelSync(
+                broker, statistics, [], AgentBell(), SEAL, DeltaLog(tmp_path / "delta_log"), 1.0, False
             ),
             [],
             delivery,
-            AgentView("node1", os.getpid(), statistics, []),
+            AgentTelemetry("node1", os.getpid(), statistics, []),
             RoomNews(broker, tmp_path, "node1"),
             AgentBell(),
             SEAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.ad.analysis.rankspeed import MOST_FUNCTIONS, MOST_ROWS, Paces
+from chimbuko.ad.analysis.rankspeed import MOST_FUNCTIONS, MOST_ROWS, RankSpeeds
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.protocol.telemetry import PERIODS_PER_WINDOW
 from chimbuko.statistics.schema import PROFILE
@@ -27,8 +27,8 @@ def learned(runtimes_us: dict[int, list[int]], severity_us: float = 0.0) -> Lear
     return Learned(np.array(list(runtimes_us)), table)
 
 
-def paces_of(has_severity: bool = True) -> Paces:
-    return Paces(1, 7, PROFILE, has_severity, PERIOD_US)
+def paces_of(has_severity: bool = True) -> RankSpeeds:
+    return RankSpeeds(1, 7, PROFILE, has_severity, PERIOD_US)
 
 
 def test_windows_are_those_of_the_trace_clock() -> None:

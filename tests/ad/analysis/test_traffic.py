@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS, MOST_RANKS, Traffic
 from chimbuko.protocol.telemetry import OTHERS
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
-from tests.reference.views import slow_sends
+from tests.reference.telemetry import slow_sends
 
 RANK = 3
 NO_EVENTS = np.empty((0, 6), np.uint64)

@@ -139,10 +139,10 @@ def test_views_go_with_what_was_learned(path: Path) -> None:
     assert stream.exchange(analysis, [])
     taken = agent.take()
     assert taken is not None
-    assert taken.views.traffic.tolist() == [(0, 0, 1, 4, 320), (0, 0, 2, 2, 160)]
-    assert taken.views.paces.tolist() == [(0, 0, 0, 1, 10, 100.0), (0, 0, 1, 1, 11, 110.0)]
+    assert taken.telemetry.traffic.tolist() == [(0, 0, 1, 4, 320), (0, 0, 2, 2, 160)]
+    assert taken.telemetry.paces.tolist() == [(0, 0, 0, 1, 10, 100.0), (0, 0, 1, 1, 11, 110.0)]
     again = agent.take()
-    assert again is not None and not again.views
+    assert again is not None and not again.telemetry
 
 
 def test_generations_keep_apart_what_the_model_holds(path: Path) -> None:
@@ -246,7 +246,7 @@ def die(*_: object) -> None:
         "handoff.exchange.ExchangeBox._try_lock",
         "handoff.outbox.OutboxCopy.copy_from",
         "handoff.outbox.OutboxCopy.add",
-        "handoff.telemetry.ViewOutbox.put",
+        "handoff.telemetry.TelemetryOutbox.put",
         "handoff.telemetry.PathOutbox.put",
         "save",
     ],
@@ -284,9 +284,9 @@ def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all
     assert [step.step for part in parts for step in part.steps] == [0, 1]
     assert sum(float(part.learned.table[0, 0]) for part in parts) == 13
     assert sum(int(part.paths["calls"].sum()) for part in parts) == 13
-    sends = [row for part in parts for row in part.views.traffic.tolist()]
+    sends = [row for part in parts for row in part.telemetry.traffic.tolist()]
     assert [sum(row[column] for row in sends) for column in (3, 4)] == [2, 160]
-    assert [row[2:] for part in parts for row in part.views.paces.tolist()] == [
+    assert [row[2:] for part in parts for row in part.telemetry.paces.tolist()] == [
         (0, 1, 10, 100.0),
         (1, 1, 3, 30.0),
     ]

@@ -16,7 +16,7 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import ExchangeBox
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import Supervisor
 from chimbuko.calls.record import UNREADABLE_STREAMS
 from chimbuko.config import AnalysisConfig
@@ -117,7 +117,7 @@ def test_a_stream_for_which_there_is_no_memory_is_given_up_at_once(tmp_path: Pat
     write_stream(path, random_stream(1, [(4, 2, 2)]), "BP5")
     name, config = parse_stream_path(path), AnalysisConfig()
     assert name is not None
-    stream = AgentStream(
+    stream = StreamHandle(
         name, Transport.FILES, 0, "node1", tmp_path / "stream", config, make_detector(config).schema
     )
     forks = warm_fork_server()

@@ -1,4 +1,4 @@
-"""Views of one stream between its process and its agent: they never grow with time."""
+"""Telemetry of one stream between its process and its agent: they never grow with time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import mmap
 import numpy as np
 
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
-from chimbuko.ad.analysis.telemetry import StreamViews
-from chimbuko.ad.handoff.telemetry import ViewOutbox
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
+from chimbuko.ad.handoff.telemetry import TelemetryOutbox
 from chimbuko.protocol.telemetry import PACE, TRAFFIC
 
 
-def views_of(by_destination: dict[int, int], windows: range = range(0)) -> StreamViews:
+def views_of(by_destination: dict[int, int], windows: range = range(0)) -> StreamTelemetry:
     traffic = [(2, 3, to, count, 8 * count) for to, count in by_destination.items()]
     paces = [(2, 3, window, 1, 10, 100.0) for window in windows]
-    return StreamViews(np.array(traffic, TRAFFIC), np.array(paces, PACE))
+    return StreamTelemetry(np.array(traffic, TRAFFIC), np.array(paces, PACE))
 
 
-def new_outbox() -> tuple[ViewOutbox, ViewOutbox]:
+def new_outbox() -> tuple[TelemetryOutbox, TelemetryOutbox]:
     """Both ends of it; it does not begin where its file does."""
-    memory = mmap.mmap(-1, 64 + ViewOutbox.SIZE_BYTES)
-    return ViewOutbox(memory, 64), ViewOutbox(memory, 64)
+    memory = mmap.mmap(-1, 64 + TelemetryOutbox.SIZE_BYTES)
+    return TelemetryOutbox(memory, 64), TelemetryOutbox(memory, 64)
 
 
 def test_traffic_is_what_was_put_last_until_it_is_taken() -> None:

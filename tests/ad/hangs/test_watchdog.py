@@ -14,8 +14,8 @@ from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.hangs.watchdog import Watch
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.hangs.watchdog import HangWatchdog
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import CallRecord, Silence
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.calls.schema import Label
@@ -62,7 +62,7 @@ class Rank:
         self.number = number
         schema = make_detector(config).schema
         self.names = names(metadata=metadata)
-        self.stream = AgentStream(
+        self.stream = StreamHandle(
             StreamName("app", number, folder / "app.bp"),
             Transport.SST,
             0,
@@ -74,7 +74,7 @@ class Rank:
         self.stream.pid = 1
         self.agent = Agent("agent-0", 1, schema)
         self.broker = Broker()
-        self.watch = Watch(
+        self.watch = HangWatchdog(
             "agent-0", folder / "reports", [self.stream], self.agent.statistics, AgentBell(), config
         )
         self.analysis = StreamAnalysis(StreamIdentity(0, number, "node1"), config)
@@ -230,7 +230,9 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     other = Rank(tmp_path / "other", config, {}, number=RANK + 1)
     other.step((0, MAIN, START_US), (0, STEP, START_US + 40_000_000))
     both = [rank.stream, other.stream]
-    watch = Watch("agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentBell(), config)
+    watch = HangWatchdog(
+        "agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentBell(), config
+    )
     watch.look_back()
     ((_, frame),) = watch.delivery.take(1 << 20)
     batch = msgspec.msgpack.decode(frame, type=RecordBatch)

@@ -18,9 +18,9 @@ from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.modelsync.modelsync import StatisticsLink
-from chimbuko.ad.streams.deltalog import Journal
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.modelsync.modelsync import ModelSync
+from chimbuko.ad.streams.deltalog import DeltaLog
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
@@ -53,7 +53,7 @@ def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
 class Stream:
     """A stream's process, as far as the exchange goes; or the one that goes on for it."""
 
-    def __init__(self, agent_stream: AgentStream, before: Stream | None = None) -> None:
+    def __init__(self, agent_stream: StreamHandle, before: Stream | None = None) -> None:
         spec = agent_stream.next_attempt()
         NamesFile(Path(spec.names)).save(NAMES)
         agent_stream.box[Cell.NAMES_VERSION] += 1
@@ -86,13 +86,13 @@ class Node:
 
     def __init__(self, folder: Path, broker: PrivateBroker) -> None:
         name = StreamName("app", 0, folder / "app.bp")
-        self.stream = AgentStream(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
+        self.stream = StreamHandle(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
         self.client = connect(broker.url)
         self.clients.append(self.client)
-        self.journal = Journal(folder / "last-delta")
+        self.delta_log = DeltaLog(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
-        self.link = StatisticsLink(
-            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.journal, 0.01, False
+        self.link = ModelSync(
+            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.delta_log, 0.01, False
         )
         self.link.let_inherit(self.stream)
         self._told = 0
@@ -201,7 +201,7 @@ def test_the_last_delta_of_a_dead_agent_counts_once(
 def test_what_a_stream_learns_between_two_agents_is_not_removed_with_what_the_first_had_taken(
     folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first dies after its journal is written; the stream, which only hears of it, commits once more."""
+    """The first dies after its log is written; the stream, which only hears of it, commits once more."""
     node = Node(folder, broker)
     stream = Stream(node.stream)
     stream.step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.ad.modelsync.pendingdeltas import UnsavedDeltas
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.protocol.messages import Acknowledgement, Delta
 from chimbuko.statistics.packed import PackedTable
 
@@ -16,7 +16,7 @@ def delta(sequence: int, incarnation: int = 1) -> Delta:
 
 
 def test_the_next_delta_waits_until_the_last_one_is_merged() -> None:
-    unsaved = UnsavedDeltas()
+    unsaved = PendingDeltas()
     assert not unsaved.is_waiting
     unsaved.add(delta(1))
     assert unsaved.is_waiting
@@ -27,7 +27,7 @@ def test_the_next_delta_waits_until_the_last_one_is_merged() -> None:
 
 
 def test_what_is_saved_is_forgotten() -> None:
-    unsaved = UnsavedDeltas()
+    unsaved = PendingDeltas()
     for sequence in (1, 2, 3):
         unsaved.add(delta(sequence))
     assert unsaved.acknowledge(Acknowledgement(1, 3, 2))
@@ -35,7 +35,7 @@ def test_what_is_saved_is_forgotten() -> None:
 
 
 def test_a_server_that_has_forgotten_gets_all_that_it_may_need() -> None:
-    unsaved = UnsavedDeltas()
+    unsaved = PendingDeltas()
     for sequence in (1, 2, 3, 4):
         unsaved.add(delta(sequence))
     assert unsaved.acknowledge(Acknowledgement(1, 4, 1))
@@ -47,7 +47,7 @@ def test_a_server_that_has_forgotten_gets_all_that_it_may_need() -> None:
 
 
 def test_what_a_predecessor_left_comes_first() -> None:
-    unsaved = UnsavedDeltas(delta(7, incarnation=1))
+    unsaved = PendingDeltas(delta(7, incarnation=1))
     assert unsaved.is_waiting
     assert [(one.incarnation, one.since) for one in unsaved.all()] == [(1, 7)]
     assert unsaved.acknowledge(Acknowledgement(1, 7, 5))
@@ -62,7 +62,7 @@ def test_what_a_predecessor_left_comes_first() -> None:
 
 
 def test_what_is_kept_has_a_limit_and_room_again_once_it_is_saved() -> None:
-    unsaved = UnsavedDeltas()
+    unsaved = PendingDeltas()
     large = PackedTable(0, bytes(1 << 20), b"", b"", b"")
     while not unsaved.is_full:
         unsaved.add(msgspec.structs.replace(delta(len(unsaved) + 1), table=large))

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from numba.core.dispatcher import Dispatcher
 
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.processspecs import ChildSpec
-from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
+from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.ad.streamprocess.warmup import warm_kernels
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import Transport, parse_stream_path
@@ -33,7 +33,7 @@ def analyse(stream: Path, config: AnalysisConfig, folder: Path) -> None:
     name = parse_stream_path(stream)
     assert name is not None
     files = {what: str(folder / what) for what in ("box", "spool", "names", "open_calls", "recorder")}
-    spec = ChildSpec(
+    spec = StreamProcessSpec(
         key=f"0:{name.rank}",
         path=str(stream),
         transport=Transport.RECORDED,
@@ -43,7 +43,7 @@ def analyse(stream: Path, config: AnalysisConfig, folder: Path) -> None:
         config=config,
         **files,
     )
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.generate import SyntheticTrace
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
@@ -60,7 +60,7 @@ def file_bytes(folder: Path) -> int:
 class Agent:
     """The part of an agent that takes away what its stream's process leaves."""
 
-    def __init__(self, stream: AgentStream) -> None:
+    def __init__(self, stream: StreamHandle) -> None:
         self._stream = stream
         self._version = 0
 
@@ -85,7 +85,7 @@ class Agent:
 def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path, transport: Transport) -> None:
     path = tmp_path / "tau-metrics-long-0.bp"
     config = AnalysisConfig()
-    stream = AgentStream(
+    stream = StreamHandle(
         StreamName("long", 0, path),
         transport,
         0,

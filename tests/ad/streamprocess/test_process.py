@@ -13,7 +13,7 @@ from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile, read_names
 from chimbuko.ad.spool.spool import SpoolReader
-from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, RecordBatch
@@ -63,7 +63,7 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     stream = real_traces / "heat4" / "tau-metrics-heat2d-2.bp"
     spec = spec_of(tmp_path, stream, AnalysisConfig(), Transport.RECORDED, rank=2)
     agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema, spec.program, spec.rank)
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     frames = SpoolReader(tmp_path / "spool").read(1 << 62)
     batches = [msgspec.msgpack.decode(frame, type=RecordBatch) for _, frame in frames]
     health = batches[-1].health
@@ -96,7 +96,7 @@ def test_a_stream_that_is_missing_is_broken_and_says_so(
 ) -> None:
     spec = spec_of(tmp_path, tmp_path / "none.bp", AnalysisConfig(), Transport.RECORDED)
     box = ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     assert box[Cell.PHASE] == Phase.BROKEN
     assert "no such trace stream" in capfd.readouterr().err
     (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)

@@ -19,12 +19,12 @@ import pytest
 from chimbuko.ad.handoff.bell import AgentBell, Bell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.outbox import OutboxCopy
-from chimbuko.ad.handoff.processspecs import ChildSpec
+from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.spool.spool import SpoolWriter
 from chimbuko.ad.streamprocess import commitschedule
 from chimbuko.ad.streamprocess import process as child
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
-from chimbuko.ad.streamprocess.process import StreamChild
+from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.follow import holes
 from chimbuko.follow.holes import GUARD, FirstStep
 from chimbuko.follow.instances import aside_of
@@ -95,7 +95,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, made: MadeStream) -> d
         agent = Agent(spec)
         with pytest.MonkeyPatch.context() as patch:
             at_agents_pace(patch, agent)
-            StreamChild(spec, AgentBell()).run()
+            StreamProcess(spec, AgentBell()).run()
         outcomes[lockstep] = outcome = agent.outcome()
         assert agent.box[Cell.PHASE] == Phase.ENDED
         assert [step.step for step in outcome.steps] == list(range(STEPS))
@@ -133,8 +133,8 @@ MOMENTS: dict[str, tuple[type | Any, str, Callable[..., Any] | None, bool]] = {
     "before steps are given back": (FollowedStream, "give_back", None, False),
     "before holes are punched": (holes, "punch", None, False),
     "after steps were given back": (FollowedStream, "give_back", None, True),
-    "before a step is analysed": (StreamChild, "_step", None, False),
-    "after a step was analysed": (StreamChild, "_step", None, True),
+    "before a step is analysed": (StreamProcess, "_step", None, False),
+    "after a step was analysed": (StreamProcess, "_step", None, True),
     "before the next step is read": (FollowedStream, "next_step", None, False),
     AT_THE_END: (FollowedStream, "close", None, False),
 }
@@ -194,7 +194,7 @@ class Forked:
 
 
 def run_until_over(
-    spec: ChildSpec, moment: str, agent: Agent, between: Callable[[int], None] = lambda number: None
+    spec: StreamProcessSpec, moment: str, agent: Agent, between: Callable[[int], None] = lambda number: None
 ) -> int:
     """One process after the other: the first dies in its first such moment, the second in its second,
     and so on; returns how many died."""
@@ -203,7 +203,7 @@ def run_until_over(
     def body(deadly: int) -> None:
         setattr(owner, name, dying(owner, name, left, is_done, deadly))
         try:
-            StreamChild(spec, AgentBell()).run()
+            StreamProcess(spec, AgentBell()).run()
         except Death:
             os._exit(DIED)
 
@@ -302,7 +302,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
     monkeypatch.setattr(ExchangeBox, "exchange", noting_exchange)
     monkeypatch.setattr(FollowedStream, "give_back", noting_give_back)
     monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
     assert (aside_of(path, 0) / "data.0").stat().st_blocks * 512 <= 2 * 4096
@@ -315,20 +315,20 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
     write_whole(path, made)
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
-    step = StreamChild._step
+    step = StreamProcess._step
     seen = 0
 
-    def step_and_ask(one: StreamChild, got: Any) -> None:
+    def step_and_ask(one: StreamProcess, got: Any) -> None:
         nonlocal seen
         step(one, got)
         seen += 1
         if seen in (1, 5, 6, 17):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(StreamChild, "_step", step_and_ask)
+    monkeypatch.setattr(StreamProcess, "_step", step_and_ask)
     processes = 0
     while not agent.is_over:
-        StreamChild(spec, AgentBell()).run()
+        StreamProcess(spec, AgentBell()).run()
         processes += 1
     assert processes == 5
     # Nothing was read twice.
@@ -349,7 +349,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     deadline = time.monotonic() + 60
     # Its folder is there before any of its files.
     path.mkdir()
-    reader = Forked(lambda: StreamChild(spec, AgentBell()).run())
+    reader = Forked(lambda: StreamProcess(spec, AgentBell()).run())
     writer = StreamWriter(path, "BP5")
     while not agent.is_over:
         assert time.monotonic() < deadline
@@ -368,7 +368,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
             kills_left -= 1
         if reader.has_ended() and not agent.is_over:
             assert reader.code == -signal.SIGKILL
-            reader = Forked(lambda: StreamChild(spec, AgentBell()).run())
+            reader = Forked(lambda: StreamProcess(spec, AgentBell()).run())
     reader.kill()
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[lockstep], is_exact=lockstep)
@@ -382,7 +382,7 @@ def test_steps_that_were_dropped_are_counted_and_what_is_around_them_is_there(
     drop_before(path, 9)
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     outcome = agent.outcome()
     assert [step.step for step in outcome.steps] == list(range(9, STEPS))
     assert (outcome.health.gap_steps, outcome.health.steps, outcome.health.state) == (9, STEPS - 9, "ended")
@@ -406,7 +406,7 @@ def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, ma
             return got
 
         patch.setattr(FollowedStream, "next_step", dropping)
-        StreamChild(spec, AgentBell()).run()
+        StreamProcess(spec, AgentBell()).run()
     outcome = agent.outcome()
     assert outcome.health.steps == 10
     assert outcome.health.gap_steps == STEPS - 10
@@ -431,7 +431,7 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
             assert agent.take()
 
     monkeypatch.setattr(child, "time", SimpleNamespace(**vars(time) | {"sleep": wait}))
-    StreamChild(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     assert agent.outcome().taken_steps == agent.outcome().steps
 
 
@@ -447,10 +447,10 @@ def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
     monkeypatch.setattr("chimbuko.follow.holes._PAGE", 1 << 30)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CheckpointFiles, "save", lambda files, slot, kept: None)
-        patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 10))
+        patch.setattr(StreamProcess, "_step", dying(StreamProcess, "_step", None, False, 10))
         with pytest.raises(Death):
-            StreamChild(spec, AgentBell()).run()
-    StreamChild(spec, AgentBell()).run()
+            StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     outcome = agent.outcome()
     numbers = [step.step for step in outcome.steps]
     assert numbers == sorted(set(numbers))
@@ -471,8 +471,8 @@ def test_metadata_that_came_without_a_count_is_there_after_a_death(tmp_path: Pat
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StreamChild, "_step", dying(StreamChild, "_step", None, False, 9))
+        patch.setattr(StreamProcess, "_step", dying(StreamProcess, "_step", None, False, 9))
         with pytest.raises(Death):
-            StreamChild(spec, AgentBell()).run()
-    StreamChild(spec, AgentBell()).run()
+            StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentBell()).run()
     assert agent.outcome().metadata[0, 0, "late", "x"] == 1

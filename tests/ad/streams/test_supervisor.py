@@ -16,7 +16,7 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Phase
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streams import supervisor
-from chimbuko.ad.streams.streamhandle import AgentStream
+from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import Supervisor
 from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
@@ -33,17 +33,17 @@ def forks() -> Iterator[ForkServer]:
     server.close()
 
 
-def recorded(path: Path, folder: Path, lockstep: bool = False) -> AgentStream:
+def recorded(path: Path, folder: Path, lockstep: bool = False) -> StreamHandle:
     config = AnalysisConfig(lockstep=lockstep)
     name = parse_stream_path(path)
     assert name is not None
-    return AgentStream(name, Transport.RECORDED, 0, "node1", folder, config, make_detector(config).schema)
+    return StreamHandle(name, Transport.RECORDED, 0, "node1", folder, config, make_detector(config).schema)
 
 
-def supervise(forks: ForkServer, stream: AgentStream, look: Callable[[], object] = lambda: None) -> None:
+def supervise(forks: ForkServer, stream: StreamHandle, look: Callable[[], object] = lambda: None) -> None:
     """Until the stream is over."""
     found = [stream]
-    watched: list[AgentStream] = []
+    watched: list[StreamHandle] = []
     watcher = Supervisor(forks, watched, lambda: [found.pop()] if found else [])
     deadline = time.monotonic() + 60
     while not stream.is_over:
@@ -53,7 +53,7 @@ def supervise(forks: ForkServer, stream: AgentStream, look: Callable[[], object]
         time.sleep(0.01)
 
 
-def last_health(stream: AgentStream) -> StreamHealth:
+def last_health(stream: StreamHandle) -> StreamHealth:
     (*_, (_, frame)) = stream.delivery.take(1 << 20)
     return msgspec.msgpack.decode(frame, type=RecordBatch).health
 

@@ -16,7 +16,7 @@ from chimbuko.provenance.alerts import sinks
 from chimbuko.provenance.alerts.sinks import (
     COMMAND_VARIABLE,
     URL_VARIABLE,
-    Courier,
+    AlertSender,
     Deliver,
     HookError,
     hooks_of,
@@ -81,7 +81,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_webhook_gets_each_alert(receiver: Receiver, told: list[str]) -> None:
-    courier = Courier(*only({URL_VARIABLE: receiver.url}), told.append)
+    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), told.append)
     courier.send(b"{}")
     courier.send(b'{"call": 2}')
     courier.stop()
@@ -99,7 +99,7 @@ def test_a_command_gets_each_alert_on_its_input_and_no_password(
         "import os, sys\n"
         "open(sys.argv[1], 'a').write(sys.stdin.read() + str([n for n in os.environ if 'CHIMBUKO' in n]))\n"
     )
-    courier = Courier(*only({COMMAND_VARIABLE: f"{sys.executable} {script} '{out}'"}), told.append)
+    courier = AlertSender(*only({COMMAND_VARIABLE: f"{sys.executable} {script} '{out}'"}), told.append)
     courier.send(b'{"call": "$(touch x); 0:1:2:3"}')
     courier.stop()
     assert out.read_text() == '{"call": "$(touch x); 0:1:2:3"}[]'
@@ -111,7 +111,7 @@ def test_a_failing_webhook_is_tried_again_and_told_of_once(
 ) -> None:
     monkeypatch.setattr(sinks, "PAUSES_S", (0.01, 0.01))
     receiver.code = 503
-    courier = Courier(*only({URL_VARIABLE: receiver.url}), told.append)
+    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), told.append)
     courier.send(b"1")
     courier.send(b"2")
     until(lambda: len(receiver.got) >= 6)
@@ -151,7 +151,7 @@ def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_waits_for_a_hook_that_hangs(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "STOP_S", 0.05)
     release = threading.Event()
-    courier = Courier("slow one", lambda body: release.wait() and None, told.append)
+    courier = AlertSender("slow one", lambda body: release.wait() and None, told.append)
     for _ in range(sinks.MOST_WAITING + 11):
         courier.send(b"{}")
     courier.stop()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.kernels.buckets import BUCKETS, EDGES_US, bucket_of, count_above, exceeded_by
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MEMORY_CALLS
-from chimbuko.pserver.state.decay import Eras
+from chimbuko.pserver.state.decay import Decay
 from chimbuko.statistics.packed import cells_of, pack_cells
 from tests.reference.eras import NaiveEras
 
@@ -19,7 +19,7 @@ delta = st.tuples(st.integers(0, FUNCTIONS - 1), st.integers(0, BUCKETS - 1), st
 epochs = st.lists(st.lists(delta, max_size=6), max_size=30)
 
 
-def add(eras: Eras, deltas: list[tuple[int, int, int]]) -> None:
+def add(eras: Decay, deltas: list[tuple[int, int, int]]) -> None:
     """Each as one row; functions may be named several times."""
     counts = np.zeros((len(deltas), BUCKETS))
     for row, (_, bucket, calls) in zip(counts, deltas, strict=True):
@@ -27,12 +27,12 @@ def add(eras: Eras, deltas: list[tuple[int, int, int]]) -> None:
     add_rows(eras, np.array([function for function, _, _ in deltas], np.int64), counts)
 
 
-def add_rows(eras: Eras, rows: np.ndarray, counts: np.ndarray) -> None:
+def add_rows(eras: Decay, rows: np.ndarray, counts: np.ndarray) -> None:
     """Dense rows f8[n, BUCKETS]."""
     eras.add(rows, *cells_of(pack_cells(counts)))
 
 
-def all_of(eras: Eras) -> np.ndarray:
+def all_of(eras: Decay) -> np.ndarray:
     return eras.remembered(np.arange(FUNCTIONS))
 
 
@@ -42,7 +42,7 @@ def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
     sequence: list[list[tuple[int, int, int]]], random
 ) -> None:
     """All at once, or one by one in any order."""
-    together, apart = Eras(), Eras()
+    together, apart = Decay(), Decay()
     for one in (together, apart):
         one.reserve(FUNCTIONS)
     for deltas in sequence:
@@ -61,7 +61,7 @@ def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
 def test_the_newest_calls_are_remembered_and_old_ones_forgotten(
     sequence: list[list[tuple[int, int, int]]],
 ) -> None:
-    eras = Eras()
+    eras = Decay()
     eras.reserve(FUNCTIONS)
     history = np.zeros(FUNCTIONS)
     largest = 0.0
@@ -84,7 +84,7 @@ def test_the_newest_calls_are_remembered_and_old_ones_forgotten(
 
 
 def test_memory_depends_on_functions_only() -> None:
-    eras = Eras()
+    eras = Decay()
     for epoch in range(200):
         add(eras, [(function, 50 + epoch % 10, 1000) for function in range(FUNCTIONS)])
         eras.end_epoch()
@@ -100,7 +100,7 @@ def gamma(random: np.random.Generator, mean_us: float) -> np.ndarray:
     return random.gamma(8.0, mean_us / 8.0, 500)
 
 
-def quantile_us(eras: Eras, share: float) -> float:
+def quantile_us(eras: Decay, share: float) -> float:
     """That the share of what is remembered exceed."""
     above = np.empty(BUCKETS + 1)
     count_above(eras.remembered(np.array([0]))[0], above)
@@ -109,7 +109,7 @@ def quantile_us(eras: Eras, share: float) -> float:
 
 def test_slow_drift_is_followed_and_its_extent_known() -> None:
     """1 % per 100 calls, to double; the tail that is judged by is that of the newest calls, not a mixture."""
-    random, eras = np.random.default_rng(1), Eras()
+    random, eras = np.random.default_rng(1), Decay()
     factor = 1.0
     while factor < 2.0:
         add_rows(eras, np.zeros(1, np.int64), counts_of(gamma(random, 1000.0 * factor)))
@@ -123,7 +123,7 @@ def test_slow_drift_is_followed_and_its_extent_known() -> None:
 
 
 def test_what_stays_as_it_is_does_not_drift() -> None:
-    random, eras = np.random.default_rng(1), Eras()
+    random, eras = np.random.default_rng(1), Decay()
     for _ in range(100):
         add_rows(eras, np.zeros(1, np.int64), counts_of(gamma(random, 1000.0)))
         eras.end_epoch()
@@ -132,7 +132,7 @@ def test_what_stays_as_it_is_does_not_drift() -> None:
 
 def test_modes_that_take_turns_are_no_drift() -> None:
     """The median jumps from one mode to the other, and back; the quartiles do not."""
-    random, eras = np.random.default_rng(1), Eras()
+    random, eras = np.random.default_rng(1), Decay()
     for epoch in range(100):
         slow = 0.4 if epoch % 4 < 2 else 0.6
         modes = random.choice([200.0, 400.0], 500, p=[1 - slow, slow])
@@ -143,7 +143,7 @@ def test_modes_that_take_turns_are_no_drift() -> None:
 
 
 def test_delays_are_no_drift() -> None:
-    random, eras = np.random.default_rng(1), Eras()
+    random, eras = np.random.default_rng(1), Decay()
     for epoch in range(40):
         runtimes_us = gamma(random, 1000.0)
         runtimes_us[: epoch % 10] *= 100.0
@@ -153,21 +153,21 @@ def test_delays_are_no_drift() -> None:
 
 
 def test_what_begins_has_not_drifted() -> None:
-    eras = Eras()
+    eras = Decay()
     add(eras, [(0, 60, 10 * int(ERA_CALLS))])
     changed, moved = eras.end_epoch()
     assert (len(changed), len(moved), eras.drift(np.arange(2)).tolist()) == (0, 0, [1.0, 1.0])
 
 
 def test_what_is_saved_goes_on_as_it_was() -> None:
-    random, eras = np.random.default_rng(1), Eras()
-    other = Eras()
+    random, eras = np.random.default_rng(1), Decay()
+    other = Decay()
     for epoch in range(80):
         counts = counts_of(gamma(random, 1000.0 * 1.01**epoch))
         for one in (eras, other):
             add_rows(one, np.zeros(1, np.int64), counts)
             one.end_epoch()
-        other = Eras.restored(other.save())
+        other = Decay.restored(other.save())
         np.testing.assert_array_equal(all_of(eras), all_of(other))
     assert other.drift(np.zeros(1, np.int64))[0] == eras.drift(np.zeros(1, np.int64))[0] > 1.3
 
@@ -177,7 +177,7 @@ def test_what_is_saved_goes_on_as_it_was() -> None:
 def test_eras_end_as_in_the_slow_twin(epochs: list[tuple[int, int]]) -> None:
     """Runtimes around a level that drifts and jumps."""
     random = np.random.default_rng(1)
-    eras, naive = Eras(), NaiveEras()
+    eras, naive = Decay(), NaiveEras()
     eras.reserve(1)
     for level, calls in epochs:
         runtimes_us = random.normal(1.0, 0.2, 4 * calls) * 2.0**level

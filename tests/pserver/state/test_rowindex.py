@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference.views import SlowIndex
 
 from chimbuko.protocol.telemetry import FLAGGED, MOST_RANK
 from chimbuko.pserver.state.rowindex import RowIndex, grown
-from tests.reference.views import SlowIndex
 
 number = st.one_of(st.integers(0, 5), st.integers(0, MOST_RANK))
 keys = st.tuples(st.integers(0, 3), number, st.one_of(st.just(-1), number))

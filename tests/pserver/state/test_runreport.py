@@ -13,7 +13,7 @@ import pytest
 
 from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.errors import ServiceError
-from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, AgentFigures, StreamCounters, ViewDelta
+from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, AgentFigures, StreamCounters, TelemetryDelta
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.moments import Moments
@@ -37,14 +37,14 @@ def report(tmp_path: Path) -> dict[str, Any]:
     paces = np.concatenate(list(windows(3, 6, functions=1, slow=[4], factor=1.3)))
     paces["function"] = numbers[NAMES[1]]
     counter = CounterStatistics("bytes", *Moments.of([8.0, 16.0]).row().tolist())
-    views = ViewDelta(
+    telemetry = TelemetryDelta(
         flagged=np.array([(0, 1, numbers[NAMES[3]], 2, 250.0, 7.5)], FLAGGED).tobytes(),
         traffic=np.array(TRAFFIC_ROWS, TRAFFIC).tobytes(),
         paces=paces.tobytes(),
         counters=[StreamCounters(0, 1, [counter])],
         figures=AgentFigures("node1", 2, 1 << 20, 3.5, 10, 0.5),
     )
-    assert server.apply(msgspec.structs.replace(delta, views=views))
+    assert server.apply(msgspec.structs.replace(delta, telemetry=telemetry))
     server.frame(is_last=True)
     write_report(tmp_path / "report.json.gz", server.report("model.json"))
     found: dict[str, Any] = json.loads(gzip.decompress((tmp_path / "report.json.gz").read_bytes()))

@@ -1,4 +1,4 @@
-"""The views: what agents tell adds up, only what changed is told, and what was saved goes on."""
+"""The telemetry: what agents tell adds up, only what changed is told, and what was saved goes on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import numpy as np
 
 from chimbuko.arrays import Rows
 from chimbuko.calls.record import CounterStatistics
-from chimbuko.protocol.telemetry import FLAGGED, TRAFFIC, AgentFigures, StreamCounters, ViewChanges, ViewDelta
-from chimbuko.pserver.state.telemetry import Views
+from chimbuko.protocol.telemetry import (
+    FLAGGED,
+    TRAFFIC,
+    AgentFigures,
+    StreamCounters,
+    TelemetryChanges,
+    TelemetryDelta,
+)
+from chimbuko.pserver.state.telemetry import Telemetry
 from tests.pserver.state.test_stragglers import windows
 
 AGENT = "agent-0"
@@ -16,12 +23,12 @@ FIGURES = AgentFigures("node1", 4, 100_000_000, 1.5, 4096, 0.25)
 COUNTER = CounterStatistics("bytes", 2.0, 8.0, 0.0, 0.0, 0.0, 8.0, 8.0)
 
 
-def new_views() -> Views:
-    return Views(lambda number: f"f{number}", lambda program, rank: f"node{rank}")
+def new_telemetry() -> Telemetry:
+    return Telemetry(lambda number: f"f{number}", lambda program, rank: f"node{rank}")
 
 
-def delta(step: int) -> ViewDelta:
-    return ViewDelta(
+def delta(step: int) -> TelemetryDelta:
+    return TelemetryDelta(
         flagged=np.array([(0, 1, 2, 1, 10.0 * step, float(step))], FLAGGED).tobytes(),
         traffic=np.array([(0, 1, 2, 3, 24)], TRAFFIC).tobytes(),
         counters=[StreamCounters(0, 1, [COUNTER])],
@@ -29,55 +36,57 @@ def delta(step: int) -> ViewDelta:
     )
 
 
-def flagged(changes: ViewChanges) -> list[tuple]:
+def flagged(changes: TelemetryChanges) -> list[tuple]:
     rows: Rows = np.frombuffer(changes.flagged, FLAGGED)
     return rows.tolist()
 
 
 def test_what_agents_tell_adds_up() -> None:
-    views = new_views()
+    telemetry = new_telemetry()
     for step in range(3):
-        views.take(AGENT, delta(step), NUMBERS)
-    changes = views.changes()
+        telemetry.take(AGENT, delta(step), NUMBERS)
+    changes = telemetry.changes()
     assert flagged(changes) == [(0, 1, 5, 3, 30.0, 2.0)]
     assert np.frombuffer(changes.traffic, TRAFFIC).tolist() == [(0, 1, 2, 9, 72)]
     assert [(one.ranks, one.statistics) for one in changes.counters] == [(1, COUNTER)]
     assert changes.agents == {AGENT: FIGURES}
-    assert not views.changes()
+    assert not telemetry.changes()
 
 
 def test_only_what_changed_is_told() -> None:
-    views = new_views()
-    views.take(AGENT, delta(0), NUMBERS)
-    views.changes()
-    views.take(AGENT, ViewDelta(np.array([(0, 4, 0, 2, 1.0, 9.0)], FLAGGED).tobytes()), NUMBERS)
-    assert views.changes() == ViewChanges(flagged=np.array([(0, 4, 7, 2, 1.0, 9.0)], FLAGGED).tobytes())
-    assert len(flagged(views.everything())) == 2
-    assert views.changes(is_last=True) == views.everything()
+    telemetry = new_telemetry()
+    telemetry.take(AGENT, delta(0), NUMBERS)
+    telemetry.changes()
+    telemetry.take(AGENT, TelemetryDelta(np.array([(0, 4, 0, 2, 1.0, 9.0)], FLAGGED).tobytes()), NUMBERS)
+    assert telemetry.changes() == TelemetryChanges(
+        flagged=np.array([(0, 4, 7, 2, 1.0, 9.0)], FLAGGED).tobytes()
+    )
+    assert len(flagged(telemetry.everything())) == 2
+    assert telemetry.changes(is_last=True) == telemetry.everything()
 
 
 def test_saving_in_between_hides_nothing() -> None:
-    views = new_views()
+    telemetry = new_telemetry()
     for rows in windows(2, 6, functions=3, slow=[3], factor=1.3):
-        views.take(AGENT, ViewDelta(paces=rows.tobytes()), NUMBERS)
-    views.dump()
-    assert views.changes().slow_ranks
+        telemetry.take(AGENT, TelemetryDelta(paces=rows.tobytes()), NUMBERS)
+    telemetry.dump()
+    assert telemetry.changes().slow_ranks
 
 
 def test_what_was_saved_goes_on() -> None:
-    straight, first, second = new_views(), new_views(), new_views()
+    straight, first, second = new_telemetry(), new_telemetry(), new_telemetry()
     paces = list(windows(2, 6, functions=3, slow=[3], factor=1.3))
-    for views in (straight, first):
-        views.take(AGENT, delta(0), NUMBERS)
+    for telemetry in (straight, first):
+        telemetry.take(AGENT, delta(0), NUMBERS)
         for rows in paces[:4]:
-            views.take(AGENT, ViewDelta(paces=rows.tobytes()), NUMBERS)
+            telemetry.take(AGENT, TelemetryDelta(paces=rows.tobytes()), NUMBERS)
     second.restore(first.dump())
     assert not second.changes().flagged
-    for views in (straight, second):
-        views.take(AGENT, delta(1), NUMBERS)
+    for telemetry in (straight, second):
+        telemetry.take(AGENT, delta(1), NUMBERS)
         for rows in paces[4:]:
-            views.take(AGENT, ViewDelta(paces=rows.tobytes()), NUMBERS)
-        views.changes()
+            telemetry.take(AGENT, TelemetryDelta(paces=rows.tobytes()), NUMBERS)
+        telemetry.changes()
     assert second.everything() == straight.everything()
     slow = second.everything().slow_ranks
     assert slow and {(one.rank, one.node) for one in slow} == {(3, "node3")}

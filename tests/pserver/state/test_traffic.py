@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chimbuko.arrays import Rows
 from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.pserver.state.traffic import Traffic
-from tests.reference.views import SlowTraffic
+from tests.reference.telemetry import SlowTraffic
 
 messages = st.dictionaries(st.integers(0, 6), st.integers(1, 9), max_size=4)
 tellings = st.tuples(st.integers(0, 1), st.integers(0, 3), messages)

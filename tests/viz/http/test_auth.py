@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from werkzeug.test import Client, TestResponse
 
-from chimbuko.viz.http.auth import Door, host_name
+from chimbuko.viz.http.auth import AccessControl, host_name
 
 TOKEN = "s3cret/+&=x"
 
@@ -21,18 +21,18 @@ def inner(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[b
 
 
 @pytest.fixture
-def door() -> Door:
+def door() -> AccessControl:
     """A door before ``inner``."""
-    return Door(inner, TOKEN, frozenset({"Login7.example"}))
+    return AccessControl(inner, TOKEN, frozenset({"Login7.example"}))
 
 
-def ask(door: Door, path: str = "/x", **headers: str) -> TestResponse:
+def ask(door: AccessControl, path: str = "/x", **headers: str) -> TestResponse:
     """A GET with headers; underscores in their names stand for hyphens."""
     given = {name.replace("_", "-"): value for name, value in ({"Host": "localhost:1"} | headers).items()}
     return Client(door, use_cookies=False).get(path, headers=given)
 
 
-def test_without_token_it_says_what_to_do_to_people_and_programs(door: Door) -> None:
+def test_without_token_it_says_what_to_do_to_people_and_programs(door: AccessControl) -> None:
     answer = ask(door)
     assert answer.status_code == 401
     body = msgspec.json.decode(answer.data)
@@ -44,7 +44,7 @@ def test_without_token_it_says_what_to_do_to_people_and_programs(door: Door) -> 
 
 
 @pytest.mark.parametrize("value", ["wrong", "", TOKEN + "x", TOKEN[:-1], "ü"])
-def test_a_wrong_token_stays_outside(door: Door, value: str) -> None:
+def test_a_wrong_token_stays_outside(door: AccessControl, value: str) -> None:
     assert (
         Client(door).get("/x", query_string={"token": value}, base_url="http://localhost").status_code == 401
     )
@@ -52,11 +52,11 @@ def test_a_wrong_token_stays_outside(door: Door, value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["wrong", "", TOKEN, '"', "\\", "a;b", "é"])
-def test_a_wrong_cookie_stays_outside(door: Door, value: str) -> None:
+def test_a_wrong_cookie_stays_outside(door: AccessControl, value: str) -> None:
     assert ask(door, Cookie=f"{door.cookie}={value}").status_code == 401
 
 
-def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(door: Door) -> None:
+def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(door: AccessControl) -> None:
     client = Client(door)
     answer = client.get(
         "/r/heat", query_string={"sel": "0:1,0:3", "token": TOKEN}, base_url="http://localhost"
@@ -68,7 +68,7 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(door: Do
     assert client.get("/r/heat", base_url="http://localhost").text == "/r/heat?"
 
 
-def test_a_program_shows_it_in_a_header(door: Door) -> None:
+def test_a_program_shows_it_in_a_header(door: AccessControl) -> None:
     assert ask(door, Authorization=f"Bearer {TOKEN}").status_code == 200
     assert ask(door, Authorization=f"bearer  {TOKEN}").status_code == 200
     assert ask(door, Authorization=f"Basic {TOKEN}").status_code == 401
@@ -87,11 +87,13 @@ def test_a_program_shows_it_in_a_header(door: Door) -> None:
         ("", 403),
     ],
 )
-def test_only_names_of_ours_are_served_even_with_the_token(door: Door, host: str, status: int) -> None:
+def test_only_names_of_ours_are_served_even_with_the_token(
+    door: AccessControl, host: str, status: int
+) -> None:
     assert ask(door, Host=host, Authorization=f"Bearer {TOKEN}").status_code == status
 
 
-def test_a_link_from_another_site_is_tried_once_more_from_here(door: Door) -> None:
+def test_a_link_from_another_site_is_tried_once_more_from_here(door: AccessControl) -> None:
     answer = ask(door, Accept="text/html", Sec_Fetch_Site="cross-site")
     assert answer.headers["Refresh"] == "0"
     assert "Refresh" not in ask(door, Accept="text/html", Sec_Fetch_Site="same-origin").headers
@@ -99,7 +101,7 @@ def test_a_link_from_another_site_is_tried_once_more_from_here(door: Door) -> No
 
 
 def test_dashboards_of_one_host_have_different_cookies() -> None:
-    assert Door(inner, "a").cookie != Door(inner, "b").cookie
+    assert AccessControl(inner, "a").cookie != AccessControl(inner, "b").cookie
 
 
 def test_host_names() -> None:

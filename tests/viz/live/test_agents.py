@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, ViewChanges
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.live.agents import SILENT_AFTER_S, Agents
 
@@ -18,9 +18,9 @@ SLOW = SlowRank(0, 3, "c042", "relax()", 1.4, 6.0, 2_000_000.0, 12, 8)
 
 def test_the_newest_of_each_agent_counts() -> None:
     agents = Agents()
-    agents.take(ViewChanges(agents={"b": READING, "a": OVER}), now_s=100.0)
+    agents.take(TelemetryChanges(agents={"b": READING, "a": OVER}), now_s=100.0)
     newer = AgentFigures("c042", 4, 90_000_000, 13.0, 0, 0.0)
-    agents.take(ViewChanges(agents={"b": newer}), now_s=110.0)
+    agents.take(TelemetryChanges(agents={"b": newer}), now_s=110.0)
     first, second = agents.states(now_s=112.0)
     assert (first.name, first.node, first.age_s) == ("a", "c043", 12.0)
     assert (second.name, second.pss_bytes, second.age_s) == ("b", 90_000_000, 2.0)
@@ -29,21 +29,21 @@ def test_the_newest_of_each_agent_counts() -> None:
 
 def test_an_agent_with_streams_that_does_not_speak_is_silent() -> None:
     agents = Agents()
-    agents.take(ViewChanges(agents={"a": OVER, "b": READING}), now_s=0.0)
+    agents.take(TelemetryChanges(agents={"a": OVER, "b": READING}), now_s=0.0)
     assert agents.silent(SILENT_AFTER_S) == []
     assert agents.silent(SILENT_AFTER_S + 1) == ["c042"], "what has read all its streams need not speak"
-    agents.take(ViewChanges(), now_s=SILENT_AFTER_S)
+    agents.take(TelemetryChanges(), now_s=SILENT_AFTER_S)
     assert agents.silent(SILENT_AFTER_S + 1) == ["c042"], "news of others are none of its own"
-    agents.take(ViewChanges(agents={"b": READING}), now_s=SILENT_AFTER_S)
+    agents.take(TelemetryChanges(agents={"b": READING}), now_s=SILENT_AFTER_S)
     assert agents.silent(SILENT_AFTER_S + 1) == []
 
 
 def test_slow_ranks_stay_until_there_are_others() -> None:
     agents = Agents()
-    agents.take(ViewChanges(slow_ranks=[SLOW]), now_s=0.0)
-    agents.take(ViewChanges(), now_s=1.0)
+    agents.take(TelemetryChanges(slow_ranks=[SLOW]), now_s=0.0)
+    agents.take(TelemetryChanges(), now_s=1.0)
     assert agents.slow_ranks == [SLOW]
-    agents.take(ViewChanges(slow_ranks=[]), now_s=2.0)
+    agents.take(TelemetryChanges(slow_ranks=[]), now_s=2.0)
     assert agents.slow_ranks == []
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.viz.live.healthhistory import MOST_SAMPLES, Past, StreamSums, Vital, Vitals
+from chimbuko.viz.live.healthhistory import MOST_SAMPLES, HealthHistory, Past, StreamSums, Vital
 from tests.viz.made_run import STEP_US, ZERO_US, MadeRun
 
 SECOND_US = 1_000_000
 
 
-def followed(seconds: int, peak_at: int) -> Vitals:
+def followed(seconds: int, peak_at: int) -> HealthHistory:
     """One sample whenever one is due, asked each second; one lag stands out."""
-    vitals = Vitals()
+    vitals = HealthHistory()
     for second in range(seconds):
         now_us = second * SECOND_US
         lag_us = 9_000_000 if second == peak_at else None if second < 10 else 100_000
@@ -40,7 +40,7 @@ def test_a_short_history_is_as_it_was() -> None:
 
 @pytest.mark.parametrize(("started_us", "lag_us"), [(ZERO_US, 30_000), (ZERO_US + 99 * STEP_US, None)])
 def test_what_was_before_is_told_by_frames(finished: MadeRun, started_us: int, lag_us: int | None) -> None:
-    vitals, past = Vitals(), Past(started_us)
+    vitals, past = HealthHistory(), Past(started_us)
     for step in range(3):
         past.take(finished.frame(1 + step, step))
         newest_us = max(one.end_us for one in finished.steps if one.step == step)
@@ -50,7 +50,7 @@ def test_what_was_before_is_told_by_frames(finished: MadeRun, started_us: int, l
 
 
 def test_it_is_not_known_where_the_first_frames_are_gone(finished: MadeRun) -> None:
-    vitals, past = Vitals(), Past(ZERO_US)
+    vitals, past = HealthHistory(), Past(ZERO_US)
     for step in range(3):
         past.take(finished.frame(9 + step, step))
         past.add_to(vitals, ZERO_US + step * SECOND_US)

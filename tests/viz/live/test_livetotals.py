@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chimbuko.calls.record import StepCount
 from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.statistics.moments import Moments
-from chimbuko.viz.live.livetotals import LEAST_RANKED, STATISTICS, Statistic, Tally
+from chimbuko.viz.live.livetotals import LEAST_RANKED, STATISTICS, LiveTotals, Statistic
 from chimbuko.viz.live.recentsteps import RECENT_STEPS, RecentSteps
 from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
@@ -29,7 +29,7 @@ def rank_row(rank: int, value: int) -> RankStatistics:
     n=st.integers(1, 15),
 )
 def test_top_and_bottom_are_the_ends_of_one_order(values: list[int], statistic: Statistic, n: int) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_totals([rank_row(rank, value) for rank, value in enumerate(values)], [], [])
     falling = sorted(range(len(values)), key=lambda rank: (-values[rank], rank))
     rising = sorted(range(len(values)), key=lambda rank: (values[rank], rank))
@@ -41,7 +41,7 @@ def test_top_and_bottom_are_the_ends_of_one_order(values: list[int], statistic: 
 
 
 def test_a_ranking_is_that_of_now() -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_totals([rank_row(0, 3), rank_row(1, 4)], [], [])
     assert [row.rank for row in tally.ranking("total", 1).top] == [1]
     tally.add_totals([rank_row(0, 5)], [], [])
@@ -54,7 +54,7 @@ def test_totals_come_out_the_same_in_any_order_and_however_often_they_are_told(s
     frames = [made.frame(tick, tick) for tick in range(20)]
     told = frames + random.Random(seed).sample(frames, 8)
     random.Random(seed).shuffle(told)
-    tally = Tally()
+    tally = LiveTotals()
     for frame in told:
         tally.add_frame(frame)
     assert sorted(tally.ranks.values(), key=lambda row: row.rank) == made.rank_statistics(20)
@@ -65,7 +65,7 @@ def test_totals_come_out_the_same_in_any_order_and_however_often_they_are_told(s
 
 
 def test_frames_add_to_what_the_store_knew(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_totals(finished.rank_statistics(30), finished.function_statistics(30), finished.health(30))
     tally.add_frame(finished.frame(7, 40))
     tally.add_totals(finished.rank_statistics(35), [], [])
@@ -73,7 +73,7 @@ def test_frames_add_to_what_the_store_knew(finished: MadeRun) -> None:
 
 
 def test_a_missing_tick_is_noticed(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_frame(finished.frame(1, 0))
     tally.add_frame(finished.frame(2, 1))
     assert not tally.missed
@@ -82,13 +82,13 @@ def test_a_missing_tick_is_noticed(finished: MadeRun) -> None:
 
 
 def test_who_comes_late_knows_that_frames_are_missing(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_frame(finished.frame(5, 0))
     assert tally.missed
 
 
 def test_the_last_frame_ends_the_streams(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_frame(finished.frame(1, STEPS - 1))
     assert {stream.state for stream in tally.health.values()} == {"reading"}
     tally.add_frame(finished.frame(2, STEPS - 1, is_last=True))
@@ -97,7 +97,7 @@ def test_the_last_frame_ends_the_streams(finished: MadeRun) -> None:
 
 
 def test_memory_does_not_grow_with_the_run() -> None:
-    tally = Tally()
+    tally = LiveTotals()
     step = StepCount(0, 0, 0, 0, 1, 1, 0, 0.0)
     tally.recent.add(step for _ in range(RECENT_STEPS + 10))
     assert len(tally.recent) == len(tally.recent.of([(0, 0)])) == RECENT_STEPS
@@ -118,7 +118,7 @@ def test_recent_steps_are_found_by_rank() -> None:
 
 
 def test_version_grows_with_news_only(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     rows = finished.rank_statistics()
     tally.add_totals(rows, [], [])
     version = tally.version
@@ -128,14 +128,14 @@ def test_version_grows_with_news_only(finished: MadeRun) -> None:
 
 @pytest.mark.parametrize("rows", [[], [rank_row(3, 1)]])
 def test_few_ranks_are_ranked_too(rows: list[RankStatistics]) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_totals(rows, [], [])
     ranking = tally.ranking("mean", 5)
     assert ranking.top == ranking.bottom == rows
 
 
 def test_functions_come_by_time_lost(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_totals([], finished.function_statistics(), [])
     lost = [row.severity_us for row in tally.worst_functions()]
     assert lost == sorted(lost, reverse=True)
@@ -145,7 +145,7 @@ def test_functions_come_by_time_lost(finished: MadeRun) -> None:
 def test_functions_are_ranked_by_their_abnormal_calls_per_step(
     finished: MadeRun, statistic: Statistic
 ) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     for step in range(STEPS):
         tally.add_frame(finished.frame(step + 1, step))
     twins = {
@@ -172,7 +172,7 @@ def test_functions_are_ranked_by_their_abnormal_calls_per_step(
 
 
 def test_functions_of_which_steps_are_not_known_are_ranked_by_what_is_known() -> None:
-    tally = Tally()
+    tally = LiveTotals()
     unknown = FunctionStatistics(0, "f", 9, 4, 1.0, *[0.0] * 6)
     tally.add_totals([rank_row(0, 8)], [unknown], [])
     assert [(row.name, row.mean, row.stddev) for row in tally.function_ranking("mean", 5).top] == [
@@ -200,7 +200,7 @@ def _made() -> MadeRun:
 
 
 def test_only_steps_are_progress(finished: MadeRun) -> None:
-    tally = Tally()
+    tally = LiveTotals()
     tally.add_frame(finished.frame(0, 0))
     version, progress = tally.version, tally.progress
     tally.add_frame(msgspec.structs.replace(finished.frame(1, 0), steps=[], ranks=[], health=[]))

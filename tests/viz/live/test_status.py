@@ -9,7 +9,7 @@ import pytest
 
 from chimbuko.calls.record import SILENT, Silence
 from chimbuko.runs.directory import RunInfo
-from chimbuko.viz.live.livetotals import Tally
+from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.status import Status, status
 from tests.viz.made_run import STEP_US, ZERO_US, MadeRun
 
@@ -26,7 +26,7 @@ def judged(
     """Status of the made run, as if it went on and had analysed ``steps`` steps."""
     usual = {"state": "running", "exit_code": None, "started_us": ZERO_US}
     run: RunInfo = msgspec.structs.replace(made.directory.read_info(), **usual | changes)
-    tally = Tally()
+    tally = LiveTotals()
     for step in range(steps):
         tally.add_frame(made.frame(step, step))
     now_us = ZERO_US + steps * STEP_US + round(age_s * 1e6)
@@ -111,7 +111,7 @@ def test_unknown_loss_is_not_zero_loss(finished: MadeRun) -> None:
 
 def test_silent_ranks_are_named_with_what_they_are_in(finished: MadeRun) -> None:
     info = msgspec.structs.replace(finished.directory.read_info(), state="running", started_us=ZERO_US)
-    tally = Tally()
+    tally = LiveTotals()
     for step in range(10):
         tally.add_frame(finished.frame(step, step))
     reading = tally.health[0, 1]

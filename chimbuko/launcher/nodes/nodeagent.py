@@ -50,10 +50,10 @@ def attend(
         pin(cores)
     if streams is not None and not streams.is_dir():
         raise ConfigError(f"{streams}: no such folder; streams are where TAU_ADIOS2_FILENAME says")
-    return Attendance(RunDirectory(folder.absolute()), node or platform.node(), streams).attend()
+    return NodeAgent(RunDirectory(folder.absolute()), node or platform.node(), streams).attend()
 
 
-class Attendance:
+class NodeAgent:
     """One agent's part in a run, from the services' start to their end."""
 
     def __init__(self, run: RunDirectory, node: str, streams: Path | None) -> None:
