@@ -54,7 +54,8 @@ class Outgoing:
 class AgentStatistics:
     """Merges the streams of one agent into one delta at a time, and keeps the model it gets back.
 
-    Functions have numbers of the agent's own, in order of first mention.
+    Functions have numbers of the agent's own, in order of first mention. One thread owns it; ``model_for``
+    and ``version`` may be read from another one, which sees each row as it was or as it is.
     """
 
     def __init__(self, agent: str, incarnation: int, schema: TableSchema) -> None:
@@ -326,9 +327,11 @@ class AgentStatistics:
         key = program, name
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._numbers)
+            number = len(self._numbers)
+            # The row first: who reads the model in another thread goes by the numbers.
+            self._reserve(number + 1)
+            self._numbers[key] = number
             self._unsent_names.append(FunctionName(number, program, name))
-            self._reserve(len(self._numbers))
         return number
 
     def _reserve(self, count: int) -> None:

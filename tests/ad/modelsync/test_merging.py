@@ -1,0 +1,29 @@
+"""The agent's statistics, as the thread that does not own them sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.arrays import Float64Array
+from chimbuko.config import AnalysisConfig
+from chimbuko.statistics.schema import TableSchema
+
+
+def test_a_function_is_known_only_when_it_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics = AgentStatistics("agent-0", 1, replace(make_detector(AnalysisConfig()).schema))
+    names = {number: f"function {number}" for number in range(1000)}
+    seen = []
+
+    def grown(schema: TableSchema, table: Float64Array, count: int) -> Float64Array:
+        # What another thread may ask for just now.
+        seen.append(len(statistics.model_for(0, names)))
+        return original(schema, table, count)
+
+    original = TableSchema.grown
+    monkeypatch.setattr(TableSchema, "grown", grown)
+    statistics.name(0, names.values())
+    assert len(seen) > 4 and set(seen) == {len(names)}
