@@ -10,12 +10,12 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests, two files at a time.
+test: install chromium ## All tests, four files at a time: half of their time they wait.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
-	$(BIN)/python -m pytest -m thorough --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile
 
 live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
 	$(BIN)/python -m benchmarks.live

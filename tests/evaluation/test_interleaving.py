@@ -47,7 +47,7 @@ def flags_of(cluster: Cluster) -> set[Flag]:
     return {(call.id, call.seen) for call in cluster.anomalies()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(agents=st.sampled_from([1, 2, 4]), seed=st.integers(0, 2**32 - 1))
 def test_flags_are_those_of_one_undisturbed_agent(
     agents: int, seed: int, run: LabelledRun, config: AnalysisConfig, undisturbed: set[Flag]

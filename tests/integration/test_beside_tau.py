@@ -66,7 +66,7 @@ def test_undisturbed(transport: str, start: Start, tmp_path: Path) -> None:
     assert "Lost: nothing" in application.run.output
 
 
-@over_both
+@riskier_first
 def test_readers_die_stop_and_are_slow(transport: str, start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=3, seconds=5, transport=transport, is_held=True)
     for disturb in (kill_readers, stop_reader, slow_readers):

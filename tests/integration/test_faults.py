@@ -182,6 +182,7 @@ AGENT_FAULTS = {
 
 
 @pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["readers and agents killed"])
+@pytest.mark.thorough
 def test_files_lose_nothing_by_dying_readers_and_agents(
     start: Start, marked: Path, moments: random.Random, faults: str
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.shield.builds import CHECKED_BUILDS
 from chimbuko.shield.use import shield_environment, shield_problems, shield_states
+from tests.thorough import first
 
 KILLS = [sys.executable, str(Path(__file__).with_name("kills.py"))]
 
@@ -46,7 +47,7 @@ def check_unharmed(found: dict[str, Any], kills: int) -> None:
 
 
 @pytest.mark.usefixtures("is_known")
-@pytest.mark.parametrize(("kills", "period_s"), [(16, 0.02), (5, 1.0)])
+@pytest.mark.parametrize(("kills", "period_s"), first(1, [(16, 0.02), (5, 1.0)]))
 def test_readers_that_die_while_they_join_do_no_harm(tmp_path: Path, kills: int, period_s: float) -> None:
     check_unharmed(kill_readers(tmp_path, kills, period_s, tuple(CHECKED_BUILDS)), kills)
     assert shield_states(tmp_path) == {"active": 1}

@@ -14,6 +14,7 @@ from chimbuko.trace.schema import UNTRACED_CHILDREN
 from chimbuko.tracer.writers.nursery import LINGER_S, MOST_AT_A_TIME
 from tests.tracer.traced_program import (
     TRACE,
+from tests.thorough import first
     Stream,
     environment,
     read_whole,
@@ -85,7 +86,7 @@ def test_processes_of_multiprocessing_are_ranks(tmp_path: Path, method: str) -> 
     assert metadata(found[0], UNTRACED_CHILDREN) == ""
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", first(1, ["forkserver", "fork", "spawn"]))
 def test_pools_are_traced_to_their_orderly_end(tmp_path: Path, method: str) -> None:
     text = f"""{WORK}
     if __name__ == "__main__":

@@ -115,7 +115,7 @@ def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int]
 def calls_in(delta: Delta) -> dict[int, dict[tuple[int, ...], float]]:
     return {
         one.program: {path: row[0] for path, row in paths_of(np.frombuffer(one.rows, PATH)).items()}
-        for one in delta.views.paths
+        for one in delta.telemetry.paths
     }
 
 
@@ -146,7 +146,7 @@ def test_paths_are_told_seldom_and_all_at_the_end() -> None:
     for _ in range(400):
         parts = [part(0, {0: "main"}, {(0,): 1})]
         outgoing = statistics.next_delta(parts, {}, has_all=False)
-        told += outgoing is not None and bool(outgoing.delta.views.paths)
+        told += outgoing is not None and bool(outgoing.delta.telemetry.paths)
     # Of 400 periods the first, then each tenth more, then each twentieth.
     assert 20 < told < 60
     outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)

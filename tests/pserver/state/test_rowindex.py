@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reference.views import SlowIndex
+from tests.reference.telemetry import SlowIndex
 
 from chimbuko.protocol.telemetry import FLAGGED, MOST_RANK
 from chimbuko.pserver.state.rowindex import RowIndex, grown
