@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,22 @@ Table = npt.NDArray[Any]
 
 RankKey = tuple[int, int]
 """Program and rank."""
+
+ArrayType = TypeVar("ArrayType", bound=npt.NDArray[Any])
+LEAST_ROWS = 64
+
+
+def grown(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
+    """The array itself where it has so many rows, or a copy with at least twice as many as before."""
+    return array if len(array) >= rows else longer(array, max(rows, 2 * len(array), LEAST_ROWS), fill)
+
+
+def longer(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
+    """A copy with ``rows`` rows, of which those that are new hold ``fill``."""
+    larger = np.empty((rows, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    larger[len(array) :] = fill
+    return cast(ArrayType, larger)
 
 
 def copied(table: Table) -> Table:

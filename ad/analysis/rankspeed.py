@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.arrays import Float64Array, Rows
+from chimbuko.arrays import Float64Array, Rows, grown
 from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
 from chimbuko.statistics.schema import TableSchema
 from chimbuko.trace.schema import MPI_PREFIX, StreamNames
@@ -53,7 +53,7 @@ class RankSpeeds:
             self._window = window
         if not len(learned.timers):
             return
-        self._reserve(int(learned.timers[-1]) + 1)
+        self._sums = grown(self._sums, int(learned.timers[-1]) + 1)
         calls = learned.table[:, self._exclusive_at]
         time_us = calls * learned.table[:, self._exclusive_at + 1]
         if self._severity_at is not None:
@@ -79,8 +79,3 @@ class RankSpeeds:
         """``PACE`` rows of the windows that have ended; functions are timer ids."""
         ended, self._ended = self._ended, self._ended[:0]
         return ended
-
-    def _reserve(self, timers: int) -> None:
-        if timers > len(self._sums):
-            more = np.zeros((2 * timers - len(self._sums), 2))
-            self._sums = np.concatenate([self._sums, more])

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.detectors import Detector
-from chimbuko.arrays import Float64Array
+from chimbuko.arrays import Float64Array, longer
 from chimbuko.config import AnalysisConfig
 from chimbuko.patterns import name_matcher
 
@@ -49,10 +49,10 @@ class FunctionLimits:
         if timers <= old:
             return
         room = max(timers, 2 * old)
-        self._thresholds = _grown(self._thresholds, room, self._usual)
-        self._seen = _grown(self._seen, room, 0.0)
-        self.expected_us = _grown(self.expected_us, room, 0.0)
-        self.is_judged = np.concatenate([self.is_judged, np.zeros(room - old, np.uint8)])
+        self._thresholds = longer(self._thresholds, room, self._usual)
+        self._seen = longer(self._seen, room)
+        self.expected_us = longer(self.expected_us, room)
+        self.is_judged = longer(self.is_judged, room)
         self.edges_us = self._widened(self.edges_us.shape[1], room)
 
     def name(self, timer: int, name: str) -> None:
@@ -121,7 +121,3 @@ class FunctionLimits:
         larger[:, 0] = -np.inf
         larger[: len(self.edges_us), : self.edges_us.shape[1]] = self.edges_us
         return larger
-
-
-def _grown(array: Float64Array, length: int, filler: float) -> Float64Array:
-    return np.concatenate([array, np.full(length - len(array), filler)])

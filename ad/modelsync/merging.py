@@ -9,7 +9,7 @@ import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
-from chimbuko.arrays import BoolArray, Float64Array, Int64Array, Rows
+from chimbuko.arrays import BoolArray, Float64Array, Int64Array, Rows, longer
 from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import NO_EPOCH, Delta, FunctionName, ModelUpdate
@@ -335,10 +335,8 @@ class AgentStatistics:
         return number
 
     def _reserve(self, count: int) -> None:
-        held = len(self._gathered)
-        if count > held:
+        if count > len(self._gathered):
             self._gathered = self.schema.grown(self._gathered, count)
             self._model = self.schema.grown(self._model, count)
-            more = len(self._gathered) - held
-            self._ages = np.concatenate([self._ages, np.zeros(more)])
-            self._has_row = np.concatenate([self._has_row, np.zeros(more, np.bool_)])
+            self._ages = longer(self._ages, len(self._model))
+            self._has_row = longer(self._has_row, len(self._model))

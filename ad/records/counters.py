@@ -14,7 +14,7 @@ from chimbuko.ad.records.kernels.counters import EVENT, METRIC, NUMBERED, UNDECI
 from chimbuko.ad.records.kernels.metrics import recognise
 from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
 from chimbuko.ad.records.metrics import Metrics
-from chimbuko.arrays import Int32Array, Table
+from chimbuko.arrays import Int32Array, Table, longer
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.calls.recordarrays import COUNTER
 from chimbuko.statistics.moments import EMPTY
@@ -109,12 +109,11 @@ class Counters:
             self._moments[counter] = EMPTY
 
     def _reserve(self, count: int) -> None:
-        more = count - len(self._kinds)
-        if more <= 0:
+        if count <= len(self._kinds):
             return
-        self._kinds = np.concatenate([self._kinds, np.full(more, EVENT, np.uint8)])
-        self._moments = np.concatenate([self._moments, np.tile(EMPTY, (more, 1))])
-        self._places = np.concatenate([self._places, np.full(more, NONE, np.int32)])
+        self._kinds = longer(self._kinds, count, EVENT)
+        self._moments = longer(self._moments, count, EMPTY)
+        self._places = longer(self._places, count, NONE)
         node_state = table(COUNTER, count)
         node_state[: self._watched] = self.node_state
         self._node_state = node_state

@@ -10,7 +10,7 @@ import numpy as np
 
 from chimbuko.ad.records.kernels.floodlimit import ALLOWANCE_WIDTH, ROOM, leave_out
 from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Table
+from chimbuko.arrays import Table, grown
 from chimbuko.config import AnalysisConfig
 
 BURST_PERIODS = 10
@@ -26,7 +26,8 @@ class FloodLimit:
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._most_per_us = config.max_anomalies_per_function / config.period_us
-        self._burst = float(BURST_PERIODS * config.max_anomalies_per_function)
+        self._unused = np.zeros(ALLOWANCE_WIDTH)
+        self._unused[ROOM] = BURST_PERIODS * config.max_anomalies_per_function
         self._allowances = np.empty((0, ALLOWANCE_WIDTH))
 
     def keep(self, selection: Selection, calls: Table, carried: int, timers: int, now_us: int) -> Selection:
@@ -43,10 +44,7 @@ class FloodLimit:
         """
         if not len(selection.rows):
             return selection
-        if len(self._allowances) < timers:
-            more = np.zeros((timers - len(self._allowances), ALLOWANCE_WIDTH))
-            more[:, ROOM] = self._burst
-            self._allowances = np.concatenate([self._allowances, more])
+        self._allowances = grown(self._allowances, timers, self._unused)
         left_out = np.empty(len(selection.rows), np.int32)
         count = leave_out(
             selection.rows,
@@ -56,7 +54,7 @@ class FloodLimit:
             carried,
             float(now_us),
             self._most_per_us,
-            self._burst,
+            float(self._unused[ROOM]),
             self._allowances,
             left_out,
         )

@@ -11,7 +11,7 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, table
 from chimbuko.ad.records.kernels import metrics as kernels
 from chimbuko.ad.records.kernels.retained import open_rows
-from chimbuko.arrays import Float64Array, Int32Array, UInt64Array
+from chimbuko.arrays import Float64Array, Int32Array, UInt64Array, grown
 from chimbuko.calls.recordarrays import COUNTER
 
 MAX_METRICS = 25
@@ -141,9 +141,4 @@ def _no_totals() -> kernels.Totals:
 
 def _with_room(totals: kernels.Totals, rows: int) -> kernels.Totals:
     """With at least so many rows; what is not known yet is marked as such."""
-    has = len(totals.values)
-    if has >= rows:
-        return totals
-    values, is_known = (np.zeros((2 * rows, MAX_METRICS), array.dtype) for array in totals)
-    values[:has], is_known[:has] = totals.values, totals.is_known
-    return kernels.Totals(values, is_known)
+    return kernels.Totals(grown(totals.values, rows), grown(totals.is_known, rows))

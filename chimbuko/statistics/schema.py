@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Float64Array, Int64Array
+from chimbuko.arrays import Float64Array, Int64Array, grown
 from chimbuko.config import DETECTORS
 from chimbuko.kernels import merge
 from chimbuko.kernels.buckets import BUCKETS
@@ -108,11 +108,7 @@ class TableSchema:
 
     def grown(self, table: Float64Array, rows: int) -> Float64Array:
         """``table`` itself, or a larger copy with at least ``rows`` rows."""
-        if len(table) >= rows:
-            return table
-        larger = self.empty(max(rows, 2 * len(table)))
-        larger[: len(table)] = table
-        return larger
+        return grown(table, rows, self.identity)
 
     def pack(self, table: Float64Array) -> PackedTable:
         """For sending."""

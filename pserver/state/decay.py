@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, UInt16Array
+from chimbuko.arrays import Float64Array, Int64Array, UInt16Array, grown
 from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.kernels.merge import add_cells
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
@@ -84,11 +84,5 @@ class Decay:
 
     def reserve(self, rows: int) -> None:
         """Have room for functions up to ``rows``."""
-        held = len(self._era)
-        if rows <= held:
-            return
-        rows = max(rows, 2 * held, 64)
-        for name in ("_era", "_newer", "_older"):
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros((rows - held, BUCKETS))]))
-        self._calls = np.concatenate([self._calls, np.zeros(rows - held)])
-        self._ln_drift = np.concatenate([self._ln_drift, np.zeros(rows - held)])
+        for name in ("_era", "_newer", "_older", "_calls", "_ln_drift"):
+            setattr(self, name, grown(getattr(self, name), rows))

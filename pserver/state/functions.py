@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, Rows
+from chimbuko.arrays import Float64Array, Int64Array, Rows, longer
 from chimbuko.protocol.messages import FunctionName, FunctionStatistics
 from chimbuko.pserver.state.decay import Decay, SavedDecay
 from chimbuko.statistics import flaggedsteps
@@ -222,13 +222,12 @@ class Functions:
         held = len(self._table)
         if count <= held:
             return
-        self._table = self._schema.grown(self._table, max(count, 64))
+        self._table = self._schema.grown(self._table, count)
         self._base = self._schema.grown(self._base, len(self._table))
-        more = len(self._table) - held
-        self._flagged_steps = np.concatenate([self._flagged_steps, flaggedsteps.empty(more)])
-        self._published_at_s = np.concatenate([self._published_at_s, np.full(more, NEVER_S)])
-        for name in ("_published_calls", "_told_calls"):
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more)]))
-        for name in ("_is_changed", "_has_moved"):
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.bool_)]))
-        self._eras.reserve(len(self._table))
+        rows = len(self._table)
+        more = flaggedsteps.empty(rows - held)
+        self._flagged_steps = np.concatenate([self._flagged_steps, more])
+        self._published_at_s = longer(self._published_at_s, rows, NEVER_S)
+        for name in ("_published_calls", "_told_calls", "_is_changed", "_has_moved"):
+            setattr(self, name, longer(getattr(self, name), rows))
+        self._eras.reserve(rows)

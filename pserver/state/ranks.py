@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Int64Array, RankKey
+from chimbuko.arrays import Int64Array, RankKey, grown
 from chimbuko.calls.record import StepCount
 from chimbuko.kernels.merge import MOMENTS_WIDTH
 from chimbuko.protocol.messages import RankStatistics
@@ -124,8 +124,5 @@ class Ranks:
         self._waiting.clear()
 
     def _reserve(self, count: int) -> None:
-        held = len(self._per_step)
-        if count > held:
-            more = max(count, 2 * held) - held
-            self._per_step = np.concatenate([self._per_step, np.tile(EMPTY, (more, 1))])
-            self._severity_us = np.concatenate([self._severity_us, np.zeros(more)])
+        self._per_step = grown(self._per_step, count, EMPTY)
+        self._severity_us = grown(self._severity_us, count)

@@ -48,12 +48,3 @@ class RowIndex:
         self._slots = np.full(size, NONE, np.int32)
         self._keys = np.empty(size // 2, np.int64)
         find_rows(held, self._slots, self._keys, 0, self._most, np.empty(len(held), np.int64))
-
-
-def grown(rows: npt.NDArray[np.void], count: int) -> npt.NDArray[np.void]:
-    """``rows`` itself, or a larger copy with room for ``count`` rows, 0 where they are new."""
-    if len(rows) >= count:
-        return rows
-    larger = np.zeros(max(count, 2 * len(rows), 64), rows.dtype)
-    larger[: len(rows)] = rows
-    return larger

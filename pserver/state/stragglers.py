@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Float64Array, Int64Array, Rows
+from chimbuko.arrays import Float64Array, Int64Array, Rows, grown
 from chimbuko.protocol.telemetry import PACE, SlowRank
-from chimbuko.pserver.state.rowindex import RowIndex, grown
+from chimbuko.pserver.state.rowindex import RowIndex
 
 LEAST_RANKS = 3
 WINDOWS = 12

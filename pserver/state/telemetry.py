@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Int64Array, Rows
+from chimbuko.arrays import Int64Array, Rows, grown
 from chimbuko.protocol.telemetry import (
     FLAGGED,
     PACE,
@@ -19,7 +19,7 @@ from chimbuko.protocol.telemetry import (
 )
 from chimbuko.pserver.state.callpaths import Paths
 from chimbuko.pserver.state.counters import Counters, SavedCounter
-from chimbuko.pserver.state.rowindex import RowIndex, grown
+from chimbuko.pserver.state.rowindex import RowIndex
 from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
 from chimbuko.pserver.state.traffic import Traffic
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.arrays import Rows
+from chimbuko.arrays import Rows, grown
 from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.pserver.kernels.rowindex import NONE
-from chimbuko.pserver.state.rowindex import RowIndex, grown
+from chimbuko.pserver.state.rowindex import RowIndex
 
 MOST_PAIRS = 1 << 20
 """Of ranks with a row of their own, in all: 100 partners for each of 10,000 ranks, in 60 MB."""
@@ -88,9 +88,7 @@ class _Totals:
 
     def grown(self) -> Rows:
         """Those that have grown by a tenth since they were here."""
-        if len(self._told) < len(self._rows):
-            new = np.zeros(len(self._rows) - len(self._told), np.int64)
-            self._told = np.concatenate([self._told, new])
+        self._told = grown(self._told, len(self._rows))
         rows = self.rows
         at = np.flatnonzero(rows["messages"] > GROWTH * self._told[: len(rows)])
         self._told[at] = rows["messages"][at]

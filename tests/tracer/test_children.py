@@ -12,9 +12,9 @@ import pytest
 
 from chimbuko.trace.schema import UNTRACED_CHILDREN
 from chimbuko.tracer.writers.nursery import LINGER_S, MOST_AT_A_TIME
+from tests.thorough import first
 from tests.tracer.traced_program import (
     TRACE,
-from tests.thorough import first
     Stream,
     environment,
     read_whole,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reference.telemetry import SlowIndex
 
-from chimbuko.protocol.telemetry import FLAGGED, MOST_RANK
-from chimbuko.pserver.state.rowindex import RowIndex, grown
+from chimbuko.protocol.telemetry import MOST_RANK
+from chimbuko.pserver.state.rowindex import RowIndex
+from tests.reference.telemetry import SlowIndex
 
 number = st.one_of(st.integers(0, 5), st.integers(0, MOST_RANK))
 keys = st.tuples(st.integers(0, 3), number, st.one_of(st.just(-1), number))
@@ -29,11 +29,3 @@ def test_many_rows_are_found_again() -> None:
     ranks, functions = np.divmod(np.arange(200_000), 20)
     assert (index.rows(1, ranks, functions) == np.arange(200_000)).all()
     assert (index.rows(1, ranks[::-1], functions[::-1]) == np.arange(200_000)[::-1]).all()
-
-
-def test_growing_keeps_what_there_is() -> None:
-    rows = np.ones(3, FLAGGED)
-    assert grown(rows, 3) is rows
-    larger = grown(rows, 100)
-    assert len(larger) == 100
-    assert (larger[:3] == rows).all() and not larger[3:]["anomalies"].any()
