@@ -1,4 +1,7 @@
-"""What an agent takes for itself: memory and CPU time of its processes, and how far it is behind."""
+"""What an agent takes for itself: memory and CPU time of its processes, and how far it is behind.
+
+Two files of /proc, without psutil, which every agent would load for them.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Two SST readers in one process can crash a writer, and a new Python for each would cost 0.7 s and 80 MB;
 a fork costs milliseconds and 12 MB. This process is itself a fork of the agent, before that has threads and
-connections; it holds no socket and no ADIOS2 handle.
+connections; it holds no socket and no ADIOS2 handle. That of ``multiprocessing`` would be a new Python, which
+loads all again, and knows nothing of who is to end first where memory does.
 
 ``forkclient`` describes what it is asked and what it answers. When its input ends it ends its children and
 itself.

@@ -1,4 +1,8 @@
-"""Files in which the C++ Chimbuko left records: where they are, and their objects one after the other."""
+"""Files in which the C++ Chimbuko left records: where they are, and their objects one after the other.
+
+Objects are whole when they are wanted, so ``json`` reads them from a window; ijson, which gives parts of
+objects, would be another dependency for 20 lines.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 Its path, the types in its signature and its docstring are all there is: requests are read, answers encoded,
 and the document for others is written from them.
+
+Litestar and FastAPI do the same for ASGI. The page's link is flask-socketio's, in threads under WSGI, and one
+server does both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Serves the dashboard of one run on the loopback."""
+"""Serves the dashboard of one run on the loopback.
+
+By Werkzeug's server, a thread for each connection: pages are few, and where they are many several processes
+share the port (``multiprocess``). A server such as gunicorn brings a master of its own, which forks: not
+from a process whose threads follow the run, and not with our order of what ends first where memory does.
+"""
 
 from __future__ import annotations
 

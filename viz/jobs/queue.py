@@ -1,4 +1,8 @@
-"""Takes the long questions of pages, has them answered, and sees to it that each of them ends."""
+"""Takes the long questions of pages, has them answered, and sees to it that each of them ends.
+
+A question ends when no page wants it any more. Celery's ``revoke`` would need its remote control, with keys
+for each worker on a broker that may be the run's, and a server that lives to send it.
+"""
 
 from __future__ import annotations
 

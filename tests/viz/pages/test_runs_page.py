@@ -95,7 +95,7 @@ def test_the_page_shows_the_same(page: Page, served: DashboardProcess) -> None:
         assert anomalies == (str(run["anomalies"]) if known else "unknown"), "unknown is not 0"
         assert loss == (f"{100 * run['loss']:.3g} %" if known else "unknown")
     assert page.locator("[data-answer]").inner_text() == (
-        "2 other runs lie beside heat: what has changed since one of them?"
+        "2 other runs can be compared with heat."
     )
 
 

@@ -19,5 +19,5 @@ export function lengthOf({ started_us, ended_us }: ListedRun): string {
 export function runsAnswer(runs: readonly ListedRun[], own: string): string {
   const others = runs.filter((run) => !run.is_this).length;
   if (others === 0) return `${own} is the only run in its folder.`;
-  return `${others} other ${others === 1 ? 'run lies' : 'runs lie'} beside ${own}: what has changed since one of them?`;
+  return `${others} other ${others === 1 ? 'run' : 'runs'} can be compared with ${own}.`;
 }

@@ -29,6 +29,6 @@ test('how a run ended, and how long it took', () => {
 test('the list says how many there are beside this one', () => {
   const own = { ...run, is_this: true };
   expect(runsAnswer([own], 'heat')).toBe('heat is the only run in its folder.');
-  expect(runsAnswer([own, run], 'heat')).toBe('1 other run lies beside heat: what has changed since one of them?');
-  expect(runsAnswer([own, run, run], 'heat')).toContain('2 other runs lie beside heat');
+  expect(runsAnswer([own, run], 'heat')).toBe('1 other run can be compared with heat.');
+  expect(runsAnswer([own, run, run], 'heat')).toBe('2 other runs can be compared with heat.');
 });
