@@ -3,7 +3,7 @@
 Run: python -m benchmarks.lifecycle [--anomalies N] [--store URL]
 
 Each is done once to a run that is made up. Seconds are CPU time, on SQLite with all of the database's work
-in them; those of a PostgreSQL server are not seen, so of copies into one the time that passed is told.
+in them; those of a PostgreSQL server are not seen, so of copies into one the time that passed is reported.
 """
 
 from __future__ import annotations

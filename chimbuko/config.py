@@ -31,7 +31,7 @@ DETECTORS = {
 
 LEAST_CALLS = 38
 """Calls of a function before one of them can be flagged: at 6σ no value that is itself in the statistics lies
-outside before the 38th, and a tail that is told from fewer calls is a guess."""
+outside before the 38th, and a tail that is estimated from fewer calls is a guess."""
 
 
 class AnalysisConfig(msgspec.Struct, frozen=True):

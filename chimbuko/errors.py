@@ -1,4 +1,4 @@
-"""What a user can be told: one line that says what went wrong, where, and what to do."""
+"""Errors of users: one line that says what went wrong, where, and what to do."""
 
 from __future__ import annotations
 

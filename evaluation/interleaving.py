@@ -97,7 +97,7 @@ class WaryAgent:
         )
 
     def take_turn(self) -> None:
-        """Hear what is new; go on where that is allowed; tell what was learned."""
+        """Hear what is new; go on where that is allowed; say what was learned."""
         must_send_all = self._seen_starts < self._broker.starts
         if must_send_all:
             self._seen_starts, self._read_to = self._broker.starts, 0
@@ -196,7 +196,7 @@ class TroubledCluster(Cluster):
         elif fate >= 1.0 - BROKER_KILLED:
             self.events.brokers_killed += 1
             self._broker.start_again()
-            self._tell_all()
+            self._report_all()
         elif fate >= 1.0 - BROKER_KILLED - SERVER_KILLED:
             self._replace_server()
 
@@ -213,12 +213,12 @@ class TroubledCluster(Cluster):
         self.server = ServerState(len(self.streams), self._schema, server=self.events.servers_killed)
         if self._saved:
             self.server.restore(msgspec.msgpack.decode(self._saved, type=SavedState))
-        self._tell_all()
+        self._report_all()
         again, self._broker.read = self._broker.read, []
         for delta in again:
             self._merge(delta)
 
-    def _tell_all(self) -> None:
+    def _report_all(self) -> None:
         whole = self.server.whole()
         self._acknowledge()
         self._broker.publish(whole, is_whole=True)

@@ -36,7 +36,7 @@ class MetricsPort:
                 f"metrics on port {port}: {error.strerror}; give another with --metrics"
             ) from None
 
-    def tell(self, frame: Frame, program_names: Mapping[int, str], lost_deltas: int) -> None:
+    def report(self, frame: Frame, program_names: Mapping[int, str], lost_deltas: int) -> None:
         """From now on answer with this."""
         self._run.take(frame)
         self._collector.figures = self._run.figures(program_names, lost_deltas)

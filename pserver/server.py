@@ -11,7 +11,7 @@ import msgspec
 import redis
 
 from chimbuko.process.lifetime import StopSignal, log
-from chimbuko.protocol.broker import PatientReader, tell_user
+from chimbuko.protocol.broker import PatientReader, notify_user
 from chimbuko.protocol.keys import (
     ACKS,
     DELTAS,
@@ -89,13 +89,13 @@ class Server:
         self._path = path
         self._metrics = metrics
         if metrics is not None:
-            self._tell_metrics(state.snapshot())
+            self._report_metrics(state.snapshot())
         self._read_to = b"0"
         self._must_tell_all = True
         self._has_news = False
         """Whether something is merged that is not saved,"""
         self._is_untold = False
-        """of which agents were not told,"""
+        """of which agents do not know yet,"""
         self._is_unshown = False
         """or dashboards;"""
         self._is_unstored = False
@@ -103,7 +103,7 @@ class Server:
         self._reader = PatientReader(broker)
         self._in_flight = b""
         """What the store was sent last, as long as it may have to be sent again."""
-        self._is_unsaved_told = self._is_foreign_told = False
+        self._is_unsaved_reported = self._is_foreign_reported = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
@@ -144,16 +144,16 @@ class Server:
         for entry, payload in entries:
             self._merge(entry, payload)
             if self._state.is_lockstep:
-                # An epoch is told of before anything of the next one is merged, which may follow already
+                # An epoch is published before anything of the next one is merged, which may follow already
                 # where another server was killed before it could.
-                self._tell()
+                self._report()
         if entries:
             self._has_news = self._is_untold = self._is_unshown = self._is_unstored = True
         if len(entries) == READ_COUNT:
             return False
         now = time.monotonic()
         if self._state.is_lockstep or now - self._published_at >= PUBLISH_S:
-            self._tell()
+            self._report()
             self._acknowledge()
             self._is_untold = False
         if is_awaited or now - self._ticked_at >= TICK_S:
@@ -197,11 +197,11 @@ class Server:
                 self._name_programs()
             self._state.apply(delta)
         except ForeignMessage as error:
-            self._tell_foreign(error)
+            self._report_foreign(error)
         except (ValueError, msgspec.MsgspecError) as error:
             log(f"delta {entry.decode()} is left out: {error}")
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Publish what is due, and what is merged with it: agents count on finding it in there."""
         now = time.monotonic()
         published = self._state.publish(now)
@@ -245,12 +245,12 @@ class Server:
             entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
             self._frames.append((entry, len(payload)))
             self._trim_frames()
-            self._tell_metrics(frame)
+            self._report_metrics(frame)
         if self._broker.getdel(SNAPSHOT_WANTED) is not None:
             self._broker.set(SNAPSHOT, self._seal.encode(self._state.snapshot()))
 
     def _store(self, is_last: bool = False) -> None:
-        """Tell the store what changed, unless it is not through with what it was told before."""
+        """Publish to the store what changed, unless it is not through with what came before."""
         self._stored_at = time.monotonic()
         if self._broker.xlen(STATISTICS) and not is_last:
             return
@@ -260,9 +260,9 @@ class Server:
             self._in_flight = self._seal.encode(statistics)
             self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
 
-    def _tell_metrics(self, frame: Frame) -> None:
+    def _report_metrics(self, frame: Frame) -> None:
         if self._metrics is not None:
-            self._metrics.tell(frame, self._state.programs, self._state.lost_deltas)
+            self._metrics.report(frame, self._state.programs, self._state.lost_deltas)
 
     def _trim_frames(self) -> None:
         size = sum(size for _, size in self._frames)
@@ -272,22 +272,22 @@ class Server:
             size -= self._frames.popleft()[1]
         self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
 
-    def _tell_foreign(self, error: ForeignMessage) -> None:
+    def _report_foreign(self, error: ForeignMessage) -> None:
         """Say once to the user that somebody speaks another version, or to another run."""
-        if not self._is_foreign_told:
-            self._is_foreign_told = True
-            tell_user(self._broker, f"what an agent has learned is left out: {error}")
+        if not self._is_foreign_reported:
+            self._is_foreign_reported = True
+            notify_user(self._broker, f"what an agent has learned is left out: {error}")
 
-    def _tell_unsaved(self, path: Path, error: OSError) -> None:
-        if self._is_unsaved_told:
+    def _report_unsaved(self, path: Path, error: OSError) -> None:
+        if self._is_unsaved_reported:
             return
         line = (
             f"no room in $TMPDIR ({path.parents[1].resolve()}) for what the parameter server has learned "
             f"({error.strerror}); it goes on in memory, and if it is killed that is lost"
         )
         log(line)
-        tell_user(self._broker, line)
-        self._is_unsaved_told = True
+        notify_user(self._broker, line)
+        self._is_unsaved_reported = True
 
     def _save(self) -> None:
         """Save, and only then forget the deltas that are saved and let agents forget them."""
@@ -296,11 +296,11 @@ class Server:
             try:
                 write_state(self._path, self._state.save())
             except OSError as error:
-                # Agents would keep what they have sent for ever: they are told that it is saved.
-                self._tell_unsaved(self._path, error)
-        are_all_told = self._state.is_saved()
+                # Agents would keep what they have sent for ever: they learn here that it is saved.
+                self._report_unsaved(self._path, error)
+        are_all_reported = self._state.is_saved()
         self._broker.xtrim(DELTAS, minid=self._read_to.decode(), approximate=False)
         self._acknowledge()
-        self._has_news = not are_all_told
+        self._has_news = not are_all_reported
         now = time.monotonic()
         self._save_at = now + max(SAVE_PERIOD_S, (now - began) / SAVE_SHARE)

@@ -1,4 +1,4 @@
-"""What an agent tells for others beside what its streams give: counters, and what it takes itself."""
+"""What an agent reports for others beside what its streams give: counters, and what it takes itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chimbuko.protocol.telemetry import AgentFigures, StreamCounters
 
 PERIOD_S = 10.0
 COUNTER_GROWTH = 1.1
-"""Totals of a counter are told again when it has grown by a tenth: 145 times in a million values."""
+"""Totals of a counter are reported again when it has grown by a tenth: 145 times in a million values."""
 READING = "reading"
 
 
@@ -36,8 +36,8 @@ class AgentTelemetry:
         self._statistics = statistics
         self._streams = streams
         self._lag = Lag()
-        self._told: dict[tuple[str, str], float] = {}
-        """By stream and counter: how many values there were when it was told."""
+        self._reported: dict[tuple[str, str], float] = {}
+        """By stream and counter: how many values there were when it was reported."""
         self._told_at = 0.0
         self._has_told_last = False
 
@@ -53,10 +53,10 @@ class AgentTelemetry:
         is_over = stream.health is not None and stream.health.state != READING
         told = [one for one in counters if is_over or self._has_grown(stream.key, one)]
         if told:
-            self._told |= {(stream.key, one.name): one.n for one in told}
+            self._reported |= {(stream.key, one.name): one.n for one in told}
             self._statistics.note_counters(StreamCounters(stream.program, stream.name.rank, told))
 
-    def tell(self, is_last: bool) -> None:
+    def report(self, is_last: bool) -> None:
         """Say now and then what the agent takes, and once more at the end."""
         now = time.monotonic()
         is_due = not self._has_told_last if is_last else now - self._told_at >= PERIOD_S
@@ -78,4 +78,4 @@ class AgentTelemetry:
         )
 
     def _has_grown(self, stream: str, counter: CounterStatistics) -> bool:
-        return counter.n > COUNTER_GROWTH * self._told.get((stream, counter.name), 0.0)
+        return counter.n > COUNTER_GROWTH * self._reported.get((stream, counter.name), 0.0)

@@ -44,7 +44,7 @@ def spool_bytes(folders: Iterable[Path]) -> int:
         try:
             total += sum(entry.stat().st_size for entry in os.scandir(folder))
         except FileNotFoundError:
-            # Not made yet, or a segment was removed meanwhile; the next time tells.
+            # Not made yet, or a segment was removed meanwhile; the next time shows.
             continue
     return total
 

@@ -106,9 +106,9 @@ class SpoolShipper:
                 self._ship()
                 self._quiet_rounds = 0
             self._hear_plights()
-            self._tell_silence()
-            self._news.tell(self._is_flushing)
-            self._view.tell(self._is_flushing)
+            self._report_silence()
+            self._news.report(self._is_flushing)
+            self._view.report(self._is_flushing)
         self._statistics.exchange(self._is_flushing)
 
     def wait(self) -> None:
@@ -219,7 +219,7 @@ class SpoolShipper:
                 if UNREADABLE_STREAMS in word.losses:
                     self._news.unreadable(stream.key)
 
-    def _tell_silence(self) -> None:
+    def _report_silence(self) -> None:
         """Health of streams that fell silent, or no longer are: their processes cannot tell."""
         for stream in self._streams:
             silence = stream.silence

@@ -53,7 +53,7 @@ class FlaggedSteps:
     def not_taken(self, generation: int) -> Rows:
         """``FLAGGED_STEPS`` rows of all that was not taken yet, ascending.
 
-        ``generation`` tells whether what was told the last time is still there, or was taken.
+        ``generation`` says whether what was reported the last time is still there, or was taken.
         """
         if generation != self._generation:
             self._generation = generation

@@ -1,4 +1,4 @@
-"""What the analysis of a stream tells beside its statistics: traffic, rank speed, flagged steps."""
+"""What the analysis of a stream reports beside its statistics: traffic, rank speed, flagged steps."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Traffic:
         self._destinations[OTHERS_ROW] = OTHERS
         self._totals = np.zeros((MOST_DESTINATIONS, 2), np.int64)
         self._count = 1
-        self._told = self._totals[:0].copy()
+        self._reported = self._totals[:0].copy()
         self._generation = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,23 +65,23 @@ class Traffic:
     def not_taken(self, generation: int) -> Rows:
         """``TRAFFIC`` rows of all that was not taken yet, one for each destination.
 
-        ``generation`` tells whether what was told the last time is still there, or was taken.
+        ``generation`` says whether what was reported the last time is still there, or was taken.
         """
         if generation != self._generation:
             self._generation = generation
-            if self._told[:, 0].any():
+            if self._reported[:, 0].any():
                 self._forget_told()
-        self._told = self._totals[: self._count].copy()
-        first = 0 if self._told[OTHERS_ROW, 0] else 1
+        self._reported = self._totals[: self._count].copy()
+        first = 0 if self._reported[OTHERS_ROW, 0] else 1
         rows = np.empty(self._count - first, TRAFFIC)
         rows["program"], rows["rank"] = self._program, self._rank
         rows["destination"] = self._destinations[first : self._count]
-        rows["messages"], rows["size_bytes"] = self._told[first:].T
+        rows["messages"], rows["size_bytes"] = self._reported[first:].T
         return rows
 
     def _forget_told(self) -> None:
         totals = self._totals[: self._count].copy()
-        totals[: len(self._told)] -= self._told
+        totals[: len(self._reported)] -= self._reported
         self._places[self._destinations[1 : self._count]] = OTHERS_ROW
         self._totals[: self._count] = 0
         kept = np.flatnonzero(totals[:, 0])

@@ -33,7 +33,7 @@ class _Cell(IntEnum):
     SEQUENCE = 0
     """Odd while the stream's process writes."""
     STEPS = 1
-    """How many steps it has told of."""
+    """How many steps it has reported."""
     COUNT = 2
     STEP = 3
     START_US = 4
@@ -47,7 +47,7 @@ class OpenCalls:
     """What is open after a step."""
 
     steps: int
-    """How many steps the stream's processes have told of."""
+    """How many steps the stream's processes have reported."""
     step: int
     start_us: int
     newest_us: int
@@ -65,7 +65,7 @@ class OpenCallsFile:
 
     def __init__(self, path: Path) -> None:
         self.has_room = True
-        """Whether the other end is told."""
+        """Whether there is news for the other end."""
         try:
             memory = allocated(path, _SIZE_BYTES)
         except OSError:
@@ -93,7 +93,7 @@ class OpenCallsFile:
         self._cells[_Cell.SEQUENCE] += 1
         self.reports_seen = reports_seen
 
-    def tell(self, stacks: CallStacks, step: StepCount) -> None:
+    def publish(self, stacks: CallStacks, step: StepCount) -> None:
         """For the stream's process: the calls that are open after a step."""
         cells = self._cells
         cells[_Cell.SEQUENCE] += 1
@@ -115,7 +115,7 @@ class OpenCallsFile:
 
     @property
     def steps(self) -> int:
-        """How many steps were told of."""
+        """How many steps were reported."""
         return int(self._cells[_Cell.STEPS])
 
     @property

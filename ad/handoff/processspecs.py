@@ -1,4 +1,4 @@
-"""What the processes of a node are told when they are started."""
+"""What the processes of a node are given at their start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordedStream(msgspec.Struct, frozen=True):
 
 
 class AgentSpec(msgspec.Struct, frozen=True):
-    """All that an agent is told."""
+    """All that an agent is given at its start."""
 
     agent: str
     run: str
@@ -46,7 +46,7 @@ class AgentSpec(msgspec.Struct, frozen=True):
 
 
 class StreamProcessSpec(msgspec.Struct, frozen=True):
-    """All that the process of one stream is told."""
+    """All that the process of one stream is given at its start."""
 
     key: str
     """``program:rank``."""

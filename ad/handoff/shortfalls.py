@@ -64,11 +64,11 @@ class ShortfallCells:
         self._cells: Int64Array = memory[: 8 * len(_Cell)].view(np.int64)
         self._content = memory[8 * len(_Cell) :]
 
-    def tell(self, shortfall: Shortfall) -> None:
-        """Replace what was told before."""
+    def report(self, shortfall: Shortfall) -> None:
+        """Replace what was reported before."""
         content = np.frombuffer(_encoder.encode(shortfall), np.uint8)
         if len(content) > len(self._content):
-            # Only damaged streams have so many kinds of losses; that they have is told when there is room.
+            # Only damaged streams have so many kinds of losses; it is reported when there is room.
             return
         # A process that was killed while it wrote has left it odd.
         self._cells[_Cell.SEQUENCE] |= 1
@@ -78,11 +78,11 @@ class ShortfallCells:
 
     @property
     def version(self) -> int:
-        """Another one each time that something is told; 0 before that."""
+        """Another one each time that something is reported; 0 before that."""
         return int(self._cells[_Cell.SEQUENCE])
 
     def read(self) -> Shortfall | None:
-        """What was told last; None where nothing was, or where it was written to each time it was tried."""
+        """What was reported last; None where nothing was, or where each attempt met a writer."""
         for _ in range(_MOST_TRIES):
             before = self.version
             content = self._content[: self._cells[_Cell.SIZE]].tobytes()

@@ -1,4 +1,4 @@
-"""What a stream tells for others, on its way from its process to its agent."""
+"""What a stream reports for others, on its way from its process to its agent."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _history(known: Float64Array) -> History:
 
 
 def _origin(stream: StreamHandle) -> StreamHealth:
-    """Whose the records of a batch are; the totals of a stream are told by its process alone."""
+    """Whose the records of a batch are; the totals of a stream are reported by its process alone."""
     return StreamHealth(stream.program, stream.name.rank, stream.node, "reading", 0, 0, 0, 0, 0, 0, {})
 
 

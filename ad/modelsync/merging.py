@@ -21,7 +21,7 @@ from chimbuko.statistics.schema import FLAGS, TableSchema
 from chimbuko.trace.schema import unnamed_timer
 
 PATHS_SHARE = 0.1
-"""Call paths are told when a tenth of the run so far, or ``HELD_PERIODS``, has passed since they were: nobody
+"""Call paths are reported when a tenth of the run so far, or ``HELD_PERIODS``, has passed since: nobody
 judges by them."""
 
 
@@ -71,7 +71,7 @@ class AgentStatistics:
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._counters: list[StreamCounters] = []
         self._figures: AgentFigures | None = None
-        self._periods = self._paths_told_at = 0.0
+        self._periods = self._paths_reported_at = 0.0
         self._sequence = 0
         self._server = 0
         self._functions: list[tuple[int, str]] = []
@@ -212,7 +212,7 @@ class AgentStatistics:
                 self._model[own] = self.schema.unpack(row)[0]
         if updates:
             self.version = updates[-1].version
-            # A server that took over may be behind what was told before.
+            # A server that took over may be behind what was reported before.
             self.closed_epoch = max(self.closed_epoch, updates[-1].closed_epoch)
 
     def _take_table(self, update: ModelUpdate, table: PackedTable) -> None:
@@ -255,12 +255,12 @@ class AgentStatistics:
         return due
 
     def _are_paths_due(self, is_last: bool, periods: float) -> bool:
-        """Whether a tenth of the calls so far was not told, or none for long."""
+        """Whether a tenth of the calls so far was not reported, or none for long."""
         self._periods += periods
-        held = self._periods - self._paths_told_at
+        held = self._periods - self._paths_reported_at
         is_due = is_last or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
         if is_due:
-            self._paths_told_at = self._periods
+            self._paths_reported_at = self._periods
         return is_due
 
     def _telemetry(self, parts: Sequence[Part], flagged: Sequence[Rows], has_paths: bool) -> TelemetryDelta:

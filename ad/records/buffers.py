@@ -27,7 +27,7 @@ OUT_SIZES = {
     "node_state": retained.NODE_STATE,
     "launch_frames": retained.LAUNCH_FRAMES,
 }
-"""Which cell tells how many rows of each part of the records there are."""
+"""Which cell says how many rows of each part of the records there are."""
 
 
 class WindowTables:
@@ -192,7 +192,7 @@ _USED = {
     "messages": retained.MESSAGES,
     "counters": retained.COUNTERS,
 }
-"""Which cell tells how many rows of each table are in use between steps."""
+"""Which cell says how many rows of each table are in use between steps."""
 
 Arrays = TypeVar("Arrays", Places, Pool, Links, Out)
 

@@ -1,6 +1,6 @@
 """GPU calls of one stream, and the calls that launched them, in its records.
 
-A launch that is told later than the call that it launched completes a record that is out already.
+A launch that is reported later than the call that it launched completes a record that is out already.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Waiting:
     launch: CallLaunches | None = None
     record: PackedRecords | None = None
     """As its window made it last."""
-    is_told: bool = False
+    is_reported: bool = False
     """Whether it has been put out with its launch."""
     added: int = 0
     """Revisions that were put out beside those that the window makes."""
@@ -88,7 +88,7 @@ class Launches:
             self._waiting[places[at]].record = records.only(np.arange(len(places)) == at)
             parts.append(self._put_out(places[at]))
         for place, waiting in list(self._waiting.items()):
-            if waiting.launch is not None and not waiting.is_told:
+            if waiting.launch is not None and not waiting.is_reported:
                 waiting.added = 1
                 parts.append(self._put_out(place))
         return joined(parts)
@@ -127,7 +127,7 @@ class Launches:
         assert waiting.record is not None
         if waiting.launch is None:
             return waiting.record
-        waiting.is_told = True
+        waiting.is_reported = True
         record = self._with_launch(waiting.record, waiting.launch, waiting.added)
         if record.head_rows().is_final[0]:
             del self._waiting[place]

@@ -113,7 +113,7 @@ class Metrics:
     def note(self, stacks: CallStacks, moments: Float64Array) -> None:
         """Note the totals as they are at the end of the step.
 
-        ``moments`` f8[counters, 7] are told by how much each metric rose from one EXIT to the next.
+        ``moments`` f8[counters, 7] take in by how much each metric rose from one EXIT to the next.
         """
         if not len(self._counters):
             return

@@ -314,7 +314,7 @@ class SpoolWriter:
 
 
 class SpoolReader:
-    """The agent's end of the spool: frames in order, from wherever it was told to go on."""
+    """The agent's end of the spool: frames in order, from wherever it is asked to go on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

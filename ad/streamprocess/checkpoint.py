@@ -35,7 +35,7 @@ class Checkpoint:
     reports_seen: int
     """Reports of overdue calls that it knows."""
     known_metadata: set[tuple[int, int, str]]
-    """What the store was told of."""
+    """What the store was sent."""
     counters_due_us: int
     frame: SpoolFrame | None
     """Findings that may not be in the spool yet."""
@@ -52,7 +52,7 @@ class CheckpointFiles:
         """Used again and again, as the files are: fresh memory and fresh blocks cost more than to write."""
         self.is_failing = False
         """Whether the last one could not be saved."""
-        self._is_told = False
+        self._is_reported = False
 
     def save(self, slot: int, checkpoint: Checkpoint) -> None:
         """Write one of them. Where the disk is full, all goes on without."""
@@ -64,9 +64,9 @@ class CheckpointFiles:
             _overwrite(path, content.getbuffer()[: content.tell()])
             self.is_failing = False
         except OSError as error:
-            if not self._is_told:
+            if not self._is_reported:
                 log(f"{path}: what is known of a stream cannot be kept ({error.strerror})")
-            self.is_failing = self._is_told = True
+            self.is_failing = self._is_reported = True
             # Half of it, or that of an earlier step, would be taken for this one.
             path.unlink(missing_ok=True)
 

@@ -61,7 +61,7 @@ class CommitSchedule:
 
     def tried(self, now_s: float, took_s: float) -> None:
         """Somebody has tried to commit, which took so much CPU time."""
-        # The first one, in cold memory, does not tell what the next ones take.
+        # The first one, in cold memory, does not say what the next ones take.
         before_s, self._took_s = self._took_s, took_s
         self._least_at_s = now_s + max(COMMIT_PERIOD_S, min(before_s, took_s) / COMMIT_SHARE)
 

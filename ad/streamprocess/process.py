@@ -210,7 +210,7 @@ class StreamProcess:
         self._spool.lost_steps += len(self._results)
         self._count_lost()
         self._results.clear()
-        self._shortage.tell(self._analysis.health(READING))
+        self._shortage.report(self._analysis.health(READING))
 
     def _leave_findings(self, state: str) -> None:
         """Before the end: wait a moment for room for the last findings; what finds none is lost."""
@@ -221,7 +221,7 @@ class StreamProcess:
         if not self._spool.has_room:
             self._spool.give_up_held()
             self._count_lost()
-        self._shortage.tell(self._analysis.health(state))
+        self._shortage.report(self._analysis.health(state))
 
     def _append(self, frame: SpoolFrame) -> None:
         self._spool.append(frame)
@@ -237,7 +237,7 @@ class StreamProcess:
         spool.lost_records = spool.lost_steps = 0
 
     def _announce(self, role: Role) -> None:
-        """Tell the guard what this process is to the stream's writer."""
+        """Let the guard know what this process is to the stream's writer."""
         self._role = role
         if self._spec.guarded:
             # Without room for a word, the guard does not know of it.
@@ -270,7 +270,7 @@ class StreamProcess:
         result = self._analysis.analyse(step, self._names)
         self._results.append(result)
         self._schedule.note(result, step.size_bytes, self._analysis.steps)
-        self._open_calls.tell(self._analysis.stacks, result.count)
+        self._open_calls.publish(self._analysis.stacks, result.count)
 
     def _save_names(self) -> bool:
         """False where there is no room for them; nobody can make anything of a commit without."""
@@ -338,7 +338,7 @@ class StreamProcess:
 
     def _try_commit(self, records: PackedRecords | None = None, state: str = READING) -> bool:
         if not self._save_names():
-            self._shortage.tell(self._analysis.health(state))
+            self._shortage.report(self._analysis.health(state))
             return False
         frame = self._frame(records, state)
         kept = Checkpoint(
@@ -361,7 +361,7 @@ class StreamProcess:
             )
         except OSError:
             self._shortage.block(Part.STATISTICS)
-            self._shortage.tell(frame.health)
+            self._shortage.report(frame.health)
             return False
         self._shortage.unblock()
         if not is_exchanged:
@@ -370,7 +370,7 @@ class StreamProcess:
             self._shortage.note(Part.CHECKPOINT)
         if kept.frame is not None:
             self._append(kept.frame)
-        self._shortage.tell(frame.health)
+        self._shortage.report(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._results.clear()
         if not (self._spec.config.lockstep or self._schedule.is_quiet):

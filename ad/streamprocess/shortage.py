@@ -38,10 +38,10 @@ class Shortage:
         """There is no room for a part."""
         self._without.add(part)
 
-    def tell(self, health: StreamHealth) -> None:
-        """Tell the agent how the stream fares, if anything is or was missing."""
+    def report(self, health: StreamHealth) -> None:
+        """Report to the agent how the stream fares, if anything is or was missing."""
         if self._without:
-            self._cells.tell(Shortfall(health, sorted(self._without)))
+            self._cells.report(Shortfall(health, sorted(self._without)))
 
     def block(self, part: Part) -> None:
         """Nothing can be committed, as there is no room for a part."""

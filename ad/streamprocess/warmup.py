@@ -36,7 +36,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
             step = _small_step(number)
             recorder.append(step, open_calls.entries(EventType.ENTRY))
             result = analysis.analyse(step, names)
-            open_calls.tell(analysis.stacks, result.count)
+            open_calls.publish(analysis.stacks, result.count)
             learned = analysis.hand_out(number)
             analysis.take_model(learned.table, number, number)
             paths.put(paths, analysis.hand_out_paths())

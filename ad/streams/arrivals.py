@@ -36,7 +36,7 @@ class Arrival:
     is_further: bool
     """Whether an earlier instance of its program had the same path."""
     contact: str = ""
-    """What tells its contact file from that of another instance."""
+    """What distinguishes its contact file from that of another instance."""
 
     def as_instance(self, first_rank: int) -> StreamName:
         """Its name when what takes itself for rank 0 has this rank in the run."""
@@ -97,7 +97,7 @@ class Arrivals:
         for path, known in self._paths.items():
             if known.contacts and path.name + CONTACT_SUFFIX not in contacts:
                 known.is_free = True
-        # What was set aside first: whether a path is free tells what is there now.
+        # What was set aside first: whether a path is free says what is there now.
         names.sort(key=lambda name: name.endswith(".bp"))
         found = [arrival for name in names for arrival in self._arrived(name)]
         return sorted(found, key=lambda arrival: arrival.name)

@@ -35,7 +35,7 @@ class DeltaLog:
     """One entry, in one of two files in turns: killed while it writes, an agent leaves the one before.
 
     It is written before anything is removed from the outboxes: after a death in between, the
-    generation of an outbox tells whether that was done. To write a file anew each time and to rename it
+    generation of an outbox says whether that was done. To write a file anew each time and to rename it
     takes 0.3 ms, ten times as long.
     """
 

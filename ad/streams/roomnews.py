@@ -1,4 +1,4 @@
-"""Tells the user what streams of this node go without while there is no room in ``$TMPDIR``, or no memory.
+"""Notifies the user which streams of this node go short while there is no room in ``$TMPDIR``, or no memory.
 
 Over the broker, and never through a file: that would be in the full folder.
 """
@@ -14,10 +14,10 @@ import redis
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.streamprocess.shortage import WORDS
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.broker import tell_user
+from chimbuko.protocol.broker import notify_user
 
 GATHER_S = 0.5
-"""All streams of a node are short of room together: they are told in one line."""
+"""All streams of a node are short of room together: they are reported in one line."""
 MOST_NAMED = 8
 
 
@@ -55,7 +55,7 @@ class RoomNews:
         """Reports of overdue calls are lost."""
         self._note(f"{self._where}: {{}} reports of overdue calls are lost", str(number))
 
-    def tell(self, is_last: bool) -> None:
+    def report(self, is_last: bool) -> None:
         """Tell what has gathered; raises ``redis.RedisError`` where the broker is away."""
         self._gather()
         if not self._gathered or (time.monotonic() < self._due_s and not is_last):
@@ -63,7 +63,7 @@ class RoomNews:
         for text, streams in list(self._gathered.items()):
             more = f" and {len(streams) - MOST_NAMED} more" if len(streams) > MOST_NAMED else ""
             line = text.format(", ".join(streams[:MOST_NAMED]) + more)
-            tell_user(self._broker, line)
+            notify_user(self._broker, line)
             del self._gathered[text]
 
     def _gather(self) -> None:

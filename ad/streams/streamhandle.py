@@ -53,7 +53,7 @@ class StreamHandle:
     guarded: str = ""
     """Folder in which its process leaves word of itself; empty for none."""
     contact: str = ""
-    """What tells its contact file from that of another instance of its program; empty over files."""
+    """What distinguishes its contact file from that of another instance of its program; empty over files."""
     attempts: int = 0
     pid: int = 0
     is_over: bool = False
@@ -76,13 +76,13 @@ class StreamHandle:
     sent_epoch: int = -1
     names: StreamNames = field(default_factory=StreamNames)
     health: StreamHealth | None = None
-    """Totals as last told by its process."""
+    """Totals as last reported by its process."""
     silence: Silence | None = None
     """Set while it is silent."""
     told_silence: Silence | None = None
-    """As last told to the server."""
+    """As last reported to the server."""
     named: int = 0
-    """How many of its functions the server was told of."""
+    """How many of its functions the server was sent."""
     _names_version: int = 0
 
     word: StreamHealth | None = None

@@ -99,14 +99,14 @@ class Outcome:
 
 
 def measure(browser: Browser, part: float, pages: int, seconds: float) -> list[Figure]:
-    """Pages of a run of ``part`` of 10,000 ranks whose steps are stored as they are told."""
+    """Pages of a run of ``part`` of 10,000 ranks whose steps are stored as they are reported."""
     found = watch(browser, part, pages, seconds, ALONE_S)
     for name, count in found.wrong.items():
         print(f"  {count} pages do not show what is stored: {name}", file=sys.stderr)
     return [
         Figure(f"server with {pages} pages, cores", [found.cores], SERVER_CORES, [found.alone_cores]),
         Figure("pages that do not end with what is stored", [max(found.wrong.values(), default=0)], 0.0),
-        Figure("frames that were told", [found.told["ticks"]]),
+        Figure("frames that were reported", [found.told["ticks"]]),
         Figure("... latest, s", [found.told["most_late_s"]]),
     ]
 

@@ -4,8 +4,8 @@ Run: python -m benchmarks.dashboard.publisher --run-dir DIR --seconds S [--store
 
 The broker's address comes by the environment. Ranks go on from the steps that the store holds; a quarter of
 them ends a step in each quarter of a second, and statistics of ranks are those of the server's own code. With
-``--stored`` the steps reach the store, too. One line of JSON tells that it begins, and one what was told in
-the end; the run has ended then.
+``--stored`` the steps reach the store, too. One line of JSON says that it begins, and one at the end what was
+reported; the run has ended then.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TICKS = round(1 / TICK_S)
 ODDS = 1 / 360
 """Of a step to have an anomaly, as in the history."""
 TICKS_PER_WHOLE = 4
-"""All functions are told in each fourth frame."""
+"""All functions are reported in each fourth frame."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Application:
         rows = np.array([row for row, _ in self.ranks.count(steps)], np.int64)
         statistics = self.ranks.statistics(rows)
         return Frame(
-            self.tick, statistics, steps, self._told(sum(anomalies)), self.health[part], False
+            self.tick, statistics, steps, self._reported(sum(anomalies)), self.health[part], False
         ), steps
 
     def end(self) -> Frame:
@@ -106,7 +106,7 @@ class Application:
         """Of all ranks."""
         return self.ranks.statistics(np.arange(len(self.ranks)))
 
-    def _told(self, anomalies: int) -> list[FunctionStatistics]:
+    def _reported(self, anomalies: int) -> list[FunctionStatistics]:
         """Functions as they are after so many more anomalies: those that have one, or all."""
         flagged = self.random.integers(0, len(self.functions), anomalies).tolist()
         for number in flagged:

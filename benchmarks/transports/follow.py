@@ -123,7 +123,7 @@ def _can_be_told(folder: Path) -> bool:
     """Whether the kernel tells this user of changes."""
     alarm = Alarm(folder, 0.0)
     try:
-        return alarm._is_told
+        return alarm._is_watching
     finally:
         alarm.close()
 

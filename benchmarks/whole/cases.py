@@ -15,7 +15,7 @@ SPARSE = Shape(means_us=(2_500.0, 50_000.0))
 LIVE_ROWS = 5_000
 """Per step, which takes a second."""
 LIVE_STEPS = 30, 60
-"""The first twenty of a stream cost more: what they teach is told at once."""
+"""The first twenty of a stream cost more: what they teach is reported at once."""
 EPOCHS = 400
 RANKS_ROWS, RANKS_STEPS = 100_000, 10
 
@@ -36,7 +36,7 @@ class Case:
     unit: str = ""
     """events, epochs or seconds."""
     base: str = ""
-    """Name of a case with less work: what each unit of work costs is told from the difference."""
+    """Name of a case with less work: what each unit of work costs follows from the difference."""
     application: tuple[str, ...] = ()
     """Names of processes that are not ours, and do not count."""
 

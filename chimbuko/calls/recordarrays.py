@@ -147,7 +147,7 @@ PARTS = {
     "node_state": COUNTER,
     "launch_frames": MEMBER,
 }
-"""The arrays that hold several rows per record. A head tells how many under the same name."""
+"""The arrays that hold several rows per record. A head says how many under the same name."""
 _CALL_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is MEMBER)
 _COUNTER_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is COUNTER)
 

@@ -46,7 +46,7 @@ class Alarm:
             self._poll.register(file, select.POLLIN)
         if self._file >= 0:
             self._poll.register(self._file, select.POLLIN)
-        self._is_told = folder is None or (self._file >= 0 and self._watches(folder))
+        self._is_watching = folder is None or (self._file >= 0 and self._watches(folder))
 
     def _watches(self, folder: Path) -> bool:
         def watch(path: Path, changes: int) -> bool:
@@ -56,11 +56,11 @@ class Alarm:
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last call, at most ``timeout_s`` seconds."""
-        if not self._is_told:
+        if not self._is_watching:
             timeout_s = min(timeout_s, self._poll_s)
         for file, _ in self._poll.poll(1000 * timeout_s):
             if file in self._own:
-                # Whatever it says, the index or the folder tells what there is.
+                # Whatever it says, the index or the folder says what there is.
                 os.read(file, 1 << 16)
 
     def close(self) -> None:

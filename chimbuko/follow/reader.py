@@ -34,7 +34,7 @@ class FollowedStream:
     path
         Under which the stream is, or was, written; its files need not exist yet.
     rank, first_rank, first_step, names
-        As for ``StreamReader``. The first rank tells which instance of the program it is.
+        As for ``StreamReader``. The first rank says which instance of the program it is.
     kept
         Folder of a copy of the whole trace; None for none.
     is_ours

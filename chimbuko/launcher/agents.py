@@ -140,7 +140,7 @@ class Agents:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._note.remove()
         if self._guard is not None:
-            with self._mishaps.survived("the guard of the streams could not be told to end"):
+            with self._mishaps.survived("the guard of the streams could not be asked to end"):
                 self._guard.stop(GUARD_STOP_S)
         return self._is_delivered
 

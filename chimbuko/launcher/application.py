@@ -149,7 +149,7 @@ class _Parent:
         self._launcher = launcher
         self._link = link
         self._application: subprocess.Popen[bytes] | None = None
-        self._is_told = False
+        self._is_reported = False
 
     def attend(self) -> int:
         """Wait for application and launcher; the exit code."""
@@ -157,8 +157,8 @@ class _Parent:
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
             while (status := os.waitpid(self._launcher, os.WNOHANG))[0] == 0:
-                if self._application is not None and not self._is_told:
-                    self._tell(self._application)
+                if self._application is not None and not self._is_reported:
+                    self._report(self._application)
                 wakeup.wait(PATIENCE_S, listening)
                 if listening and select.select(listening, [], [], 0.0)[0]:
                     listening = listening if self._obey() else []
@@ -185,10 +185,10 @@ class _Parent:
         _send(self._link, msgspec.msgpack.encode(news))
         return True
 
-    def _tell(self, application: subprocess.Popen[bytes]) -> None:
+    def _report(self, application: subprocess.Popen[bytes]) -> None:
         code = application.poll()
         if code is not None:
-            self._is_told = True
+            self._is_reported = True
             _send(self._link, msgspec.msgpack.encode(News(code=code)))
 
     def _pass_on(self, signum: int, frame: object) -> None:

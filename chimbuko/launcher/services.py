@@ -306,7 +306,7 @@ class Services:
         return Service(name, module, arguments, secret, self.run.logs, start=fork)
 
     def _storing_arguments(self) -> list[str]:
-        """What the store's writer is told."""
+        """The arguments of the store's writer."""
         words = ["--run-id", self._info.id]
         if self._has_own_store:
             words += ["--own", str(self.run.path)]
@@ -315,7 +315,7 @@ class Services:
         return words
 
     def _learning_arguments(self) -> list[str]:
-        """What the parameter server is told."""
+        """The arguments of the parameter server."""
         options, config = self.options, self.options.config
         words = ["--run-id", self._info.id, "--lockstep-streams", str(options.lockstep_streams)]
         words += ["--detector", config.detector, "--metric", config.metric]

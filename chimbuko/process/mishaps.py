@@ -1,4 +1,4 @@
-"""What fails of ours while the application runs: it is told, and the run goes on without it."""
+"""What fails of ours while the application runs: it is reported, and the run goes on without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chimbuko.process.lifetime import log
 
 
 class Mishaps:
-    """Failures that must not reach the application, each told once, however often it comes.
+    """Failures that must not reach the application, each reported once, however often it comes.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Mishaps:
 
     def __init__(self, problems: list[str]) -> None:
         self._problems = problems
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @contextmanager
     def survived(self, failing: str) -> Iterator[None]:
@@ -38,12 +38,12 @@ class Mishaps:
         except Exception as error:
             # To tell it may fail for the same reason.
             with suppress(Exception):
-                self._tell(failing, error)
+                self._report(failing, error)
 
-    def _tell(self, failing: str, error: Exception) -> None:
-        if failing in self._told:
+    def _report(self, failing: str, error: Exception) -> None:
+        if failing in self._reported:
             return
-        self._told.add(failing)
+        self._reported.add(failing)
         line = f"{failing}: {words_of(error)}"
         self._problems.append(line)
         log(line)

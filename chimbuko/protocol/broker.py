@@ -161,8 +161,8 @@ def wake_ourselves() -> None:
         wake(client)
 
 
-def tell_user(client: redis.Redis, line: str) -> None:
-    """Tell the user of the run something, at once and in its summary."""
+def notify_user(client: redis.Redis, line: str) -> None:
+    """Notify the user of the run of something, at once and in its summary."""
     client.xadd(STORE_NEWS, {PAYLOAD: line}, maxlen=MOST_NEWS)
 
 

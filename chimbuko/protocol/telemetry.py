@@ -100,7 +100,7 @@ class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
     counters: list[StreamCounters] = []
     figures: AgentFigures | None = None
     paths: list[ProgramPaths] = []
-    """Calls by call path since they were last told."""
+    """Calls by call path since they were last reported."""
     flagged_steps: bytes = b""
     """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
 

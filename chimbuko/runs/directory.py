@@ -49,7 +49,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     transport: str = ""
     """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
     environment: dict[str, str] = {}
-    """Variables and versions that tell how it was run; no secrets."""
+    """Variables and versions that say how it was run; no secrets."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def surroundings() -> dict[str, str]:
 
 
 def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those variables of an environment that tell how a program was run; none whose name sounds secret."""
+    """Those variables of an environment that say how a program was run; none whose name sounds secret."""
     return {
         name: value[:LONGEST]
         for name, value in sorted(environment.items())

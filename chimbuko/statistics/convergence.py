@@ -7,7 +7,7 @@ periods, unless its runtimes have moved.
 
 The bound: within these 20 periods the thresholds that agents use are off by less than the shift that goes
 unnoticed, 2 % or four standard errors of the mean runtime of what is held back, whichever is more. A larger
-shift is told with the next delta.
+shift comes with the next delta.
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ def look_up(request: Request) -> None:
     )
     wanted = [place for place in wanted_places(request, answer) if place not in known.places]
     answer.places |= {address: _named(symbols, address) for address in wanted}
-    _tell(answer)
+    _report(answer)
     lines = {} if known.is_without_lines else _lines(binary, debug, wanted, symbols)
     answer.places |= {
         address: _named(symbols, address, place) for address, place in sorted(lines.items())[:MOST_PLACES]
     }
     answer.places |= {address: _named(symbols, address, lines.get(address)) for address in wanted}
     cache.save(request.key, answer)
-    _tell(answer)
+    _report(answer)
 
 
 def _debug_binary(binary: Binary, build_id: str) -> Binary | None:
@@ -91,7 +91,7 @@ def _named(symbols: Symbols, address: int, line: tuple[str, int] | None = None) 
     return Place(demangled(symbol.name), file, number)
 
 
-def _tell(answer: BinarySymbols) -> None:
+def _report(answer: BinarySymbols) -> None:
     data = msgspec.msgpack.encode(answer)
     os.ftruncate(1, 0)
     os.pwrite(1, hashlib.sha256(data).digest() + data, 0)
@@ -110,12 +110,12 @@ def main() -> None:
     try:
         look_up(request)
     except OSError as error:
-        _tell(BinarySymbols(problem=f"it cannot be read ({error.strerror}); let this user read it"))
+        _report(BinarySymbols(problem=f"it cannot be read ({error.strerror}); let this user read it"))
     except Exception as error:
         reason = str(error).splitlines()[:1] or [type(error).__name__]
         answer = BinarySymbols(problem=f"it is no program, or a damaged one ({reason[0]}); build it anew")
         SymbolCache().save(request.key, answer)
-        _tell(answer)
+        _report(answer)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Request(msgspec.Struct):
 
 
 def wanted_places(request: Request, known: BinarySymbols) -> list[int]:
-    """The binary's own addresses of all that is asked for, as far as these can be told."""
+    """The binary's own addresses of all that is asked for, as far as these can be determined."""
     found = [place for offset in request.offsets if (place := known.address_at(offset)) is not None]
     base = deduce_base(request.addresses, known.entries(), known.is_fixed) if request.addresses else None
     if base is not None:

@@ -20,7 +20,7 @@ REPLACED = "it was replaced while the program ran; leave it as it is until then"
 LATER = "a library that was loaded later"
 """Stands for a binary that TAU did not know, of a process that has ended."""
 FEW_ADDRESSES = 3
-"""By fewer, a binary is not told from one that was built anew, on a node where the program did not run."""
+"""Fewer do not distinguish a binary from one that was built anew, on a node where the program did not run."""
 NEWER_S = 1.0
 """Clocks of file systems are not quite ours."""
 

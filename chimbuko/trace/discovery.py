@@ -145,7 +145,7 @@ def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamNam
 
 
 def contact_of(stream: Path) -> str:
-    """What tells the contact file of a stream from one that another program has put in its place."""
+    """What distinguishes the contact file of a stream from one that another program has put in its place."""
     try:
         return str(stream.with_name(stream.name + CONTACT_SUFFIX).stat().st_mtime_ns)
     except OSError:

@@ -66,8 +66,8 @@ class StreamReader:
         How long SST waits for the writer to answer, in seconds.
     rank
         The stream's rank in the run, if it has one there. Functions that TAU could not name are then looked
-        up; where that fails they are told apart by the rank, since an address means something else in every
-        process.
+        up; where that fails the rank distinguishes them, since an address means something else
+        in every process.
     first_step
         Steps before this one are passed over: names are taken from them, and no data is read.
     begin

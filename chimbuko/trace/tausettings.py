@@ -49,7 +49,7 @@ SELECT_FILE_NAME = "tau-select.txt"
 CLAIMS_FOLDER = ".ranks"
 """Beside the streams of a run: an empty file for each rank of a program that our tracer traces."""
 INSTANCES_VARIABLE = "CHIMBUKO_INSTANCES"
-"""Set where programs that our tracer traces are told apart when they take themselves for the same rank."""
+"""Set where our tracer notes that two programs take themselves for the same rank."""
 
 DEFAULT_PERIOD_US = 2_000_000
 """TAU's own."""

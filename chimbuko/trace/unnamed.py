@@ -24,7 +24,7 @@ class UnnamedFunctions:
     path
         Of the stream, for messages.
     rank
-        Of the process, as in its metadata. Where nothing else is found, functions are told apart by it.
+        Of the process, as in its metadata. Where nothing else is found, it distinguishes functions.
     names
         Get what is found, and why something is not.
     """
@@ -63,7 +63,7 @@ class UnnamedFunctions:
                 self._look_up.close()
             self._look_up = None
             self._keep()
-            self._tell_problems()
+            self._report_problems()
         return True
 
     def _goes_on(self, look_up: Steps) -> bool:
@@ -84,7 +84,7 @@ class UnnamedFunctions:
             self._names.of_kind(kind)[number] = f"{found} (rank {self._rank})" if is_address else found
         self._waiting.clear()
 
-    def _tell_problems(self) -> None:
+    def _report_problems(self) -> None:
         """Say once why functions of a binary have no names, here and to who looks at the run."""
         for path, problem in self._resolver.problems.items():
             key = self._rank, 0, UNNAMED_FUNCTIONS + path

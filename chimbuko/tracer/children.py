@@ -1,4 +1,4 @@
-"""Notes which processes this one starts, so that those that are not traced can be told."""
+"""Notes which processes this one starts, so that those that are not traced can be named."""
 
 from __future__ import annotations
 

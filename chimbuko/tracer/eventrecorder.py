@@ -255,7 +255,7 @@ class Recorder:
             self.when_lost()
         if self._connection is not None:
             if is_first:
-                self._tell("" if is_stuck else self._connection.last_word())
+                self._report("" if is_stuck else self._connection.last_word())
             self._connection.close()
         self._has_ended.release()
 
@@ -270,7 +270,7 @@ class Recorder:
             self._hand_over(is_last=False)
         self._hand_over(is_last=True)
 
-    def _tell(self, last_word: str) -> None:
+    def _report(self, last_word: str) -> None:
         how, _, note = last_word.partition("\n")
         if how != COMPLETE:
             reason = how or "the process that writes its stream waited too long for a reader, or was killed"

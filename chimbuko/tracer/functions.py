@@ -91,7 +91,7 @@ class FunctionTracing:
     def end(self) -> None:
         """End it in each thread at its next call, when the recorder records no more."""
         threading.setprofile(None)
-        # No thread finds a function here any more, so each asks, and is told to stop.
+        # No thread finds a function here any more, so each asks, and is made to stop.
         self._codes.clear()
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:

@@ -114,7 +114,7 @@ class AlertSender:
     def __init__(self, name: str, deliver: Deliver, tell: Callable[[str], None]) -> None:
         self._name = name
         self._deliver = deliver
-        self._tell = tell
+        self._report = tell
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         self._is_stopping = threading.Event()
         self._is_failing = False
@@ -140,7 +140,7 @@ class AlertSender:
         self._thread.join(STOP_S)
         lost = self._lost + self._waiting.qsize()
         if lost:
-            self._tell(f"{lost} alerts were not taken by the {self._name}")
+            self._report(f"{lost} alerts were not taken by the {self._name}")
 
     def _work(self) -> None:
         while not (self._is_stopping.is_set() and (self._waiting.empty() or self._is_late)):
@@ -158,13 +158,13 @@ class AlertSender:
                 self._deliver(body)
             except HookError as error:
                 if not self._is_failing:
-                    self._tell(f"the {self._name} takes no alerts: {error}; trying again")
+                    self._report(f"the {self._name} takes no alerts: {error}; trying again")
                 self._is_failing = True
                 if self._is_stopping.wait(pause_s):
                     return False
             else:
                 if self._is_failing:
-                    self._tell(f"the {self._name} takes alerts again")
+                    self._report(f"the {self._name} takes alerts again")
                 self._is_failing = False
                 return True
         return False

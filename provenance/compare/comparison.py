@@ -25,7 +25,7 @@ LEAST_P = 0.01
 """Chance that a comparison of two runs of the same names any function."""
 
 LEAST_COMMON = 0.01
-"""What all functions have in common is told from here on."""
+"""What all functions have in common is separated from here on."""
 MOST_SENTENCES = 3
 
 Verdict = Literal["slower", "faster", "same", "unclear"]
@@ -143,7 +143,7 @@ def compare(
     least_effect
         Shifts by a smaller share are not named.
     is_net
-        What all functions have in common is told apart; otherwise it is part of each one's effect.
+        What all functions have in common is separated; otherwise it is part of each one's effect.
 
     Raises
     ------

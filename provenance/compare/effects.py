@@ -4,7 +4,7 @@ Of a million calls the smallest difference is "significant" if calls are drawn b
 the machine does meanwhile moves whole runs. So the error of a difference is made of
 
 - how far the difference wanders in the course of the runs: a program's phases are in both and drop out;
-- by how much everything takes longer, which is told apart, as the middle function does;
+- by how much everything takes longer, which is separated, as the middle function does;
 - how far functions lie from that beyond their own errors, those aside that have clearly changed.
 
 Sources: moderated variances after Smyth 2004 (limma); the spread between runs as in a meta-analysis with
@@ -25,7 +25,7 @@ from chimbuko.provenance.compare.levels import PARTS, Level
 LEAST_CALLS = 20
 """In both runs, for a function to be judged."""
 LEAST_FUNCTIONS = 3
-"""For what is common to all to be told from what one does."""
+"""For what is common to all to be separated from what one does."""
 MOST_ERROR = 0.3
 """Functions with a larger one say nothing of what is common."""
 VOTE_ERROR = 0.05
@@ -50,7 +50,7 @@ MEDIAN_OF_NORMAL = 0.6745
 VARIANCE_OF_MEDIAN = 1.57
 """Variance of the median of n normal deviates, times n, in units of that of their mean."""
 VARIANCE_OF_SPREAD = 2.7
-"""Variance of a spread that is told from a median, in units of that of a standard deviation."""
+"""Variance of a spread that is estimated by a median, in units of that of a standard deviation."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ rare long calls, which the detector is there for, have no part in it, and neithe
 system takes for itself in up to a quarter of the calls.
 
 Its *course* is made of the levels of eight parts of the calls. A program does not do the same all the time,
-nor does a machine; how far two runs differ in some parts more than in others tells how well their difference
+nor does a machine; how far two runs differ in some parts more than in others says how well their difference
 is known.
 """
 
@@ -21,7 +21,7 @@ from chimbuko.kernels.buckets import EDGES_US
 
 LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
 """f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise
-calls of 2.2 and of 2.4 µs could not be told apart, though of the latter twice as many are seen as 3 µs."""
+calls of 2.2 and of 2.4 µs could not be distinguished, though of the latter twice as many are seen as 3 µs."""
 MIDDLE = (0.1, 0.75)
 """Shares of the calls between which their mean is taken."""
 PARTS = 8

@@ -1,6 +1,6 @@
 """What the C++ Chimbuko tells of a function's runtimes, as a row of our detectors' tables.
 
-Its ``sstd`` tells moments, ``RunStats``. ``hbos`` and ``copod``, which cannot be told apart there, tell a
+Its ``sstd`` has moments, ``RunStats``. ``hbos`` and ``copod``, which cannot be distinguished there, have a
 histogram: its bins have edges of their own, or the first edge and a width; moments are worked out of it.
 """
 
@@ -132,7 +132,7 @@ class Learned:
     moments: Moments = NOTHING
     """Of the runtime that was judged, in µs."""
     buckets: Float64Array | None = None
-    """f8[BUCKETS]: calls by runtime; None where only moments are told."""
+    """f8[BUCKETS]: calls by runtime; None where only moments are reported."""
 
     @property
     def detector(self) -> str:

@@ -1,7 +1,7 @@
 """Records that the C++ Chimbuko wrote, of its versions 1 and 2, read as ours.
 
 Version 1 has ``func_stats`` in place of ``algo_params``, those of total runtimes, and no score, severity or
-name of the node. What the detector said is worked out of the statistics where it is not told: of 6,624 real
+name of the node. What the detector said is worked out of the statistics where it is missing: of 6,624 real
 records all abnormal calls then lie 6σ or more from the mean, and all normal ones less.
 """
 

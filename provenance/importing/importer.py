@@ -32,7 +32,7 @@ AT_ONCE = 500
 """Calls read and written together."""
 NAMED_REFUSALS = 3
 ALL_RANKS = -1
-"""As the rank of statistics that are told of a whole program."""
+"""The rank in statistics of a whole program."""
 
 _LABELS = {"anomalies": Label.ANOMALY, "normalexecs": Label.NORMAL}
 _Value = TypeVar("_Value")
@@ -139,7 +139,7 @@ def import_records(
 
 
 class _Profiles:
-    """What is told of the whole run, where it is."""
+    """What is said of the whole run, where it is."""
 
     def __init__(self, source: Path, refusals: _Refusals) -> None:
         functions, counters, models = _profile_paths(source)

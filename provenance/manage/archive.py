@@ -117,7 +117,7 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
 
 
 def _as_packed(info: RunInfo) -> RunInfo:
-    """What is told of a run elsewhere."""
+    """What is said of a run elsewhere."""
     # One that died noted no end, and elsewhere nobody could tell.
     state = "interrupted" if info.state == "running" else info.state
     return msgspec.structs.replace(

@@ -43,7 +43,7 @@ _MADE_FOR_READERS = (".sqlite-shm",)
 
 
 def state_of(info: RunInfo) -> str:
-    """State of a run, as far as can be told from this node."""
+    """State of a run, as far as this node can know."""
     if info.state != RUNNING or info.host != platform.node() or is_held(claim_name(info.id)):
         return info.state
     return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED

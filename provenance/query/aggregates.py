@@ -102,7 +102,7 @@ _GROUPS: dict[By, _Group] = {
 
 
 def kept_sums(by: By, wanted: CallFilter, resolved: Resolved, width_us: int) -> AnySelect | None:
-    """Statement that reads the sums that the writer keeps; None where they don't tell what is wanted."""
+    """Statement that reads the sums that the writer keeps; None where they don't say what is wanted."""
     if by == "time":
         return _kept_by_time(resolved.run, width_us) if not wanted.given() else None
     group = _GROUPS[by]

@@ -53,7 +53,7 @@ def step_peaks(
     ranks
         First and last (program, rank) wanted; None for all.
     steps
-        First and last step wanted; their neighbours in a bucket are told too. None for all.
+        First and last step wanted; their neighbours in a bucket are reported too. None for all.
     """
     wanted = _Wanted(reader.run, ranks, steps)
     yield from _whole_buckets(reader, level, wanted)
@@ -87,7 +87,7 @@ def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[P
     if has_gaps.any():
         condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
     rows = _read(reader, (_KEY, "t.bucket", "t.peaks"), f"{wanted.all(level)} AND ({condition})")
-    # What was written since they were counted is told with what is new.
+    # What was written since they were counted is reported with what is new.
     of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
     peaks[np.searchsorted(keys, of_ranks), at - begin] = values
     places = np.full(len(keys), begin * 8**level)

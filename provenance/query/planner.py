@@ -2,7 +2,7 @@
 
 A search either begins at the few calls that one index finds, and sorts them; or it walks through an index
 that has the wanted order, and leaves out what does not match. Which is faster depends on how many calls
-match, so they are counted first, up to ``FEW``. PostgreSQL knows by itself; SQLite is told what to take.
+match, so they are counted first, up to ``FEW``. PostgreSQL knows by itself; SQLite is given the one to take.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def spread(wanted: int, among: int) -> ColumnElement[bool]:
 
 def columns_of(rows: Sequence[Any], names: RunNames) -> tuple[PointColumns, list[str], list[tuple[int, int]]]:
     """Columns of rows of ``COLUMNS``, and the functions and ranks that they name."""
-    # Without rows there is nothing to tell how many columns there are.
+    # Without rows there is nothing to say how many columns there are.
     values = list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in COLUMNS]
     same = dict(zip(SAME, values, strict=False))
     programs, ranks, functions, paths = values[len(SAME) :]

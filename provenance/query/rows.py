@@ -51,7 +51,7 @@ def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None)
         step.run == call.run, step.program == call.program, step.rank == call.rank, step.step == call.step
     )
     columns = (*(call[name] for name in (*_SAME, *_OTHERS)), step.start_us, step.end_us, stream.node)
-    # A step or stream is told of in the same message as its calls, or later.
+    # A step or stream comes in the same message as its calls, or later.
     calls = CALLS if found is None else found.join(CALLS, CALLS.c.id == found.c.id)
     joined = calls.outerjoin(STEPS, of_step).outerjoin(STREAM_HEALTH, of_stream)
     return select(*columns, *more).select_from(joined)

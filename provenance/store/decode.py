@@ -31,7 +31,7 @@ class CallDetails(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OwnCall:
-    """The recorded call, which the others are told apart from."""
+    """The recorded call, from which the others differ."""
 
     program: int
     rank: int
@@ -147,7 +147,7 @@ class _Reader:
         return made
 
     def _calls(self) -> Iterator[StackFrame]:
-        """What frames and members have in common; each is told apart from the one before."""
+        """What frames and members have in common; each is given by its difference from the one before."""
         own = self._own
         entry_us, step, row = own.entry_us, own.step, own.row
         while True:

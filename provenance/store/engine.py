@@ -228,7 +228,7 @@ def _sqlite_engine(url: URL, connect: Callable[[], sqlite3.Connection], begin: s
     engine = sqlalchemy.create_engine(url, creator=connect)
     engine.dialect.statement_compiler = _SqliteCompiler
 
-    # The driver begins transactions by itself, too late for a lock and never for reads: it is told not to.
+    # The driver begins transactions by itself, too late for a lock and never for reads: it is kept from that.
     def begin_transaction(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 

@@ -44,7 +44,7 @@ _PRAGMAS = {
     *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"),
     *("foreign_key_list", "function_list", "collation_list", "compile_options"),
 }
-"""Those that only tell what there is, whatever their argument."""
+"""Those that only say what there is, whatever their argument."""
 
 _NAMED = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | (?<![:\w]):([A-Za-z_]\w*)""", re.VERBOSE)
 """Quoted text, which is left alone, or a parameter."""

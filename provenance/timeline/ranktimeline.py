@@ -162,7 +162,7 @@ class _Thread:
 
 
 class _Rank:
-    """Collects what the records of a rank tell; the same thing may be told by several."""
+    """Collects what the records of a rank report; several may report the same thing."""
 
     def __init__(self, program: int, rank: int) -> None:
         self._program = program
@@ -191,7 +191,7 @@ class _Rank:
             self._see_value(NODE, value)
 
     def timeline(self) -> RankTimeline:
-        """All that was told."""
+        """All that was reported."""
         counters = [
             Counter(thread, name, sorted(values))
             for (thread, name), values in sorted(self._counters.items(), key=lambda item: item[0])
@@ -268,7 +268,7 @@ def _see_stack(thread: _Thread, stack: Sequence[StackFrame], depth: int) -> None
 
 
 def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int, parent_id: str) -> Slice:
-    """The slice of a call, which is new or is told of again."""
+    """The slice of a call, which is new or is reported again."""
     known = thread.slices.get(call.id)
     if known is None:
         known = thread.slices[call.id] = Slice(

@@ -127,7 +127,7 @@ class WriterService:
         self._alerting: Alerting | None = None
         if destination.alert_us is not None:
             self._alerting = Alerting(
-                destination.run_id, broker, destination.alert_us, destination.hooks, self.status.tell
+                destination.run_id, broker, destination.alert_us, destination.hooks, self.status.report
             )
         self._put_aside = 0
         self._engine: Engine | None = None
@@ -167,7 +167,7 @@ class WriterService:
             return False
         self._put_aside += 1
         self.read_again()
-        self.status.tell(
+        self.status.report(
             f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"
         )
         return True

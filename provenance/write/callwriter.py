@@ -29,10 +29,10 @@ def _values(columns: Sequence[str], of: Sequence[str]) -> itemgetter[Row]:
     return itemgetter(*(columns.index(name) for name in of))
 
 
-_key, _told, _searched, _others, _counted = (
+_key, _reported, _searched, _others, _counted = (
     _values(CALL_COLUMNS, names) for names in (_KEY, _AGE, _SEARCHED, _OTHERS, Counted._fields)
 )
-_stored_key, _stored_told, _stored_searched, _stored_counted = (
+_stored_key, _stored_version, _stored_searched, _stored_counted = (
     _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields)
 )
 # Most second revisions change nothing that is searched by: leaving seven indexes alone halves their cost.
@@ -49,14 +49,14 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
     newest: dict[Row, Row] = {}
     for row in rows:
         before = newest.get(key := _key(row))
-        if before is None or _age(*_told(row)) > _age(*_told(before)):
+        if before is None or _age(*_reported(row)) > _age(*_reported(before)):
             newest[key] = row
     stored = {_stored_key(row): row for row in rows_of(connection, CALLS, _STORED, run, _KEY, newest)}
     new = [row for key, row in newest.items() if key not in stored]
     changes = [
         (stored[key], row)
         for key, row in newest.items()
-        if key in stored and _age(*_told(row)) > _age(*_stored_told(stored[key]))
+        if key in stored and _age(*_reported(row)) > _age(*_stored_version(stored[key]))
     ]
     insert(connection, CALLS, CALL_COLUMNS, new)
     _change(connection, changes)

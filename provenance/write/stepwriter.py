@@ -71,7 +71,7 @@ class StepWriter:
             buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
             _sum_up(connection, self._run, level, buckets)
         if any(step != told[key] for key, step in stored.items()):
-            # Agents never do this: a step that was told is not analysed again.
+            # Agents never do this: a step that was reported is not analysed again.
             rebuild(connection, self._run)
 
 

@@ -9,7 +9,7 @@ import redis
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.broker import tell_user
+from chimbuko.protocol.broker import notify_user
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
@@ -36,7 +36,7 @@ class WriterStatus:
         if self._said is None:
             self._since_s = time.monotonic()
         if self._said is not type(error):
-            self.tell(f"{error}; records wait until it works again")
+            self.report(f"{error}; records wait until it works again")
             self._said = type(error)
         time.sleep(self._retry_s)
         self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
@@ -44,12 +44,12 @@ class WriterStatus:
     def are_over(self) -> None:
         """All works."""
         if self._said is not None:
-            self.tell(f"records are stored again, after {time.monotonic() - self._since_s:.1f} s")
+            self.report(f"records are stored again, after {time.monotonic() - self._since_s:.1f} s")
         self._said = None
         self._retry_s = FIRST_RETRY_S
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Into the log, and to the services: their user shall see it, too."""
         log(line)
         with suppress(redis.RedisError):
-            tell_user(self._broker, line)
+            notify_user(self._broker, line)

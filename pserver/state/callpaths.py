@@ -13,7 +13,7 @@ from chimbuko.protocol.messages import PathStatistics
 from chimbuko.protocol.telemetry import ProgramPaths
 
 GROWTH = 1.1
-"""Paths are told again when they have grown by a tenth."""
+"""Paths are reported again when they have grown by a tenth."""
 
 
 class _Program:
@@ -22,7 +22,7 @@ class _Program:
     def __init__(self) -> None:
         self.table = PathTable()
         self.told = np.zeros(MOST_PATHS, np.int64)
-        """i8[paths]: calls when the path was told."""
+        """i8[paths]: calls when the path was reported."""
 
 
 class Paths:
@@ -54,7 +54,7 @@ class Paths:
         self._add(told.program, rows)
 
     def changes(self) -> list[PathStatistics]:
-        """Those that have grown by a tenth since they were told."""
+        """Those that have grown by a tenth since they were reported."""
         changes = []
         for number in sorted(self._changed):
             program = self._programs[number]

@@ -14,7 +14,7 @@ from chimbuko.protocol.telemetry import ProgramCounter, StreamCounters
 from chimbuko.statistics.moments import EMPTY
 
 GROWTH = 1.1
-"""Counters are told again when they have grown by a tenth."""
+"""Counters are reported again when they have grown by a tenth."""
 
 
 class SavedCounter(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +41,7 @@ class _Counter:
     """f8[rows, 7]"""
     values: float = 0.0
     told: float = 0.0
-    """How many values there are, and were when it was told."""
+    """How many values there are, and were when it was reported."""
 
     def put(self, rank: int, statistics: CounterStatistics) -> None:
         row = self.ranks.setdefault(rank, len(self.ranks))
@@ -72,7 +72,7 @@ class Counters:
                 counter.put(stream.rank, statistics)
 
     def changes(self) -> list[ProgramCounter]:
-        """Those that have grown by a tenth since they were told."""
+        """Those that have grown by a tenth since they were reported."""
         told = []
         for key, counter in self._counters.items():
             if counter.values > GROWTH * counter.told:

@@ -46,8 +46,8 @@ class Functions:
         self._has_moved = np.zeros(0, np.bool_)
         self._published_calls = np.zeros(0)
         self._published_at_s = np.full(0, NEVER_S)
-        self._told_calls = np.zeros(0)
-        """Calls when the function's model was last told to the store."""
+        self._reported_calls = np.zeros(0)
+        """Calls when the function's model was last reported to the store."""
         self._calls_at = schema.slices["exclusive_us"].start
         forgotten = [column.name for column in schema.columns if column.is_forgotten]
         self._forgotten = schema.slices[forgotten[0]] if forgotten else None
@@ -63,7 +63,7 @@ class Functions:
         functions._table[:count] = schema.unpack(saved.table)
         functions._base[:count] = schema.unpack(saved.base)
         functions._eras = Decay.restored(saved.eras)
-        functions._told_calls[:count] = np.frombuffer(saved.told_calls)
+        functions._reported_calls[:count] = np.frombuffer(saved.told_calls)
         flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
         functions.flag_steps(np.arange(len(flagged)), flagged)
         functions._is_changed[:count] = True
@@ -77,7 +77,7 @@ class Functions:
             self._schema.pack(self._table[:count]),
             self._schema.pack(self._base[:count]),
             self._eras.save(),
-            self._told_calls[:count].tobytes(),
+            self._reported_calls[:count].tobytes(),
             self._flagged_steps[:count].tobytes(),
         )
 
@@ -170,7 +170,7 @@ class Functions:
         return numbers[~has_converged | self._has_moved[numbers] | (age_s >= held_s)]
 
     def published(self, numbers: Int64Array, now_s: float) -> None:
-        """Their rows have been told to agents."""
+        """Their rows have been published to agents."""
         self._is_changed[numbers] = self._has_moved[numbers] = False
         self._published_calls[numbers] = self._calls(numbers)
         self._published_at_s[numbers] = now_s
@@ -184,11 +184,11 @@ class Functions:
         calls = self._calls(numbers)
         passed, told_before = (
             np.floor(np.log(np.maximum(known, 0.5)) / np.log(growth))
-            for known in (calls, self._told_calls[numbers])
+            for known in (calls, self._reported_calls[numbers])
         )
         is_grown = passed > told_before
         told: Int64Array = numbers[is_grown | has_all]
-        self._told_calls[told] = self._calls(told)
+        self._reported_calls[told] = self._calls(told)
         return told
 
     def statistics(self, numbers: Int64Array) -> list[FunctionStatistics]:
@@ -228,6 +228,6 @@ class Functions:
         more = flaggedsteps.empty(rows - held)
         self._flagged_steps = np.concatenate([self._flagged_steps, more])
         self._published_at_s = longer(self._published_at_s, rows, NEVER_S)
-        for name in ("_published_calls", "_told_calls", "_is_changed", "_has_moved"):
+        for name in ("_published_calls", "_reported_calls", "_is_changed", "_has_moved"):
             setattr(self, name, longer(getattr(self, name), rows))
         self._eras.reserve(rows)

@@ -110,7 +110,7 @@ class RankTraffic(msgspec.Struct, frozen=True):
     app: int
     source: int
     destination: int | None
-    """None for those together that are not told apart."""
+    """None for all others together."""
     count: int
     bytes: int
 

@@ -38,10 +38,10 @@ from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE, TableSchema
 
 MODEL_GROWTH = 1.5
-"""Where a function's calls have grown by so much its model is told to the store. All versions of a function
+"""Where a function's calls have grown by so much its model goes to the store. All versions of a function
 called a million times are 34 then; at 1.1 they were 145, a third of all that a short run stores."""
 HELD_S = float(HELD_PERIODS)
-"""Live, agents are told so seldom of functions of which enough is known."""
+"""Live, agents hear so seldom of functions of which enough is known."""
 ROWS_PER_S = 100_000
 """Rows of other functions, 1 kB each, that agents may fetch: a tenth of what a broker can give. So much is
 told to few agents 20 times a second, and 500 functions to 250 agents each 1.2 s."""
@@ -50,7 +50,7 @@ LONGEST_PAUSE_S = 5.0
 EPOCH_S = 1.0
 """Live, old calls are forgotten so often; in lockstep with each epoch."""
 FRAMES_PER_FUNCTION = 4
-"""A function that has no new anomalies is told in each fourth frame only, the first included."""
+"""A function that has no new anomalies is reported in each fourth frame only, the first included."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class _Changes:
 
 @dataclass
 class _Unstored:
-    """What changed since the store was told."""
+    """What changed since the last report to the store."""
 
     functions: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
@@ -136,7 +136,7 @@ class ServerState:
         self._version = 0
         self._published_epoch = NO_EPOCH
         self._published: dict[int, PackedTable] = {}
-        """In lockstep: rows of the model as they were told last. Those of now may contain more already."""
+        """In lockstep: rows of the model as last published. Those of now may contain more already."""
         self._named = 0
         """How many functions were named in updates."""
         self._epoch_at_s = self._publish_at_s = 0.0
@@ -380,7 +380,7 @@ class ServerState:
     def is_saved(self) -> bool:
         """What is merged outlives this process: agents may forget it."""
         now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
-        # Who goes on sending hears of it with what is merged next: 10,000 agents would be told twice each.
+        # An agent that goes on sending learns of it with what is merged next: 10,000 would get it twice.
         self._merged_now.update(
             name for name, place in self._saved.items() if self._untold.get(name) == place
         )
@@ -402,7 +402,7 @@ class ServerState:
         self._version = saved.version + VERSIONS_PER_SAVE
         self._ranks = Ranks.restored(saved.ranks)
         self._health = {(health.program, health.rank): health for health in saved.health}
-        # What the store was told since it was saved is not known here.
+        # What was reported to the store since it was saved is not known here.
         self._unstored.health.update(self._health)
         self._unstored.functions.update(self._functions.called().tolist())
         self._telemetry.restore(saved.telemetry)

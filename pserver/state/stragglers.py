@@ -1,8 +1,8 @@
 """Ranks that are slow all the time: a bad node makes each call a little longer, and none abnormal. Pure.
 
 In each window of trace time the mean runtime of each rank's ordinary calls of a function is set against that
-of the middle rank. The median of a rank's last windows tells how slow it is all the time; the spread of
-these medians over the ranks tells what is usual.
+of the middle rank. The median of a rank's last windows says how slow it is all the time; the spread of
+these medians over the ranks says what is usual.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class _Program:
 def _deviations(paces: Rows) -> Rows:
     """``_COMPARED`` rows by function: those that enough ranks called, and each rank in all of them."""
     _, once = np.unique((paces["function"].astype(np.int64) << 32) | paces["rank"], return_index=True)
-    # A window that is told twice counts once.
+    # A window that is reported twice counts once.
     paces = paces[once]
     compared = np.zeros(len(paces), _COMPARED)
     for name in ("rank", "function", "calls", "time_us"):

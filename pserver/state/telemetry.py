@@ -36,7 +36,7 @@ class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Telemetry:
-    """Takes in what agents tell, and tells what changed. Memory follows ranks and functions, not time.
+    """Takes in what agents tell, and says what changed. Memory follows ranks and functions, not time.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Telemetry:
         self._changed_agents: set[str] = set()
         self._slow = SlowRanks()
         self.paths = Paths(function_name)
-        """Told beside the other telemetry."""
+        """Reported beside the other telemetry."""
 
     def take(self, agent: str, delta: TelemetryDelta, numbers: Int64Array) -> None:
         """Take in one delta of an agent, each once.

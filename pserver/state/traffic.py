@@ -12,7 +12,7 @@ from chimbuko.pserver.state.rowindex import RowIndex
 MOST_PAIRS = 1 << 20
 """Of ranks with a row of their own, in all: 100 partners for each of 10,000 ranks, in 60 MB."""
 GROWTH = 1.1
-"""Pairs are told again when they have grown by a tenth: 10,000 ranks with eight partners each would
+"""Pairs are reported again when they have grown by a tenth: 10,000 ranks with eight partners each would
 otherwise be 2 MB in each frame."""
 
 
@@ -35,7 +35,7 @@ class Traffic:
         self._waiting.append(traffic)
 
     def changes(self) -> Rows:
-        """Totals that have grown by a tenth since they were told."""
+        """Totals that have grown by a tenth since they were reported."""
         self._settle()
         return np.concatenate([self._pairs.grown(), self._others.grown()])
 
@@ -66,8 +66,8 @@ class _Totals:
     def __init__(self, most: int = 1 << 30) -> None:
         self._index = RowIndex(most)
         self._rows = np.zeros(0, TRAFFIC)
-        self._told = np.zeros(0, np.int64)
-        """i8[rows]: messages when the row was told."""
+        self._reported = np.zeros(0, np.int64)
+        """i8[rows]: messages when the row was reported."""
 
     @property
     def rows(self) -> Rows:
@@ -88,9 +88,9 @@ class _Totals:
 
     def grown(self) -> Rows:
         """Those that have grown by a tenth since they were here."""
-        self._told = grown(self._told, len(self._rows))
+        self._reported = grown(self._reported, len(self._rows))
         rows = self.rows
-        at = np.flatnonzero(rows["messages"] > GROWTH * self._told[: len(rows)])
-        self._told[at] = rows["messages"][at]
+        at = np.flatnonzero(rows["messages"] > GROWTH * self._reported[: len(rows)])
+        self._reported[at] = rows["messages"][at]
         grown_rows: Rows = rows[at]
         return grown_rows

@@ -85,7 +85,7 @@ def analyse_stream(
             getattr(names, kind).update(getattr(step.names, kind))
         analysis.expect(open_calls.new_reports())
         result = analysis.analyse(TraceStep(step.number, step.events, step.comms, step.counters), names)
-        open_calls.tell(analysis.stacks, result.count)
+        open_calls.publish(analysis.stacks, result.count)
         seen.records += result.records.count
         seen.add("records", rows_of(result.records))
         seen.add("count", result.count)

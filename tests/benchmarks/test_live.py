@@ -65,7 +65,7 @@ def test_a_good_run_misses_nothing() -> None:
         ({"flags": 200}, "9.0 flags per delay"),
     ],
 )
-def test_each_aim_that_is_missed_is_told(change: dict[str, object], words: str) -> None:
+def test_each_aim_that_is_missed_is_reported(change: dict[str, object], words: str) -> None:
     (line,) = missed(GOOD, replace(GOOD, **change))
     assert line == f"files: {line.removeprefix('files: ')}" and words in line
 

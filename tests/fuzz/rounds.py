@@ -34,7 +34,7 @@ def analyse(stream: Stream, config: AnalysisConfig, folder: Path) -> None:
         step = TraceStep(number, *arrays)
         recorder.append(step, open_calls.entries(names.event_type_id(EventType.ENTRY)))
         result = analysis.analyse(step, names)
-        open_calls.tell(analysis.stacks, result.count)
+        open_calls.publish(analysis.stacks, result.count)
         assert accounting.unaccounted(step) == 0
         rows += step.rows
         calls += result.count.calls

@@ -105,8 +105,10 @@ def test_whole_agent_is_kept_stopped(transport: str, start: Start, tmp_path: Pat
 
 
 @riskier_first
-@pytest.mark.parametrize("is_told", first(1, [True, False]))
-def test_all_of_ours_are_killed_at_once(is_told: bool, transport: str, start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_reported", first(1, [True, False]))
+def test_all_of_ours_are_killed_at_once(
+    is_reported: bool, transport: str, start: Start, tmp_path: Path
+) -> None:
     """Their guard stays, and removes what is left; half a minute later, where nobody tells it to end."""
     application = begin(start, tmp_path, streams=2, seconds=6, transport=transport)
     guard = application.run.service(GUARD)
@@ -118,7 +120,7 @@ def test_all_of_ours_are_killed_at_once(is_told: bool, transport: str, start: St
     for process in application.told:
         assert process["steps"] > 0
         assert max(process["step_s"]) < LONGEST_STEP_S
-    if is_told:
+    if is_reported:
         os.kill(guard, signal.SIGTERM)
     wait_for(lambda: not folder.exists())
 

@@ -67,7 +67,7 @@ def report_of(run: Run) -> dict[str, Any]:
     return report
 
 
-def test_a_rank_that_is_slow_all_the_time_is_told(traces: Path, start: Start) -> None:
+def test_a_rank_that_is_slow_all_the_time_is_reported(traces: Path, start: Start) -> None:
     run = start("--trace", traces / "*.bp")
     report = report_of(run)
     assert {(one["program"], one["rank"]) for one in report["slow_ranks"]} == {(0, SLOW_RANK)}

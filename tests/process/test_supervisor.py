@@ -87,7 +87,9 @@ def test_what_has_done_its_work_may_end(group: ServiceGroup, problems: list[str]
     assert group.stop(1.0) and group.is_empty and problems == []
 
 
-def test_what_does_not_end_is_killed_and_told(group: ServiceGroup, problems: list[str], start: Start) -> None:
+def test_what_does_not_end_is_killed_and_reported(
+    group: ServiceGroup, problems: list[str], start: Start
+) -> None:
     service = group.add(start(f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"))
     group.wait_ready()
     assert not group.stop(0.1)

@@ -64,7 +64,7 @@ def test_many_readers_that_die_while_they_join_do_no_harm(
     check_unharmed(kill_readers(tmp_path, kills, period_s, tuple(CHECKED_BUILDS)), kills)
 
 
-def test_an_unknown_build_is_left_as_it_is_and_told(tmp_path: Path) -> None:
+def test_an_unknown_build_is_left_as_it_is_and_reported(tmp_path: Path) -> None:
     """No reader is killed here: there is nothing that would save the writer."""
     check_unharmed(kill_readers(tmp_path, 0, 0.02, ("other+other",)), 0)
     assert shield_states(tmp_path) == {"unknown": 1}

@@ -227,7 +227,7 @@ class JobQueue:
             shutil.rmtree(self._worker_pool.folder / job, ignore_errors=True)
 
     def _status(self, job: _Job) -> str:
-        """How Celery calls it. Where it is an end the page is told: it may not have heard the worker."""
+        """How Celery calls it. Where it is an end the page is reported: it may not have heard the worker."""
         found = self._worker_pool.app.backend.get_task_meta(job.id, cache=False)
         status: str = found["status"]
         if status in ("PENDING", "STARTED"):

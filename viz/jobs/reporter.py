@@ -61,7 +61,7 @@ class Reporter:
         tell(self._sockets, self._job, reply)
 
     def _report(self) -> None:
-        told, heard_s = None, time.monotonic()
+        reported, heard_s = None, time.monotonic()
         while not self._ended.wait(PERIOD_S):
             try:
                 wanted = self._is_wanted()
@@ -71,9 +71,9 @@ class Reporter:
                 wanted = time.monotonic() - heard_s < ALIVE_S
             if not wanted:
                 return self._interrupt()
-            if self._now is not None and self._now is not told:
-                told = self._now
-                event = {"id": self._job, "share": told[0], "text": told[1]}
+            if self._now is not None and self._now is not reported:
+                reported = self._now
+                event = {"id": self._job, "share": reported[0], "text": reported[1]}
                 self._sockets.emit("progress", event, namespace=EVENTS, to=self._job)
 
     def _is_wanted(self) -> bool:

@@ -121,7 +121,7 @@ class Feed:
         self._grid_thread.start()
 
     def stop(self) -> None:
-        """Stop following, and tell what came last; what is known stays known."""
+        """Stop following, and say what came last; what is known stays known."""
         self._stopping.set()
         for thread in (self._thread, self._grid_thread):
             if thread.ident is not None:
@@ -225,7 +225,7 @@ class Feed:
             started_s = time.monotonic()
             has_waited = self._learn()
             if version != self._tally.version or time.monotonic() - emitted_s >= HEARTBEAT_S:
-                # What comes after a pause is told at once, and no more than four times a second.
+                # What comes after a pause is reported at once, and no more than four times a second.
                 self._stopping.wait(emitted_s + TICK_S - time.monotonic())
                 version, emitted_s = self._tally.version, time.monotonic()
                 self._emit()
@@ -286,7 +286,7 @@ class Feed:
                     self._resync = True
 
     def _take(self, payload: bytes, time_us: int) -> None:
-        """Take in a frame that was told at ``time_us``."""
+        """Take in a frame that was reported at ``time_us``."""
         try:
             frame = self._seal.decode(payload, _frames)
         except msgspec.MsgspecError:
@@ -358,7 +358,7 @@ class Feed:
         stored = read_stored(self._provenance, sums.ranks, (since, last_step), width)
         with self._lock:
             stored.add_to(self._grid)
-            # Who asks for the grid gets it with this; who has it already is told to read it again.
+            # Who asks for the grid gets it with this; who has it already is reported to read it again.
             self._grid.forget_changes()
 
     def _name_ranks(self) -> None:

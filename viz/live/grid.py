@@ -22,7 +22,7 @@ from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
 MOST_TOLD = 2_500
-"""Cells told at once, 10 kB; what is left is told the next time."""
+"""Cells told at once, 10 kB; what is left is reported the next time."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -37,7 +37,7 @@ class GridUpdate(msgspec.Struct, frozen=True):
     cells: bytes
     """Little-endian u4 of each cell that has grown: row << 18 | column << 8 | value."""
     starts: list[tuple[int, int]]
-    """Columns whose start is known now, or is earlier than was told, and the start."""
+    """Columns whose start is known now, or is earlier than was reported, and the start."""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Picture(msgspec.Struct, frozen=True):
 class Grid:
     """What was counted, by rank and column. Not locked: its owner sees to that.
 
-    Cells only grow, so what is told twice, or late, does no harm.
+    Cells only grow, so what is reported twice, or late, does no harm.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Grid:
         self._order = np.empty(0, np.int64)
         self._members = np.empty((1, 0), np.int64)
         self._layout = self._told_layout = 0
-        self._told = np.zeros((MOST_COLUMNS, 0), np.uint8)
+        self._reported = np.zeros((MOST_COLUMNS, 0), np.uint8)
         self._told_starts = self._starts.copy()
         self._touched: set[int] = set()
 
@@ -170,9 +170,9 @@ class Grid:
                 self._told_starts[column] = self._starts[column]
                 starts.append((column, int(self._starts[column])))
             shown = self._shown(self._most[column : column + 1])[0]
-            all_rows = np.flatnonzero(shown > self._told[column])
+            all_rows = np.flatnonzero(shown > self._reported[column])
             rows = all_rows[:left]
-            self._told[column, rows] = shown[rows]
+            self._reported[column, rows] = shown[rows]
             grown.append((rows << 18 | column << 8 | (shown[rows].astype(np.int64) - 1)).astype("<u4"))
             left -= len(rows)
             if len(rows) == len(all_rows):
@@ -184,7 +184,7 @@ class Grid:
 
     def forget_changes(self) -> None:
         """Who wants to know will read all of it."""
-        self._told = self._shown(self._most)
+        self._reported = self._shown(self._most)
         self._told_starts = self._starts.copy()
         self._told_layout = self.layout
         self._touched.clear()
@@ -247,10 +247,10 @@ class Grid:
 
     def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
         """The same steps of several ranks, u1[ranks, steps], in order: so are most of a long run."""
-        is_told = most.any(axis=0)
+        is_reported = most.any(axis=0)
         if self._limits is not None:
-            is_told &= (steps >= self._limits[0]) & (steps <= self._limits[1])
-        steps, most = steps[is_told], most[:, is_told]
+            is_reported &= (steps >= self._limits[0]) & (steps <= self._limits[1])
+        steps, most = steps[is_reported], most[:, is_reported]
         if not len(steps):
             return
         offsets = steps - self._first_step
@@ -263,7 +263,7 @@ class Grid:
         self.columns = max(self.columns, int(columns[-1]) + 1)
 
     def _merge_pairs(self) -> None:
-        for cells in (self._most, self._told):
+        for cells in (self._most, self._reported):
             cells[: MOST_COLUMNS // 2] = np.maximum(cells[0::2], cells[1::2])
             cells[MOST_COLUMNS // 2 :] = 0
         for starts in (self._starts, self._told_starts):

@@ -74,7 +74,7 @@ class HealthHistory:
 class Past:
     """Streams and agents as they were, by the frames of before this dashboard was started.
 
-    A frame tells what has changed: so they must all be there, from the first one on. The broker keeps the
+    A frame says what has changed: so they must all be there, from the first one on. The broker keeps the
     newest 32 MB of them, which are those of a whole run of some ranks.
 
     Parameters

@@ -27,7 +27,7 @@ one of eight."""
 REACH = 5.3
 """A histogram reaches so far from the median, in standard deviations, if its common calls are Gaussian."""
 ALONE_BINS = 16.0
-"""A call that stands alone in so many of 200 bins is as rare as can be told."""
+"""A call that stands alone in so many of 200 bins is as rare as can be measured."""
 GAP_SHARE = ALONE_BINS / BINS
 """Peaks are at least that share of the histogram's range apart."""
 MOST_SCORE = 100.0

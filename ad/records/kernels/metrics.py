@@ -293,7 +293,7 @@ def note_totals(
 ) -> None:
     """Note the totals at the ENTRY of the calls that are open, ``rows`` i4[n] ascending, and of all threads.
 
-    ``moments`` f8[counters, 7] are told by how much each metric rises from one EXIT to the next. The
+    ``moments`` f8[counters, 7] take in by how much each metric rises from one EXIT to the next. The
     other parameters are as for ``measure_calls``.
     """
     starts, times, values = series

@@ -66,7 +66,7 @@ class Places(NamedTuple):
     """``WINDOW``: of these records."""
     around: Int32Array
     frames: Int32Array
-    """References to the calls of the records' stacks; ``heads`` tells how many each has."""
+    """References to the calls of the records' stacks; ``heads`` says how many each has."""
     node_state: Table
     metrics: Table
     launch_frames: Table

@@ -216,7 +216,7 @@ def _note_recent(recent: Int32Array, thread_count: int, last: Int32Array, previo
 
 @inner
 def _is_enough(room: Room, places: Places, pool: Pool, here: Here, chosen: Chosen, about: About) -> bool:
-    """Whether there is room for all that the step can bring; ``room.needed`` tells what it is."""
+    """Whether there is room for all that the step can bring; ``room.needed`` says what it is."""
     calls, threads, rows = here.calls, here.threads, chosen.rows
     needed, given, sizes, held = room.needed, room.given, places.sizes, pool.sizes
     opened = 0

@@ -15,7 +15,7 @@ from chimbuko.runs.directory import find_run
 @click.command("stop", short_help="End a run on many nodes.")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 def command(run_dir: Path | None) -> None:
-    """Tell agents and services of RUN to come to an end; it does not wait for that.
+    """Ask agents and services of RUN to come to an end; it does not wait for that.
 
     RUN is the folder of 'chimbuko serve', by default the newest run under ./chimbuko-runs. Agents whose
     streams have not ended by then read them for 10 s more; the program goes on undisturbed.

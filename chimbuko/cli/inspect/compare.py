@@ -70,7 +70,7 @@ def command(
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
 
     Functions are named slower (▲) or faster (▼) where their usual runtime has changed by 5 % or more, beyond
-    what chance and the machine bring; = is certainly less, and · cannot be told.
+    what chance and the machine bring; = is certainly less, and · is undecided.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import msgspec
 from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.outcome.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import report_recovery
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import find_run
@@ -46,7 +46,7 @@ def command(
       chimbuko query --json | jq '.calls[].function'
     """
     directory = find_run(run)
-    tell_recovery(directory)
+    report_recovery(directory)
     with open_run(directory) as provenance:
         wanted = choice.filter(provenance)
         page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)

@@ -11,7 +11,7 @@ import msgspec
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.outcome.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import report_recovery
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
@@ -43,7 +43,7 @@ def command(event_id: str, run: Path | None, as_json: bool) -> None:
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
     directory = find_run(run)
-    tell_recovery(directory)
+    report_recovery(directory)
     with open_run(directory) as provenance:
         call = provenance.calls.record(event_id)
         normal = provenance.calls.normal_like(call)

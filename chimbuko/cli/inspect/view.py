@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.launcher.outcome.recovery import tell_recovery
+from chimbuko.launcher.outcome.recovery import report_recovery
 from chimbuko.process.lifetime import heed
 from chimbuko.runs.directory import find_run
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
@@ -79,7 +79,7 @@ def command(
     else:
         worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
         place = serving(run, port, token, None, hosts, worker_pool)
-    tell_recovery(run)
+    report_recovery(run)
     with place as url:
         print(starting_at(url, path), flush=True)
         stopping.wait()

@@ -165,7 +165,7 @@ def archive(run_dir: Path | None, output: Path, as_json: bool) -> None:
     with held(run):
         archived = write_archive(run, output)
     size = f"{number_of(archived.files, 'files')} in {archived.size_bytes / 1e6:.2f} MB"
-    _tell(archived, f"{archived.name}: {size}: {archived.file}", as_json)
+    _report(archived, f"{archived.name}: {size}: {archived.file}", as_json)
 
 
 @command.command("import", short_help="Bring in a run: an archive, or records of the C++ Chimbuko.")
@@ -203,11 +203,11 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
     if source.is_file() and is_archive(source):
         unpacked = unpack_archive(source, RUNS_FOLDER, output, store)
         there = f"; its rows were in {unpacked.store} already" if unpacked.was_stored else ""
-        _tell(unpacked, f"{unpacked.name}: {unpacked.folder}{there}", as_json)
+        _report(unpacked, f"{unpacked.name}: {unpacked.folder}{there}", as_json)
     elif is_foreign(source):
         folder = output or RUNS_FOLDER / check_name(source.resolve().name)
         imported = import_records(source, folder, store_url=store, tell=_show_imported)
-        _tell(imported, _imported_line(imported), as_json)
+        _report(imported, _imported_line(imported), as_json)
     else:
         raise ConfigError(
             f"{source}: neither a whole archive of a run nor a folder with records of Chimbuko; "
@@ -275,7 +275,7 @@ def vacuum_run(run_dir: Path | None, as_json: bool) -> None:
     run = find_run(run_dir)
     with held(run) as info, _writing(run, info) as engine:
         done = vacuum(engine)
-    _tell(
+    _report(
         done,
         f"{done.store}: {done.bytes_after / 1e6:.2f} MB, before {done.bytes_before / 1e6:.2f} MB",
         as_json,
@@ -350,7 +350,7 @@ def _print_pruned(pruned: list[PrunedFunction], is_dry_run: bool) -> None:
     print(f"{anomalies:,} abnormal and {normal:,} normal calls {done}", file=sys.stderr)
 
 
-def _tell(result: Any, line: str, as_json: bool) -> None:
+def _report(result: Any, line: str, as_json: bool) -> None:
     if as_json:
         _print_json(result)
     else:

@@ -49,7 +49,7 @@ def _alerts(severity: str | None, url: str | None, command: str | None) -> Alert
         return None
     if not hooks_of(hooks):
         raise ConfigError(
-            f"--alert: nobody is to be told; give --alert-command, or a webhook in {URL_VARIABLE}"
+            f"--alert: there is nobody to alert; give --alert-command, or a webhook in {URL_VARIABLE}"
         )
     return AlertOptions(parse_duration_us(severity, "us"), hooks)
 

@@ -112,7 +112,7 @@ class Guard:
         self._watches = 0
         self._unneeded_s = 0.0
         self.is_ending = False
-        """Whether it was told to end: it does when the application has ended, whoever else is there."""
+        """Whether it was asked to end: it does when the application has ended, whoever else is there."""
 
     def look(self, passed_s: float) -> float:
         """Do what is to be done now; the seconds until the next look.

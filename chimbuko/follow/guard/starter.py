@@ -89,9 +89,9 @@ class GuardStarter:
             time.sleep(0.005)
 
     def stop(self, timeout_s: float) -> bool:
-        """Tell the guard to end when the application has, and wait; whether it did within the time.
+        """Let the guard know to end when the application has, and wait; whether it did within the time.
 
-        A guard of somebody else is told, too. It goes on for as long as a stream is being written.
+        A guard of somebody else is asked, too. It goes on for as long as a stream is being written.
         """
         pid = guard_of(self._options.folder)
         if pid:

@@ -102,7 +102,7 @@ class Trimmer:
         self._folder = folder
         self._limits = limits
         self._room = room
-        self._tell = tell
+        self._report = tell
         self._left = 0
         self._burst = 0
         self.streams: dict[str, FollowedStream] = {}
@@ -160,7 +160,7 @@ class Trimmer:
             if step > before.first_step:
                 if not stream.was_trimmed:
                     name, size = os.path.basename(stream.path), before.held_bytes / 1e6
-                    self._tell(f"{name}: its oldest unread steps are dropped, {size:.1f} MB were held")
+                    self._report(f"{name}: its oldest unread steps are dropped, {size:.1f} MB were held")
                 try:
                     stream.drop_before(step)
                 except OSError as error:

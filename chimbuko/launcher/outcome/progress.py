@@ -68,7 +68,7 @@ class Progress:
 
 
 def say(text: str) -> None:
-    """Tell the user something at once, if anybody listens."""
+    """Notify the user of something at once, if anybody listens."""
     log(text)
 
 

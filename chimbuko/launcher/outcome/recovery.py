@@ -28,7 +28,7 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
     return lines
 
 
-def tell_recovery(run: RunDirectory) -> None:
+def report_recovery(run: RunDirectory) -> None:
     """Say on standard error what is to be known before a run is looked at."""
     for line in recovery_lines(run, run.read_info()):
         print(f"chimbuko: {line}", file=sys.stderr)

@@ -204,7 +204,7 @@ def problem_lines(problems: list[str]) -> list[str]:
 
 
 class _Report(msgspec.Struct):
-    """The part of a run's report that is told."""
+    """The part of a run's report that the summary shows."""
 
     slow_ranks: list[SlowRank]
 

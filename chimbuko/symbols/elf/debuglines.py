@@ -165,7 +165,7 @@ class UnitTable:
         begins, sizes, units = [], [], []
         at = 0
         while at + 12 <= len(data):
-            # Of 64-bit DWARF compilers make none unless they are told to.
+            # Of 64-bit DWARF compilers make none unless they are asked to.
             length, version, unit, width, segment = struct.unpack_from(f"{order}IHIBB", data, at)
             end = at + 4 + length
             if version == 2 and width in (4, 8) and not segment and end <= len(data):

@@ -12,7 +12,7 @@ from chimbuko.tracer.chunks import Children, Header
 MOST_IN_ALL = 1024
 """Traced processes of a family: each is a stream, which an agent reads."""
 MOST_NAMED = 8
-"""Programs that are told by name."""
+"""Programs that are named."""
 
 
 class State(IntEnum):

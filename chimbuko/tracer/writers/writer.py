@@ -95,7 +95,7 @@ class _Writing:
         size = size_from(os.environ)
         self._first_rank = self._claimed(number, size)
         members.set_rank(number, self._first_rank + header.rank)
-        self._is_parent_told = not header.parent_pid
+        self._is_parent_reported = not header.parent_pid
 
     def _claimed(self, number: int, size: int) -> int:
         """What is added to the rank: the next multiple of ``size`` that no other family has in this run."""
@@ -106,11 +106,11 @@ class _Writing:
                 return first_rank
             number += 1
 
-    def _tell_of_parent(self, is_last: bool) -> None:
+    def _report_of_parent(self, is_last: bool) -> None:
         rank = self._members.rank_of(self._header.parent_pid)
         # Who has come at the same moment may have no rank yet.
-        if not self._is_parent_told and (rank is not None or is_last):
-            self._is_parent_told = True
+        if not self._is_parent_reported and (rank is not None or is_last):
+            self._is_parent_reported = True
             known = "" if rank is None else f"rank {rank}, "
             self._describe("Parent Process", f"{known}pid {self._header.parent_pid}")
 
@@ -142,7 +142,7 @@ class _Writing:
             for handover in _handovers(source):
                 signal.alarm(STUCK_AFTER_S)
                 builder.add(handover)
-                self._tell_of_parent(is_last=False)
+                self._report_of_parent(is_last=False)
                 self._started.add(handover.children)
                 if handover.is_last:
                     end_ns = handover.complete_until_ns
@@ -153,8 +153,8 @@ class _Writing:
                         stream.write_step(*step, builder.names)
                     last_cut, step_s = time.monotonic(), period_s
             self._members.set_state(self._number, State.ENDED)
-            self._tell_of_parent(is_last=True)
-            self._tell_of_children()
+            self._report_of_parent(is_last=True)
+            self._report_of_children()
             is_killed_child = end_ns is None and self._number > 0
             if is_killed_child:
                 self._describe("Ending", "killed, or ended at once: its last 0.1 s may be missing")
@@ -166,7 +166,7 @@ class _Writing:
         if not self._number:
             self._await_children()
 
-    def _tell_of_children(self) -> None:
+    def _report_of_children(self) -> None:
         started = self._started
         untraced = self._members.not_traced(self._pid, started.forks, started.programs, started.others)
         if untraced:

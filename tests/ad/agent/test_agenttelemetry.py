@@ -60,10 +60,10 @@ def test_the_end_of_a_stream_tells_all(node: Node) -> None:
 
 
 def test_what_the_agent_takes_is_told_now_and_then_and_at_the_end(node: Node) -> None:
-    for is_last, is_told in ((False, True), (False, False), (True, True), (True, False)):
-        node.view.tell(is_last)
+    for is_last, is_reported in ((False, True), (False, False), (True, True), (True, False)):
+        node.view.report(is_last)
         figures = node.delta().figures
-        assert (figures is not None) == is_told
+        assert (figures is not None) == is_reported
         if figures is not None:
             assert (figures.node, figures.streams) == ("node1", 1)
             assert figures.pss_bytes > 10_000_000

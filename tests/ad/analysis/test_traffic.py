@@ -38,10 +38,10 @@ def test_what_is_told_is_what_was_sent_and_not_taken(sequence: list) -> None:
     """After some steps it is told; some of that is taken before the next step."""
     traffic, generation = Traffic(2, RANK), 0
     waiting: list[TraceStep] = []
-    for rows, is_told, is_taken in sequence:
+    for rows, is_reported, is_taken in sequence:
         waiting.append(step_of(rows))
         traffic.read(waiting[-1], StreamNames())
-        if not is_told:
+        if not is_reported:
             continue
         told = traffic.not_taken(generation)
         assert {(program, rank) for program, rank, *_ in told.tolist()} <= {(2, RANK)}

@@ -60,7 +60,7 @@ def test_all_open_calls_are_told_as_the_slow_twin_finds_them(
     stacks = CallStacks(RANK)
     for number, step in enumerate(trace.steps()):
         stacks.build(step, made_names())
-        child.tell(stacks, count_of(step.step, 5, 17))
+        child.publish(stacks, count_of(step.step, 5, 17))
         opened = agent.read()
         assert opened is not None
         assert opened.calls.tolist() == slow_open(stacks)
@@ -89,7 +89,7 @@ def test_more_open_calls_than_fit_are_no_danger(tmp_path: Path) -> None:
     deep = [(0, 0, depth % 50, 1000 + depth) for depth in range(MOST_OPEN_CALLS + 100)]
     stacks.build(step_of(deep), StreamNames())
     told = OpenCallsFile(tmp_path / "open-calls")
-    told.tell(stacks, count_of(0))
+    told.publish(stacks, count_of(0))
     opened = told.read()
     assert opened is not None
     assert len(opened.calls) == MOST_OPEN_CALLS
@@ -100,7 +100,7 @@ def test_new_process_knows_of_no_open_call(tmp_path: Path) -> None:
     first = OpenCallsFile(tmp_path / "open-calls")
     stacks = CallStacks(RANK)
     stacks.build(step_of([(0, 0, 1, 1000)]), StreamNames())
-    first.tell(stacks, count_of(3))
+    first.publish(stacks, count_of(3))
     second = OpenCallsFile(tmp_path / "open-calls")
     second.forget()
     opened = second.read()
@@ -143,12 +143,12 @@ stacks = []
 for size in range(1, 200, 9):
     stacks.append(CallStacks(RANK))
     stacks[-1].build(step_of([(0, 0, size, 1000 + size) for _ in range(size)]), StreamNames())
-told.tell(stacks[0], count_of(1, 1, 1))
+told.publish(stacks[0], count_of(1, 1, 1))
 print("ready", flush=True)
 parent = os.getppid()
 while os.getppid() == parent:
     for one in stacks:
-        told.tell(one, count_of(one.count, one.count, one.count))
+        told.publish(one, count_of(one.count, one.count, one.count))
         time.sleep(0.002)  # Streams write now and then; one that always does cannot be read.
 """
 

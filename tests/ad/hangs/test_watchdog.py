@@ -93,7 +93,7 @@ class Rank:
         self.steps += 1
         self.analysis.expect(self.open_calls.new_reports())
         result = self.analysis.analyse(step, self.names)
-        self.open_calls.tell(self.analysis.stacks, result.count)
+        self.open_calls.publish(self.analysis.stacks, result.count)
         self.stream.box[Cell.PHASE] = Phase.IDLE
         self.stream.rhythm.note(self.stream.open_calls.steps, 0.0)
         self.agent.learn(0, self.names.timers, self.analysis.hand_out(0))

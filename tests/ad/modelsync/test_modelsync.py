@@ -95,7 +95,7 @@ class Node:
             self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.delta_log, 0.01, False
         )
         self.link.let_inherit(self.stream)
-        self._told = 0
+        self._reported = 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
@@ -119,8 +119,8 @@ class Node:
             self.client.xdel(STATISTICS, number)
             for path in SEAL.decode(fields[PAYLOAD], told).paths:
                 assert path.functions == ["solve"]
-                self._told = path.calls
-        return self._told
+                self._reported = path.calls
+        return self._reported
 
 
 @pytest.fixture(autouse=True)

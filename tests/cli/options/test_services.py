@@ -23,7 +23,7 @@ def complaint(capfd: pytest.CaptureFixture[str], *words: str, **environment: str
 
 
 def test_alerts_need_somebody_to_tell(capfd: pytest.CaptureFixture[str]) -> None:
-    assert "nobody is to be told" in complaint(capfd, "--alert", "5ms")
+    assert "there is nobody to alert" in complaint(capfd, "--alert", "5ms")
 
 
 def test_a_wrong_severity_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

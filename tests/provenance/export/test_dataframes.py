@@ -117,7 +117,7 @@ def test_an_unknown_filter_is_told(run: Run) -> None:
         run.calls(sort="length")  # type: ignore[arg-type]
 
 
-def test_what_is_cut_off_is_told(run: Run) -> None:
+def test_what_is_cut_off_is_reported(run: Run) -> None:
     with pytest.warns(UserWarning, match="the first 3 only"):
         assert len(run.anomalies(limit=3)) == 3
     with pytest.warns(UserWarning, match="the first 2 only"):

@@ -312,7 +312,7 @@ def test_provenance_of_an_older_chimbuko_is_brought_up_to_date(packed: Path, tmp
 
 
 @pytest.mark.parametrize("text", [b"", b"no archive", lzma.compress(b"no tar")])
-def test_what_is_no_archive_is_told(tmp_path: Path, text: bytes) -> None:
+def test_what_is_no_archive_is_reported(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "a").write_bytes(text)
     assert not is_archive(tmp_path / "a")
     with pytest.raises(ConfigError, match=r"a: damaged, or no archive of a run"):

@@ -94,9 +94,7 @@ def test_the_page_shows_the_same(page: Page, served: DashboardProcess) -> None:
         assert ranks == (str(run["ranks"]) if known else "unknown")
         assert anomalies == (str(run["anomalies"]) if known else "unknown"), "unknown is not 0"
         assert loss == (f"{100 * run['loss']:.3g} %" if known else "unknown")
-    assert page.locator("[data-answer]").inner_text() == (
-        "2 other runs can be compared with heat."
-    )
+    assert page.locator("[data-answer]").inner_text() == ("2 other runs can be compared with heat.")
 
 
 def test_another_run_is_compared_with_or_opened_by_its_command(page: Page, folder: Path) -> None:

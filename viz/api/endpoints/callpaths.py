@@ -43,7 +43,7 @@ class PathNode(msgspec.Struct, kw_only=True):
     path: int | None = None
     """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
     calls: int = 0
-    """That count for the detector; 0 where nothing is told of this path itself."""
+    """That count for the detector; 0 where nothing is reported this path itself."""
     exclusive: PathRuntimes | None = None
     inclusive: PathRuntimes | None = None
     anomalies: int = 0

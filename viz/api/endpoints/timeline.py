@@ -26,7 +26,7 @@ MOST_PARTNERS = 12
 MOST_LINKS = 500
 """More arrows than that are a black area; they come as bundles."""
 MOST_JUDGED = 5000
-"""Recorded calls of which the figures are told, the most severe: 0.1 s."""
+"""Recorded calls of which the figures are reported, the most severe: 0.1 s."""
 
 
 class TimelineParameters(msgspec.Struct, frozen=True, kw_only=True):

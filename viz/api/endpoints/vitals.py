@@ -22,7 +22,7 @@ MOST_NAMED = 100
 """Agents, functions and ranks in one answer, the most important first."""
 
 MOST_LOSSY = 50
-"""Ranks whose gaps are told: as many lines as a picture has room for."""
+"""Ranks whose gaps are reported: as many lines as a picture has room for."""
 MOST_GAPS = 200
 """Of one rank, the longest."""
 

@@ -1,4 +1,4 @@
-"""A long question: a function that takes typed parameters, tells how far it is, and gives a typed answer."""
+"""A long question: a function that takes typed parameters, says how far it is, and gives a typed answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Task:
             They are not those of this question.
         """
         try:
-            # Numbers may come as texts: filters are told as the HTTP API takes them.
+            # Numbers may come as texts: filters are reported as the HTTP API takes them.
             return msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{self.name}: {error}") from None

@@ -88,7 +88,7 @@ def put_old_tables_aside() -> None:
 
 
 class RunConversion:
-    """What of one run is told by numbers now."""
+    """What of one run is stored as numbers now."""
 
     def __init__(self, bind: sa.Connection, run: int, identity: str) -> None:
         self._bind = bind
