@@ -61,7 +61,7 @@ def test_an_agent_of_which_nothing_is_heard_is_not_waited_for(
     membership.is_ending = True
     membership.look()
     assert not membership.is_over
-    monkeypatch.setattr(membership, "LOST_AFTER_S", 0.0)
+    monkeypatch.setattr("chimbuko.protocol.membership.LOST_AFTER_S", 0.0)
     assert membership.is_over
     assert membership.problems == ["agent-a did not come to an end; nothing is heard of it"]
 
