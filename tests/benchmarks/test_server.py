@@ -62,7 +62,7 @@ def test_nothing_is_lost_and_every_call_counted() -> None:
         assert result.lost_messages == result.wrong_functions == 0
         assert 0 < result.messages <= 15 * SMALL.agents
         assert result.delays > 0
-        assert result.bytes_per_message > result.view_bytes_per_message + result.table_bytes_per_message
+        assert result.bytes_per_message > result.telemetry_bytes_per_message + result.table_bytes_per_message
         assert all(before.server_s <= after.server_s for before, after in pairwise(samples))
 
 

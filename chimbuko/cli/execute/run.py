@@ -21,22 +21,29 @@ from chimbuko.launcher.options import AnalysisOptions, RunOptions, ServiceChoice
     "--trace",
     multiple=True,
     metavar="PATTERN",
-    help="Analyse recorded BP files, as fast as they can be read. May be given again.",
+    help="Analyse recorded BP files as fast as they can be read. Repeatable.",
 )
 @click.option(
     "--replay",
     multiple=True,
     metavar="PATTERN",
-    help="Analyse recorded BP files as a live stream, over SST. May be given again.",
+    help="Analyse recorded BP files as live streams, over SST. Repeatable.",
 )
-@click.option("--pace", default="original", show_default=True, help="Of a replay: original, N times, or max.")
-@click.option("--lockstep", is_flag=True, help="Streams of a replay wait for each other, as with --trace.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (new).")
-@click.option("--agents", default=1, show_default=True, help="Agents that share the ranks of this node.")
+@click.option(
+    "--pace",
+    default="original",
+    show_default=True,
+    help="Speed of a replay: original, N times as fast, or max.",
+)
+@click.option(
+    "--lockstep", is_flag=True, help="Have the streams of a replay wait for each other, as with --trace."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the run.")
+@click.option("--agents", default=1, show_default=True, help="How many agents share the ranks of this node.")
 @transport_options
 @service_options
 @analysis_options
-@click.option("--keep", is_flag=True, help="Keep the dashboard after the end, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep the dashboard open after the end, until Ctrl-C.")
 @click.argument("command_line", metavar="[--] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 def command(
     trace: tuple[str, ...],

@@ -22,13 +22,13 @@ from chimbuko.tracer.processmetadata import program_name
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     short_help="Run a Python program with its functions traced.",
 )
-@click.option("--rank", type=click.IntRange(min=0), help="Rank of this process, where no launcher tells it.")
+@click.option("--rank", type=click.IntRange(min=0), help="Rank of this process, where no launcher sets it.")
 @click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
     help="Also trace functions of installed packages or of the standard library that match, "
-    "as MODULE.FUNCTION with * and ?. May be given again.",
+    "as MODULE.FUNCTION with * and ?. Repeatable.",
 )
 @click.option("--builtins", is_flag=True, help="Also trace functions written in C; costly.")
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")

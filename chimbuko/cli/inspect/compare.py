@@ -49,10 +49,12 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
 @click.option(
     "--fail-on",
     metavar="PERCENT",
-    help=f"Exit with {EXIT_SLOWER} if a function is slower by that much, beyond chance: 5%.",
+    help=f"Exit with {EXIT_SLOWER} if a function is slower by this much beyond chance: 5%.",
 )
 @click.option(
-    "--absolute", is_flag=True, help="Do not take off what is common to all functions, as of another machine."
+    "--absolute",
+    is_flag=True,
+    help="Do not subtract the change that all functions have in common, as on another machine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
 @click.pass_context
@@ -69,8 +71,9 @@ def command(
 ) -> None:
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
 
-    Functions are named slower (▲) or faster (▼) where their usual runtime has changed by 5 % or more, beyond
-    what chance and the machine bring; = is certainly less, and · is undecided.
+    Functions are marked as slower (▲) or faster (▼) where their usual runtime has changed by 5 % or more,
+    beyond chance and the noise of the machine. The mark = means a change of certainly less than 5 %, and ·
+    that the two runs do not decide it.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ from chimbuko.units import format_duration_us, number_of
 @click.option("--sort", type=click.Choice(SORTS), default="severity_us", show_default=True)
 @click.option("--ascending", is_flag=True, help="Smallest first.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
-@click.option("--cursor", help="Continue a list where this cursor, which ended it, says.")
+@click.option("--cursor", help="Continue a list from the cursor that was printed at its end.")
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
 def command(
     run: Path | None,

@@ -49,9 +49,21 @@ class RecalledStream(msgspec.Struct, frozen=True):
 @click.command("recall", short_help="Write a trace of what all ranks did around a call.")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--around", "event_id", metavar="CALL", required=True, help="Id of a recorded call.")
-@click.option("--before", default="1s", show_default=True, metavar="DURATION", help="From before its entry.")
-@click.option("--after", default="1s", show_default=True, metavar="DURATION", help="Until after its exit.")
-@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank; may be given several times.")
+@click.option(
+    "--before",
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long before the call's entry the trace begins.",
+)
+@click.option(
+    "--after",
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long after the call's exit the trace ends.",
+)
+@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank. Repeatable.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder for the trace."
 )
@@ -65,7 +77,7 @@ def command(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Write a trace of what all ranks did around a call of RUN, which still goes on.
+    """Write a trace of what all ranks did around a call of RUN, while the run goes on.
 
     Each stream's flight recorder holds its newest events, 4 MB of them. RUN is the folder of a run, by
     default the newest under ./chimbuko-runs. The trace can be analysed as any other.

@@ -36,7 +36,7 @@ from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
     metavar="URL",
     envvar=JOBS_VARIABLE,
     help="Redis or Valkey where Celery workers that you started answer long questions; default one worker "
-    f"of its own. Better from {JOBS_VARIABLE}, which nobody else can read.",
+    f"of its own. Better from {JOBS_VARIABLE}, which other users cannot read.",
 )
 @click.option(
     "--jobs-folder",

@@ -32,10 +32,10 @@ _batches = msgspec.msgpack.Decoder(RecordBatch)
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 def command(run_dir: Path, folder: Path) -> None:
-    """Store in RUN what its agents have left in FOLDER: the store could not be used, or the run died.
+    """Store in RUN the findings that its agents left in FOLDER, since the store failed or the run died.
 
-    The summary of a run says where they left it, on which node; of one that died 'chimbuko runs' does. What
-    is stored already does no harm. FOLDER stays as it is; remove it then.
+    The summary of the run names the folder and its node; for a run that died 'chimbuko runs' does. Nothing is
+    stored twice. FOLDER stays as it is, and can be removed afterwards.
 
     \b
     Examples:

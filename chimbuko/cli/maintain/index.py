@@ -48,9 +48,7 @@ class Told(msgspec.Struct, frozen=True):
 
 @click.command("index", short_help="Make a recorded trace ready for the dashboard's timeline.")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--rank", "ranks", multiple=True, metavar="PROGRAM:RANK", help="Only this rank. May be given again."
-)
+@click.option("--rank", "ranks", multiple=True, metavar="PROGRAM:RANK", help="Only this rank. Repeatable.")
 @click.option(
     "--to", "folder", type=click.Path(path_type=Path), help="Where the index goes; by default into the run."
 )

@@ -39,12 +39,14 @@ _OPTIONS = (
         "--config", type=click.Path(path_type=Path), help="TOML file with settings; options given here win."
     ),
     click.option(
-        "--detector", type=click.Choice(list(DETECTORS)), help=f"Default {AnalysisConfig().detector}."
+        "--detector",
+        type=click.Choice(list(DETECTORS)),
+        help=f"What decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
         "--threshold",
         type=float,
-        help="How far from ordinary a flagged call is; default 4.5 (σ) for robust, 6 (σ) for sstd, "
+        help="How far from normal a call must be to be flagged; default 4.5 (σ) for robust, 6 (σ) for sstd, "
         "0.99 for hbos and copod.",
     ),
     click.option(
@@ -52,45 +54,50 @@ _OPTIONS = (
         "thresholds",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Threshold of a function, or of all that a pattern with * and ? matches. May be given again.",
+        help="Threshold of one function, or of all functions that match a pattern with * and ?. Repeatable.",
     ),
     click.option(
         "--ignore",
         multiple=True,
         metavar="NAME",
-        help="Function, or pattern, that is never flagged. May be given again.",
+        help="Never flag this function, or those that match a pattern. Repeatable.",
     ),
-    click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
+    click.option("--metric", type=click.Choice(METRICS), help="Which runtime is judged; default exclusive."),
     click.option(
-        "--fast-side/--no-fast-side", default=None, help="Flag abnormally short calls too; default not."
+        "--fast-side/--no-fast-side",
+        default=None,
+        help="Flag abnormally short calls, too; by default they are not.",
     ),
     click.option(
         "--min-anomaly",
         metavar="DURATION",
-        help="Calls that differ less from what was expected are not flagged: 200 (µs), 5ms; default 1ms.",
+        help="Do not flag calls that differ by less than this from the expected runtime: 200 (µs), 5ms; "
+        "default 1ms.",
     ),
     click.option(
         "--max-per-function",
         "max_anomalies_per_function",
         type=int,
-        help="Of a rank's function with more anomalies per period only the most severe are recorded, and the "
-        "others counted; default 50.",
+        help="Most anomalies of one function that are recorded per rank and period: the most severe are, and "
+        "the others are counted; default 50.",
     ),
     click.option("--window", type=int, help="Calls kept before and after each anomaly; default 5."),
     click.option("--period", type=float, help="Seconds between two steps of the trace; default 1."),
     click.option(
         "--record-steps",
         metavar="FIRST:LAST",
-        help="Record calls of these steps only; either may be left out.",
+        help="Record only calls of these steps; either end may be left out.",
     ),
     click.option(
-        "--load-model", type=click.Path(path_type=Path), help="Begin with what an earlier run has learned."
+        "--load-model",
+        type=click.Path(path_type=Path),
+        help="Begin with the model that an earlier run learned.",
     ),
-    click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model, and learn nothing."),
+    click.option("--freeze/--no-freeze", default=None, help="Judge by the loaded model and learn nothing."),
     click.option(
         "--save-model",
         type=click.Path(path_type=Path),
-        help="Copy of the final model, which is also in the run's folder.",
+        help="Write a copy of the final model, which is also kept in the run's folder.",
     ),
     click.option(
         "--relabel", is_flag=True, help="Judge the recorded calls again at the end, by the final model."

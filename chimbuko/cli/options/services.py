@@ -59,16 +59,17 @@ _OPTIONS = (
         "--store",
         metavar="URL",
         envvar=STORE_VARIABLE,
-        help="Provenance in PostgreSQL; default SQLite in the run's folder. Also from the variable "
-        f"{STORE_VARIABLE}, which nobody else can read.",
+        help="PostgreSQL database for the provenance; default SQLite in the run's folder. Better set in "
+        f"{STORE_VARIABLE}, which other users cannot read.",
     ),
     click.option(
         "--broker",
         metavar="URL",
         envvar=BROKER_VARIABLE,
-        help=f"Redis, Valkey or a cluster, by URL; default a private one. Also from {BROKER_VARIABLE}.",
+        help="Redis, Valkey or a cluster to use as the broker; default a private one. "
+        f"Also set by {BROKER_VARIABLE}.",
     ),
-    click.option("--port", default=0, help="Port of the dashboard; default any that is free."),
+    click.option("--port", default=0, help="Port of the dashboard; default any free one."),
     click.option(
         "--dashboard-processes",
         type=click.IntRange(1, 64),
@@ -76,24 +77,34 @@ _OPTIONS = (
         show_default=True,
         help="Server processes of the dashboard, for many browsers; they need WebSocket.",
     ),
-    click.option("--dashboard/--no-dashboard", default=None, help="Default: not with --trace."),
-    click.option("--metrics", type=int, metavar="PORT", help="Answer Prometheus on this port of this host."),
+    click.option(
+        "--dashboard/--no-dashboard",
+        default=None,
+        help="Whether the run has a dashboard; by default all but those with --trace.",
+    ),
+    click.option(
+        "--metrics",
+        type=int,
+        metavar="PORT",
+        help="Serve metrics for Prometheus on this port of the loopback.",
+    ),
     click.option(
         "--alert",
         metavar="SEVERITY",
-        help="Tell of each call that lost so much time: 200 (µs), 5ms, 2s; with a webhook or a command.",
+        help="Send an alert for each call that lost at least this much time: 200 (µs), 5ms, 2s.",
     ),
     click.option(
         "--alert-url",
         metavar="URL",
         envvar=URL_VARIABLE,
-        help=f"Webhook that alerts are posted to. Better from {URL_VARIABLE}, which nobody else can read.",
+        help=f"Webhook that alerts are posted to. Better set in {URL_VARIABLE}, which other users cannot "
+        "read.",
     ),
     click.option(
         "--alert-command",
         metavar="COMMAND",
         envvar=COMMAND_VARIABLE,
-        help=f"Command that gets alerts on its standard input. Also from {COMMAND_VARIABLE}.",
+        help=f"Command that reads alerts on its standard input. Also set by {COMMAND_VARIABLE}.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output."),
+    click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
 )

@@ -50,30 +50,30 @@ _OPTIONS = (
     click.option(
         "--transport",
         type=click.Choice([Transport.FILES.value, Transport.SST.value]),
-        help="How the trace comes to its readers: through files in this node's memory, where nothing that "
-        "happens to readers can reach the program (the default), or over SST.",
+        help="How the trace reaches its readers: through files in this node's memory, where nothing that "
+        "happens to a reader can affect the program (the default), or over SST.",
     ),
     click.option(
         "--trace-dir",
         type=click.Path(file_okay=False, path_type=Path),
-        help=f"Folder for these files, on a local disk; default {MEMORY}, or $TMPDIR if there is no room.",
+        help=f"Folder for these files, on a local disk; default {MEMORY}, or $TMPDIR where that has no room.",
     ),
     click.option(
         "--trace-limit",
         default="64MB",
         show_default=True,
-        help="Of a stream that is not read, the oldest steps beyond so much are dropped, and counted.",
+        help="Most that one stream may hold unread; beyond it its oldest steps are dropped, and counted.",
     ),
     click.option(
         "--node-limit", default="1GB", show_default=True, help="The same for all streams of a node together."
     ),
-    click.option("--keep-trace", is_flag=True, help="Keep the whole trace, in the run's folder."),
+    click.option("--keep-trace", is_flag=True, help="Keep the whole trace in the run's folder."),
     click.option(
         "--sst-shield",
         type=click.Choice(SHIELD_MODES),
         default=SHIELD_MODES[0],
         show_default=True,
-        help="Over SST, preload a small library into the program that keeps it alive when a reader dies "
-        "while it joins: where its ADIOS2 is a build that this was tried with.",
+        help="Over SST, preload a small library that keeps the program alive when a reader dies while it "
+        "joins; auto does so where the library has been tried with the program's build of ADIOS2.",
     ),
 )

@@ -91,7 +91,7 @@ def test_every_call_is_drawn_or_said_to_be_covered(page: Page, made: MadeRun) ->
     assert marks + covered == len(made.records)
     assert marks >= len(made.anomalies)
     said = page.locator(".thinned").inner_text()
-    assert said == (f"{covered} normal calls lie under others" if covered else "")
+    assert said == (f"{covered} normal calls are hidden behind others" if covered else "")
 
 
 @pytest.mark.parametrize("axis", first(5, AXES))

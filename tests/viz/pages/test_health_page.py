@@ -82,7 +82,7 @@ def test_the_way_of_the_events_has_the_figures_of_the_store(
     stored = finished.directory.store_path.stat().st_size
     kept = float(station(page, "store")[1].split(" ")[0])
     assert kept == pytest.approx(stored / 1e3, rel=0.5)
-    assert station(page, "agents")[0] == "not told", "unknown is not zero"
+    assert station(page, "agents")[0] == "unknown", "unknown is not zero"
     assert [one.get_attribute("data-station") for one in page.locator(".station.warns").all()] == ["lost"]
 
 

@@ -48,7 +48,7 @@ export function Crumbs() {
         items={() => [
           { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
           { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
-          { text: 'Command that opens this view', title: 'For who has the run, but another tunnel', act: copyView },
+          { text: 'Command that opens this view', title: 'For those who have the run, but another tunnel', act: copyView },
         ]}
       />
     </nav>

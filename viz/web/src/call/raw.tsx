@@ -45,7 +45,7 @@ export function RankMetadata({ record }: { record: CallRecord }) {
       title={`Metadata of rank ${record.rank}`}
       columns={columns}
       rows={rows}
-      nothing={metadata.error.value ?? (found === null ? 'Reading metadata…' : 'The rank told nothing of itself.')}
+      nothing={metadata.error.value ?? (found === null ? 'Reading metadata…' : 'This rank sent no metadata.')}
       actions={more}
       asks={{ json: metadataRequest(record.program, record.rank), sql: metadataSql(record.program, record.rank) }}
     />

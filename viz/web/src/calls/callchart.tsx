@@ -164,7 +164,7 @@ function thinned({ columns, anomalies, normal_calls }: Points, { covered, outsid
     shown < anomalies && `the ${exact(shown)} worst of ${exact(anomalies)} anomalies`,
     normal < normal_calls && `${exact(normal)} of ${exact(normal_calls)} normal calls`,
     outside > 0 && `${exact(outside)} outside the picture`,
-    covered > 0 && `${exact(covered)} normal calls lie under others`,
+    covered > 0 && `${exact(covered)} normal calls are hidden behind others`,
   ];
   return parts.filter((part) => part !== false).join(', ');
 }

@@ -10,7 +10,7 @@ import * as overview from '../overview/overview';
 import { question } from '../shared/session/question';
 import { programs, run, zero_us } from '../shared/session/session';
 
-/** What the filters ask, as a text; null while times cannot be told yet, for they count from the run's start. */
+/** What the filters ask, as a text; null while times are not known yet, for they count from the run's start. */
 export const filters = computed(() => {
   if (view.value.times !== null && zero_us.value === 0) return null;
   return JSON.stringify(filterQuery(view.value, view.value.times === null ? 0 : zero_us.value));

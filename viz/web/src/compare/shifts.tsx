@@ -17,8 +17,8 @@ interface Props {
 export function Shifts({ shifts, names, all }: Props) {
   const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster').length;
   const reach = reachOf(shifts);
-  const summary = named === 0 ? 'No function is named.' : `${named} functions are slower or faster.`;
-  const actions = <span class="unit">▲ slower ▼ faster = as before · cannot be told{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
+  const summary = named === 0 ? 'No function is certainly slower or faster.' : `${named} functions are slower or faster.`;
+  const actions = <span class="unit">▲ slower ▼ faster = as before · undecided{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
   return (
     <Panel
       name="shifts"

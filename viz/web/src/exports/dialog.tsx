@@ -33,7 +33,9 @@ function Choice() {
         Close
       </button>
       <h2>Export recorded calls</h2>
-      <p>{filters.length === 0 ? 'All of the run' : `Those of the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.</p>
+      <p>
+        {filters.length === 0 ? 'All of the run' : `Those that match the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.
+      </p>
       <fieldset disabled={exported.busy.value}>
         <legend>For</legend>
         {FORMATS.map(([name, text]) => (

@@ -32,7 +32,7 @@ export function PathsPanel() {
       ) : rows === null ? (
         <Reading what="its call paths" />
       ) : rows.length === 0 ? (
-        <Empty>No call path to it is known yet: paths are told a few times in a run.</Empty>
+        <Empty>No call path to it is known yet: call paths arrive a few times in a run.</Empty>
       ) : (
         <Tree rows={rows.slice(0, MOST_ROWS)} />
       )}

@@ -5,7 +5,7 @@ import type { BothRuntimes, Rate, Shift } from '../../shared/api/types';
 
 /** Beside colour, so that nothing is said by colour alone. */
 export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;
-export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as before', unclear: 'cannot be told' } as const;
+export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as before', unclear: 'undecided' } as const;
 
 const LEAST_REACH = Math.log(1.1);
 const MOST_REACH = Math.log(4);

@@ -86,7 +86,7 @@ export function pipeline(vitals: Vitals): Station[] {
     },
     {
       name: agents_total === 0 ? 'agents' : plural(agents_total, 'agent'),
-      figure: agent_sums === null ? 'not told' : hasEnded ? `${digits(agent_sums.cpu_s)} s CPU` : `${digits(agent_sums.lag_s)} s behind`,
+      figure: agent_sums === null ? 'unknown' : hasEnded ? `${digits(agent_sums.cpu_s)} s CPU` : `${digits(agent_sums.lag_s)} s behind`,
       detail: agent_sums === null ? 'seen while the run goes on' : `${bytes(agent_sums.pss_bytes)} of memory`,
       warns: vitals.agents.some(isSilent) || (!hasEnded && (agent_sums?.lag_s ?? 0) > LATE_US / 1e6),
     },

@@ -31,7 +31,7 @@ describe('axis of shifts', () => {
     expect([placeOf(99, 1), placeOf(-0.99, 1)]).toEqual([1, 0]);
   });
 
-  test('it holds the named shifts, not the widest interval of those that cannot be told', () => {
+  test('it holds the named shifts, not the widest interval of those that are undecided', () => {
     const reach = reachOf([shift(0.05, 0.2, 'slower'), shift(-0.9, 9, 'unclear')]);
     expect(reach).toBeGreaterThan(Math.log1p(0.2));
     expect(reach).toBeLessThan(Math.log1p(0.3));
