@@ -77,7 +77,7 @@ class ClusterStream:
 
     def leave(self) -> None:
         """Add what was learned to the outbox."""
-        learned = self.analysis.hand_out(self.generation)
+        learned = self.analysis.hand_out(self.generation).learned
         timers = np.union1d(self.outbox.timers, learned.timers)
         table = self._schema.empty(len(timers))
         for one in (self.outbox, learned):

@@ -54,6 +54,16 @@ class Extent:
     paths: int
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What one stream has for the other agents and the parameter server."""
+
+    learned: Learned
+    telemetry: StreamTelemetry
+    paths: Rows
+    """``PATH``: calls by call path; functions are the stream's timer ids."""
+
+
 class StreamAnalysis:
     """Analyses one stream. It can be pickled between two steps, for a process that is to go on."""
 
@@ -90,7 +100,6 @@ class StreamAnalysis:
         stacks.build(step, names)
         self._traffic.read(step, names)
         self._paths.read(stacks)
-        self._counters.read(step, names, stacks)
         completed, judged = self._detection.step(stacks, names)
         is_recorded = self._config.records_step(step.step)
         selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)
@@ -103,17 +112,10 @@ class StreamAnalysis:
         selection = self._flood_limit.keep(
             selection, stacks.calls, stacks.carried, stacks.timers, self._interval_us[1]
         )
-        metrics = self._counters.of_calls(stacks, selection.rows)
+        counters = self._counters.step(step, names, stacks, selection.rows)
         launches = self._launches.of_calls(step, names, stacks, selection)
-        facts = StepFacts(
-            step.step,
-            self._interval_us,
-            self._model_version,
-            self._counters.node_state,
-            self._launches.is_gpu,
-            self._counters.owners,
-        )
-        records = self._windows.step(step, names, stacks, facts, selection, metrics, launches)
+        facts = StepFacts(step.step, self._interval_us, self._model_version, counters, self._launches.is_gpu)
+        records = self._windows.step(step, names, stacks, facts, selection, launches)
         records = self._launches.complete(records)
         self._steps += 1
         self._rows += step.rows
@@ -188,24 +190,19 @@ class StreamAnalysis:
         """Whether anything of a kind was counted by ``lose``."""
         return kind in self._earlier_losses
 
-    def hand_out(self, generation: int) -> Learned:
-        """What was learned since the last time; see ``StreamStatistics``."""
-        learned = self._detection.statistics.hand_out(generation)
+    def hand_out(self, generation: int) -> Findings:
+        """What is to be merged with others' and was not handed out yet; see ``StreamStatistics``."""
+        statistics = self._detection.statistics
+        learned = statistics.hand_out(generation)
         self._paces.add(learned, self._interval_us[1], self._names)
         if self._has_ended:
             self._paces.end_window(self._names)
-        return learned
-
-    def hand_out_telemetry(self, generation: int) -> StreamTelemetry:
-        """What there is for others; after ``hand_out``, and with the same generation."""
-        flagged_steps = self._detection.statistics.flagged_steps
-        return StreamTelemetry(
-            self._traffic.not_taken(generation), self._paces.hand_out(), flagged_steps.not_taken(generation)
+        telemetry = StreamTelemetry(
+            self._traffic.not_taken(generation),
+            self._paces.hand_out(),
+            statistics.flagged_steps.not_taken(generation),
         )
-
-    def hand_out_paths(self) -> Rows:
-        """``PATH`` rows of the calls since the last time, by call path."""
-        return self._paths.hand_out()
+        return Findings(learned, telemetry, self._paths.hand_out())
 
     def take_model(self, model: Float64Array, generation: int, version: int) -> None:
         """Judge by a newer global model from now on; see ``StreamStatistics``."""

@@ -85,6 +85,18 @@ class Outbox:
     telemetry: StreamTelemetry
     paths: Rows
     """``PATH``; functions are the stream's timer ids."""
+    _exchange: ExchangeBox
+
+    def remove(self, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
+        """These timers' rows are taken, with steps, flags and telemetry, and perhaps the call paths.
+
+        Doing it again, after a death in its middle, does no harm: the generation ends last.
+        """
+        self._exchange._remove(self, is_taken, has_paths)
+
+    def release(self) -> None:
+        """The stream's process may use the outbox again."""
+        self._exchange._release()
 
 
 class Phase(IntEnum):
@@ -198,12 +210,12 @@ class ExchangeBox:
             generation, into = self[Cell.GENERATION], 1 - self[Cell.ACTIVE]
             filled = self._slots[into]
             filled.allocate_for(active, analysis.extent, len(steps))
-            learned = analysis.hand_out(generation)
+            found = analysis.hand_out(generation)
             filled.copy_from(active)
-            filled.add(learned, steps)
+            filled.add(found.learned, steps)
             filled.next_step = analysis.stacks.last_step + 1
-            filled.telemetry.put(analysis.hand_out_telemetry(generation))
-            filled.paths.put(active.paths, analysis.hand_out_paths())
+            filled.telemetry.put(found.telemetry)
+            filled.paths.put(active.paths, found.paths)
             save(into)
             self[Cell.ACTIVE] = into
             self._take_model(analysis)
@@ -251,15 +263,10 @@ class ExchangeBox:
         active = self._slots[self[Cell.ACTIVE]]
         steps = active.step_counts(*self._stream)
         return Outbox(
-            self[Cell.GENERATION], active.learned(), steps, active.telemetry.look(), active.paths.look()
+            self[Cell.GENERATION], active.learned(), steps, active.telemetry.look(), active.paths.look(), self
         )
 
-    def remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
-        """For the agent, after ``look``: these timers' rows are taken, with steps, flags and telemetry, and
-        perhaps the call paths.
-
-        Doing it again, after a death in its middle, does no harm: the generation ends last.
-        """
+    def _remove(self, outbox: Outbox, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
         active = self._slots[self[Cell.ACTIVE]]
         active.remove(outbox.learned.timers, is_taken)
         active.telemetry.clear()
@@ -267,8 +274,7 @@ class ExchangeBox:
             active.paths.clear()
         self[Cell.GENERATION] = outbox.generation + 1
 
-    def release(self) -> None:
-        """For the agent, after ``look``: the stream's process may use it again."""
+    def _release(self) -> None:
         self[Cell.IS_TAKING] = 0
         self._unlock()
 
@@ -276,8 +282,8 @@ class ExchangeBox:
         """For the agent: everything in the outbox, which is empty then; None if the lock was held."""
         outbox = self.look()
         if outbox is not None:
-            self.remove(outbox, np.ones(len(outbox.learned.timers), np.bool_), has_paths=True)
-            self.release()
+            outbox.remove(np.ones(len(outbox.learned.timers), np.bool_), has_paths=True)
+            outbox.release()
         return outbox
 
     def put_model(self, version: int, epoch: int, generation: int, table: Float64Array) -> bool:

@@ -332,8 +332,8 @@ class ModelSync:
         )
         if outgoing is not None:
             self._remove(outgoing, looked)
-        for stream, _ in looked:
-            stream.box.release()
+        for _, outbox in looked:
+            outbox.release()
         return [] if outgoing is None else [self._unsaved.add(outgoing.delta)]
 
     def _look(self, stream: StreamHandle) -> Outbox | None:
@@ -362,7 +362,7 @@ class ModelSync:
         }
         self._delta_log.write(Entry(outgoing.delta, of_streams))
         for stream, outbox, is_taken in removals:
-            stream.box.remove(outbox, is_taken, outgoing.has_paths)
+            outbox.remove(is_taken, outgoing.has_paths)
             stream.generations.append((outgoing.delta.sequence, outbox.generation))
 
     def _name_functions(self, stream: StreamHandle) -> None:

@@ -26,6 +26,18 @@ class CallMetrics:
 
 
 @dataclass(frozen=True)
+class StepCounters:
+    """What the counters say of one step."""
+
+    metrics: CallMetrics
+    """Of the calls that were asked for."""
+    owners: Int32Array
+    """i4[values]: the call that each value of the step is listed with, or NONE."""
+    node_state: Table
+    """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
+
+
+@dataclass(frozen=True)
 class CallLaunches:
     """The calls that launched selected ones on a GPU, in the order of their selection."""
 
@@ -42,4 +54,5 @@ class CallLaunches:
 
 _NONE = np.empty(0, np.int32)
 NO_METRICS = CallMetrics(_NONE, table(COUNTER, 0))
+NO_COUNTERS = StepCounters(NO_METRICS, _NONE, table(COUNTER, 0))
 NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, _NONE, table(MEMBER, 0))

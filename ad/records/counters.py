@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import CallMetrics, table
+from chimbuko.ad.records.attachments import StepCounters, table
 from chimbuko.ad.records.correlation import CORRELATION_ID
 from chimbuko.ad.records.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
 from chimbuko.ad.records.kernels.metrics import recognise
 from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
 from chimbuko.ad.records.metrics import Metrics
-from chimbuko.arrays import Int32Array, Table, longer
+from chimbuko.arrays import Int32Array, longer
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.calls.recordarrays import COUNTER
 from chimbuko.statistics.moments import EMPTY
@@ -42,19 +40,9 @@ class Counters:
         self._places = np.empty(0, np.int32)
         self._watched = 0
         self._metrics = Metrics(rank)
-        self.owners = np.empty(0, np.int32)
-        """i4[counters]: the call that each value of the step belongs to; NONE for none, and for metrics."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"owners": None}
-
-    @property
-    def node_state(self) -> Table:
-        """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
-        return self._node_state[: self._watched]
-
-    def read(self, step: TraceStep, names: StreamNames, stacks: CallStacks) -> None:
-        """Take in the counter values of the next step, whose calls were built."""
+    def step(self, step: TraceStep, names: StreamNames, stacks: CallStacks, rows: Int32Array) -> StepCounters:
+        """Take in the counter values of the next step, whose calls were built; measure those in ``rows``."""
         if len(names.counters) != len(self._names):
             self._note_names(names.counters)
         self._watched, is_undecided = read_counters(
@@ -68,13 +56,8 @@ class Counters:
         )
         if is_undecided:
             self._recognise(step, names)
-        self.owners = self._metrics.read(step.counters, stacks)
-
-    def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
-        """Metrics of the calls in these rows, which ended in the step; once per step."""
-        metrics = self._metrics.of_calls(stacks, rows)
-        self._metrics.note(stacks, self._moments)
-        return metrics
+        metrics, owners = self._metrics.step(step.counters, stacks, rows, self._moments)
+        return StepCounters(metrics, owners, self._node_state[: self._watched])
 
     def statistics(self) -> list[CounterStatistics]:
         """Of all counters that have had values."""
@@ -115,5 +98,5 @@ class Counters:
         self._moments = longer(self._moments, count, EMPTY)
         self._places = longer(self._places, count, NONE)
         node_state = table(COUNTER, count)
-        node_state[: self._watched] = self.node_state
+        node_state[: self._watched] = self._node_state[: self._watched]
         self._node_state = node_state

@@ -43,7 +43,7 @@ class Waiting:
 class Launches:
     """Knows the GPU threads of one stream, and what launched the calls on them.
 
-    Call ``of_calls`` and ``complete`` once per step, in this order.
+    ``Windows`` makes records of what ``of_calls`` gives for a step's calls, and ``complete`` takes these.
     """
 
     def __init__(self, most_nodes: int = MOST_NODES, most_waiting: int = MOST_WAITING) -> None:
@@ -73,7 +73,7 @@ class Launches:
         return launches
 
     def complete(self, records: PackedRecords) -> PackedRecords:
-        """What a step puts out: its records, and those whose launch it told, once more with that.
+        """What a step puts out: its records, and those whose launch it had, once more with that.
 
         Each revision of such a record that follows has it too.
         """

@@ -21,8 +21,6 @@ MAX_METRICS = 25
 class Metrics:
     """Knows the running totals of each thread, and those at the ENTRY of each open call.
 
-    Call ``read``, ``of_calls`` and ``note`` once per step, in this order.
-
     Parameters
     ----------
     rank
@@ -60,10 +58,33 @@ class Metrics:
             self._slots = slots
             self._counters = np.append(self._counters, np.int32(counter))
 
-    def read(self, counters: UInt64Array, stacks: CallStacks) -> Int32Array:
-        """Take in a step's rows of metrics; returns the calls of all other values, and NONE for these."""
+    def step(
+        self, counters: UInt64Array, stacks: CallStacks, rows: Int32Array, moments: Float64Array
+    ) -> tuple[CallMetrics, Int32Array]:
+        """Take in the counter values of the next step, whose calls were built.
+
+        Parameters
+        ----------
+        rows
+            Calls that ended in the step.
+        moments
+            f8[counters, 7]: they take in by how much each metric rose from one EXIT to the next.
+
+        Returns
+        -------
+        CallMetrics
+            What each metric rose by in the calls of ``rows``.
+        Int32Array
+            i4[values]: the call that each value belongs to; NONE for none, and for values of metrics.
+        """
         if not len(self._counters):
-            return stacks.counter_calls
+            return NO_METRICS, stacks.counter_calls
+        owners = self._read(counters, stacks)
+        metrics = self._measure(stacks, rows)
+        self._note(stacks, moments)
+        return metrics, owners
+
+    def _read(self, counters: UInt64Array, stacks: CallStacks) -> Int32Array:
         threads = stacks.thread_count
         self._numbers[stacks.threads["id"][:threads]] = np.arange(threads, dtype=np.int32)
         self._threads = _with_room(self._threads, threads)
@@ -91,10 +112,7 @@ class Metrics:
         )
         return owners
 
-    def of_calls(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
-        """What each metric rose by in these calls, which ended in the step."""
-        if not len(self._counters):
-            return NO_METRICS
+    def _measure(self, stacks: CallStacks, rows: Int32Array) -> CallMetrics:
         counts = np.empty(len(rows), np.int32)
         into = table(COUNTER, len(rows) * len(self._counters))
         count = kernels.measure_calls(
@@ -110,13 +128,7 @@ class Metrics:
         )
         return CallMetrics(counts, into[:count])
 
-    def note(self, stacks: CallStacks, moments: Float64Array) -> None:
-        """Note the totals as they are at the end of the step.
-
-        ``moments`` f8[counters, 7] take in by how much each metric rose from one EXIT to the next.
-        """
-        if not len(self._counters):
-            return
+    def _note(self, stacks: CallStacks, moments: Float64Array) -> None:
         opened = open_rows(stacks.calls, stacks.threads, stacks.thread_count)
         self._open = _with_room(self._open, len(opened))
         kernels.note_totals(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import CallLaunches, CallMetrics, table
+from chimbuko.ad.records.attachments import NO_COUNTERS, CallLaunches, CallMetrics, StepCounters
 from chimbuko.ad.records.buffers import WindowTables
 from chimbuko.ad.records.kernels import retained
 from chimbuko.ad.records.kernels import windows as kernels
@@ -20,8 +20,7 @@ from chimbuko.ad.records.kernels.output import put_out
 from chimbuko.ad.records.kernels.recordtables import About, Chosen
 from chimbuko.ad.records.kernels.retained import MAX_COUNTERS, Here
 from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Int32Array, Table
-from chimbuko.calls.recordarrays import COUNTER, PackedRecords
+from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
@@ -35,19 +34,13 @@ class StepFacts:
     """Start and end of the step."""
     model_version: int
     """Version of the global model that judged its calls."""
-    node_state: Table
-    """``COUNTER`` rows: last value of each watched counter."""
+    counters: StepCounters
     is_gpu: npt.NDArray[np.uint8]
     """u1[threads]"""
-    counter_owners: Int32Array
-    """i4[counters]: the call that each counter value is listed with, or NONE."""
 
 
 class Windows:
-    """Makes the records of one stream's selected calls.
-
-    Call ``step`` once per step, after its calls are built and selected.
-    """
+    """Makes the records of one stream's selected calls."""
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._config = config
@@ -61,12 +54,11 @@ class Windows:
         stacks: CallStacks,
         facts: StepFacts,
         selection: Selection,
-        metrics: CallMetrics,
         launches: CallLaunches,
     ) -> PackedRecords:
         """Records that this step makes or completes."""
         self._names = names
-        here, chosen = _here(step, names, stacks), _chosen(selection, metrics, launches)
+        here, chosen = _here(step, names, stacks), _chosen(selection, facts.counters.metrics, launches)
         about = self._about(facts)
         tables = self._tables
         while not kernels.make_records(
@@ -79,7 +71,7 @@ class Windows:
             chosen,
             about,
             stacks.message_calls,
-            facts.counter_owners,
+            facts.counters.owners,
         ):
             tables.enlarge()
         tables.swap()
@@ -87,8 +79,7 @@ class Windows:
 
     def finish(self) -> PackedRecords:
         """Final revisions of all records whose window did not fill; for the end of the stream."""
-        facts = StepFacts(0, (0, 0), 0, table(COUNTER, 0), np.empty(0, np.uint8), np.empty(0, np.int32))
-        return self._put_out(self._about(facts), is_end=True)
+        return self._put_out(self._about(StepFacts(0, (0, 0), 0, NO_COUNTERS, _NO_THREADS)), is_end=True)
 
     @property
     def held_calls(self) -> int:
@@ -110,7 +101,7 @@ class Windows:
             config.max_messages,
             config.max_counters,
             facts.is_gpu,
-            facts.node_state,
+            facts.counters.node_state,
         )
 
     def _put_out(self, about: About, is_end: bool) -> PackedRecords:
@@ -132,6 +123,7 @@ class Windows:
         )
 
 
+_NO_THREADS = np.empty(0, np.uint8)
 _ABSURD = {MAX_COUNTERS: "counter with an absurd number"}
 
 

@@ -201,8 +201,8 @@ class StreamHandle:
             generation = taken.generation
             if outbox.generation == taken.generation:
                 timers = np.frombuffer(taken.timers, np.int64)
-                self.box.remove(outbox, np.isin(outbox.learned.timers, timers), taken.has_paths)
-        self.box.release()
+                outbox.remove(np.isin(outbox.learned.timers, timers), taken.has_paths)
+        outbox.release()
         self.merged_generation = generation - 1
         self.is_over = self.phase in (Phase.ENDED, Phase.BROKEN)
 

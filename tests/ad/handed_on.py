@@ -94,15 +94,15 @@ def analyse_stream(
         assert told is not None
         seen.add("open", (told.step, told.newest_us, told.calls.tolist()))
         if number % TAKE_EVERY == 0:
-            learned = analysis.hand_out(generation)
-            telemetry = analysis.hand_out_telemetry(generation)
+            findings = analysis.hand_out(generation)
+            learned, telemetry = findings.learned, findings.telemetry
             seen.add("timers", learned.timers.tolist())
             seen.add("learned", learned.table.tobytes())
             seen.add(
                 "telemetry", [np.asarray(rows).tobytes() for rows in (telemetry.traffic, telemetry.paces)]
             )
             seen.add("flagged steps", np.asarray(telemetry.flagged_steps).tobytes())
-            paths = analysis.hand_out_paths()
+            paths = findings.paths
             # Without calls, the other columns mean nothing.
             for column in PATH.names[3:]:
                 paths[column][paths["calls"] == 0] = 0.0
@@ -134,9 +134,9 @@ def analyse_stream(
             open_calls.report(report)
     seen.add("last records", rows_of(analysis.finish()))
     seen.add("last health", analysis.health("ended"))
-    learned = analysis.hand_out(generation)
+    findings = analysis.hand_out(generation)
+    learned, telemetry = findings.learned, findings.telemetry
     seen.add("last learned", (learned.timers.tolist(), learned.table.tobytes()))
-    telemetry = analysis.hand_out_telemetry(generation)
     seen.add("last telemetry", [np.asarray(rows).tobytes() for rows in (telemetry.traffic, telemetry.paces)])
     return seen
 

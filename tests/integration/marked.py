@@ -133,7 +133,7 @@ def _merge(
     gathered: dict[str, Float64Array], analysis: StreamAnalysis, names: StreamNames, config: AnalysisConfig
 ) -> None:
     schema = make_detector(config).schema
-    learned = analysis.hand_out(0)
+    learned = analysis.hand_out(0).learned
     for timer, row in zip(learned.timers.tolist(), learned.table, strict=True):
         into = gathered.setdefault(names.timers[timer], schema.empty(1))
         schema.merge(into, [0], row[np.newaxis])

@@ -103,7 +103,7 @@ def test_calls_are_learned_and_then_labelled(steps: list[list[Call]]) -> None:
 
 
 def seen_of(analysis: StreamAnalysis) -> dict[str, Moments]:
-    learned = analysis.hand_out(0)
+    learned = analysis.hand_out(0).learned
     return {
         NAMES.timers[timer]: Moments.from_row(row)
         for timer, row in zip(learned.timers.tolist(), learned.table, strict=True)
@@ -202,7 +202,7 @@ def test_no_call_is_counted_twice_or_lost(sequence: list[tuple[str, list[Call] |
     number = 0
 
     def hand_out() -> None:
-        learned = analysis.hand_out(generation)
+        learned = analysis.hand_out(generation).learned
         table = PROFILE.empty(len(model))
         table[learned.timers] = learned.table
         outbox.append((generation, table))
@@ -250,7 +250,7 @@ def test_a_global_model_alone_is_enough_to_flag() -> None:
 def test_anomalies_and_severity_are_handed_out_with_the_runtimes() -> None:
     analysis = make_analysis(threshold=6.0)
     result = analysis.analyse(flat_step(0, [*[(1, 10)] * 60, (1, 5000)]), NAMES)
-    learned = analysis.hand_out(0)
+    learned = analysis.hand_out(0).learned
     assert learned.table[:, PROFILE.slices["anomalies"]].tolist() == [[1.0]]
     assert learned.table[0, PROFILE.slices["severity_us"]] == pytest.approx(result.count.severity_us)
 
@@ -319,7 +319,7 @@ def test_calls_are_recorded_of_the_wanted_steps_and_learned_and_counted_of_all(
     assert sorted(flagged) == recorded
     assert counted == [0, 1, 1, 1]
     assert analysis.health("ended").anomalies == 3
-    assert analysis.hand_out(0).table[0, PROFILE.slices["anomalies"].start] == 3
+    assert analysis.hand_out(0).learned.table[0, PROFILE.slices["anomalies"].start] == 3
 
 
 def test_of_a_flood_all_is_counted_and_the_most_severe_calls_are_recorded() -> None:
@@ -334,7 +334,7 @@ def test_of_a_flood_all_is_counted_and_the_most_severe_calls_are_recorded() -> N
     assert kept.left_out == {"solve": 30}
     assert [r.exclusive_us for r in anomalies(kept.records)] == [1000 + call for call in range(30, 50)]
     assert all_of_them.left_out == {}
-    assert limited.hand_out(1).table.tolist() == unlimited.hand_out(1).table.tolist()
+    assert limited.hand_out(1).learned.table.tolist() == unlimited.hand_out(1).learned.table.tolist()
     # Marks of neighbours are of all.
     earliest = anomalies(kept.records)[0]
     assert [call.is_anomaly for call in earliest.window] == [True] * len(earliest.window)

@@ -272,7 +272,7 @@ def test_what_was_half_written_was_never_committed_and_what_was_committed_is_all
     assert before is not None
     assert len(before.steps) == (not is_taken_before)
     assert before.learned.table[:, 0].tolist() == ([] if is_taken_before else [10])
-    agent.release()
+    before.release()
     # A successor on the same box goes on from the last commit.
     successor, analysis = ExchangeBox(path, PROFILE), pickle.loads(kept)
     successor.take_model(analysis)
@@ -372,12 +372,12 @@ def test_what_is_held_back_stays_but_its_flagged_calls_and_steps_go(path: Path) 
         # Done twice, as by an agent that died in the middle and its successor.
         outbox = agent.look()
         assert outbox is not None
-        agent.remove(outbox, np.array([False]), has_paths=False)
-        agent.release()
+        outbox.remove(np.array([False]), has_paths=False)
+        outbox.release()
     left = agent.look()
     assert left is not None and left.steps == []
     assert (left.learned.table[0, 0], left.learned.table[0, anomalies]) == (10, 0)
-    agent.release()
+    left.release()
     analyse(analysis, 1, 3)
     assert stream.exchange(analysis, STEPS[1:2])
     taken = agent.take()

@@ -96,7 +96,7 @@ class Rank:
         self.open_calls.publish(self.analysis.stacks, result.count)
         self.stream.box[Cell.PHASE] = Phase.IDLE
         self.stream.rhythm.note(self.stream.open_calls.steps, 0.0)
-        self.agent.learn(0, self.names.timers, self.analysis.hand_out(0))
+        self.agent.learn(0, self.names.timers, self.analysis.hand_out(0).learned)
         delta = self.agent.next_delta()
         if delta is not None:
             self.server.apply(delta)

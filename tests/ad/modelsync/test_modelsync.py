@@ -15,7 +15,7 @@ import redis
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
+from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
@@ -183,7 +183,7 @@ def test_the_last_delta_of_a_dead_agent_counts_once(
         if died == "before it was sent":
             monkeypatch.setattr(node.link, "_send", die)
         else:
-            monkeypatch.setattr(ExchangeBox, "remove", die)
+            monkeypatch.setattr(Outbox, "remove", die)
         with pytest.raises(Death):
             node.until(lambda: False)
         monkeypatch.undo()
@@ -211,7 +211,7 @@ def test_what_a_stream_learns_between_two_agents_is_not_removed_with_what_the_fi
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ExchangeBox, "remove", die)
+    monkeypatch.setattr(Outbox, "remove", die)
     with pytest.raises(KeyboardInterrupt):
         node.until(lambda: False)
     monkeypatch.undo()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.records.attachments import StepCounters
 from chimbuko.ad.records.counters import Counters
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.statistics.moments import Moments
@@ -30,10 +31,10 @@ def row(counter: int, value: int, time: int = 1000, rank: int = RANK) -> Row:
     return (0, rank, 0, counter, value, time)
 
 
-def read(counters: Counters, step: TraceStep, names: StreamNames) -> None:
+def read(counters: Counters, step: TraceStep, names: StreamNames) -> StepCounters:
     stacks = CallStacks(RANK)
     stacks.build(step, names)
-    counters.read(step, names, stacks)
+    return counters.step(step, names, stacks, np.empty(0, np.int32))
 
 
 rows = st.lists(
@@ -84,19 +85,19 @@ def test_statistics_go_on_where_another_process_ended() -> None:
 def test_node_state_is_the_latest_value_of_each_watched_counter() -> None:
     counters = Counters(RANK, ("monitoring:", "heap"))
 
-    def state() -> list[tuple[int, int, int]]:
-        return [(one.counter, one.value, one.time_us) for one in counters.node_state]
+    def state(step: TraceStep) -> list[tuple[int, int, int]]:
+        node_state = read(counters, step, StreamNames(counters=NAMES)).node_state
+        return [(one.counter, one.value, one.time_us) for one in node_state]
 
-    read(counters, step_of(0, [row(5, 7, 10), row(1, 9), row(2, 70, 11)]), StreamNames(counters=NAMES))
-    assert state() == [(5, 7, 10), (2, 70, 11)]
-    read(counters, step_of(1, [row(2, 80, 20), row(2, 90, 21)]), StreamNames(counters=NAMES))
-    assert state() == [(5, 7, 10), (2, 90, 21)]
+    first = step_of(0, [row(5, 7, 10), row(1, 9), row(2, 70, 11)])
+    assert state(first) == [(5, 7, 10), (2, 70, 11)]
+    assert state(step_of(1, [row(2, 80, 20), row(2, 90, 21)])) == [(5, 7, 10), (2, 90, 21)]
 
 
 def test_counters_that_are_named_later_are_counted_from_then_on() -> None:
     counters, names = Counters(RANK, ("heap",)), StreamNames(counters={0: "TIME"})
     read(counters, step_of(0, [row(5, 1)]), names)
     names.counters[5] = "heap"
-    read(counters, step_of(1, [row(5, 2)]), names)
+    second = read(counters, step_of(1, [row(5, 2)]), names)
     assert [(one.name, one.n) for one in counters.statistics()] == [("heap", 1.0)]
-    assert len(counters.node_state) == 1
+    assert len(second.node_state) == 1

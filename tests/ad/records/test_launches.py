@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import NO_LAUNCHES, NO_METRICS, table
+from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
 from chimbuko.ad.records.launches import Launches
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.calls.record import CallRecord, StreamHealth, call_id
-from chimbuko.calls.recordarrays import COUNTER, PackedRecords, unpack
+from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig
 from tests.reference.gpu import RANK, GpuTrace, Place, Task, gpu_tasks, gpu_trace, names
 
@@ -42,9 +44,9 @@ def run(trace: GpuTrace, launches: Launches, config: AnalysisConfig = CONFIG) ->
         stacks.build(step, known)
         selection = selection_of(stacks)
         found = launches.of_calls(step, known, stacks, selection)
-        facts = StepFacts(step.step, (0, 0), 0, table(COUNTER, 0), launches.is_gpu, stacks.counter_calls)
-        metrics = NO_METRICS
-        made = windows.step(step, known, stacks, facts, selection, metrics, found)
+        counters = replace(NO_COUNTERS, owners=stacks.counter_calls)
+        facts = StepFacts(step.step, (0, 0), 0, counters, launches.is_gpu)
+        made = windows.step(step, known, stacks, facts, selection, found)
         records += [(step.step, record) for record in unpacked(launches.complete(made))]
     finished = unpacked(launches.complete(windows.finish()))
     return records + [(len(trace.steps), record) for record in finished]

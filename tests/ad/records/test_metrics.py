@@ -51,13 +51,13 @@ def measured(steps: list[TraceStep], names: StreamNames) -> tuple[Rises, Counter
     attached = []
     for step in steps:
         stacks.build(step, names)
-        counters.read(step, names, stacks)
         rows = np.flatnonzero(stacks.calls["exit"][: stacks.count]).astype(np.int32)
-        metrics = counters.of_calls(stacks, rows)
+        found_in_step = counters.step(step, names, stacks, rows)
+        metrics = found_in_step.metrics
         assert metrics.counts.sum() == len(metrics.rows)
         for value in metrics.rows:
             found.setdefault((int(value.step), int(value.row)), {})[int(value.counter)] = int(value.value)
-        attached.append(step.counters[counters.owners != NONE, 3].tolist())
+        attached.append(step.counters[found_in_step.owners != NONE, 3].tolist())
     return found, counters, attached
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import NO_LAUNCHES, NO_METRICS, table
+from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
 from chimbuko.ad.records.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.calls.record import CallRecord, StreamHealth
-from chimbuko.calls.recordarrays import COUNTER, PackedRecords, unpack
+from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import TraceStep
 from tests.reference.stacks import SlowCall
@@ -68,13 +70,10 @@ class StreamWindows:
         stacks = self.stacks
         stacks.build(step, self._names)
         no_gpu = np.zeros(len(stacks.threads), np.uint8)
-        facts = StepFacts(
-            step.step, step.interval_us() or (0, 0), 0, table(COUNTER, 0), no_gpu, stacks.counter_calls
-        )
+        counters = replace(NO_COUNTERS, owners=stacks.counter_calls)
+        facts = StepFacts(step.step, step.interval_us() or (0, 0), 0, counters, no_gpu)
         selection = selection_of(stacks)
-        return unpacked(
-            self.windows.step(step, self._names, stacks, facts, selection, NO_METRICS, NO_LAUNCHES)
-        )
+        return unpacked(self.windows.step(step, self._names, stacks, facts, selection, NO_LAUNCHES))
 
     def finish(self) -> list[CallRecord]:
         return unpacked(self.windows.finish())
