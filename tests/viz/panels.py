@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from playwright.sync_api import Download, Locator, Page
 
 _US = {"µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -72,10 +74,20 @@ def copied(page: Page, name: str, item: str) -> str:
     """What an entry of a panel's menu copies."""
     # Until the run's folder is known, no command can name it.
     page.wait_for_selector(".run:not(:has-text('…'))")
+    return copied_by(page, lambda: choose(page, name, item))
+
+
+def copied_by(page: Page, act: Callable[[], None]) -> str:
+    """What an action copies, once it is there: the page may have to ask the server for it."""
     page.evaluate("navigator.clipboard.writeText('')")
-    choose(page, name, item)
-    page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== '')")
-    return str(page.evaluate("navigator.clipboard.readText()"))
+    act()
+    for _ in range(100):
+        # A promise that the page waits for counts as true at once, so the waiting is done here.
+        text = str(page.evaluate("navigator.clipboard.readText()"))
+        if text:
+            return text
+        page.wait_for_timeout(50)
+    raise AssertionError("nothing was copied within 5 s")
 
 
 def saved(page: Page, name: str, item: str) -> Download:

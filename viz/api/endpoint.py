@@ -50,6 +50,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool = True
 
 
+class StatementAnswer(Answer, frozen=True, kw_only=True):
+    """A question as SQL."""
+
+    sql: str | None
+    """One SELECT for `chimbuko sql`; null where none answers just this."""
+
+
+Statement = Callable[[ServedRun, Any], str | None]
+"""Makes the SELECT for an endpoint's parameters."""
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """One address that can be asked with GET."""
@@ -62,6 +73,8 @@ class Endpoint:
     """Type of the answer, or of one line of it, as JSON objects."""
     is_lines: bool
     """Whether the answer is a stream of lines, one JSON object each."""
+    statement: Endpoint | None = None
+    """Gives the same question as SQL."""
 
     @property
     def name(self) -> str:
@@ -78,10 +91,11 @@ class Endpoint:
         return self.handler(run) if self.parameters is NoParameters else self.handler(run, parameters)
 
 
-def get(path: str) -> Callable[[Callable[..., Any]], Endpoint]:
+def get(path: str, statement: Statement | None = None) -> Callable[[Callable[..., Any]], Endpoint]:
     """Make an endpoint of a function of a ``ServedRun`` and, if it takes any, a struct of parameters.
 
-    It returns a struct, or an iterator over structs for an answer in lines.
+    It returns a struct, or an iterator over structs for an answer in lines. With ``statement`` there is one
+    below ``/sql``, too, that gives the same question as SQL.
     """
 
     def make(handler: Callable[..., Any]) -> Endpoint:
@@ -90,6 +104,18 @@ def get(path: str) -> Callable[[Callable[..., Any]], Endpoint]:
         is_lines = get_origin(answer) is Iterator
         (line,) = get_args(answer) if is_lines else (answer,)
         parameters = next((kind for kind in hints.values() if kind is not ServedRun), NoParameters)
-        return Endpoint(path, handler, parameters, object_type(line), is_lines)
+        twin = None if statement is None else _statement_endpoint(path, handler, parameters, statement)
+        return Endpoint(path, handler, parameters, object_type(line), is_lines, twin)
 
     return make
+
+
+def _statement_endpoint(
+    path: str, handler: Callable[..., Any], parameters: type[msgspec.Struct], statement: Statement
+) -> Endpoint:
+    def ask(run: ServedRun, wanted: msgspec.Struct) -> StatementAnswer:
+        return StatementAnswer(sql=statement(run, wanted))
+
+    ask.__name__ = f"{handler.__name__}_statement"
+    ask.__doc__ = f"What `{path}` answers, as one SELECT for `chimbuko sql`."
+    return Endpoint(f"/sql{path}", ask, parameters, object_type(StatementAnswer), False)

@@ -31,6 +31,7 @@ from tests.viz.panels import (
     answered,
     api_answer,
     copied,
+    copied_by,
     in_column,
     microseconds,
     number,
@@ -354,11 +355,11 @@ def test_menus_copy_what_answers_the_same(page: Page, record: CallRecord, proven
 
 def test_the_call_itself_is_copied(page: Page, record: CallRecord) -> None:
     def copy(item: str) -> str:
-        page.evaluate("navigator.clipboard.writeText('')")
-        page.get_by_role("button", name="Copy this call").click()
-        page.get_by_role("menuitem", name=item, exact=True).click()
-        page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== '')")
-        return str(page.evaluate("navigator.clipboard.readText()"))
+        def choose() -> None:
+            page.get_by_role("button", name="Copy this call").click()
+            page.get_by_role("menuitem", name=item, exact=True).click()
+
+        return copied_by(page, choose)
 
     assert copy("Link") == page.url
     assert json.loads(copy("Record as JSON")) == as_object(record)

@@ -20,7 +20,7 @@ from chimbuko.viz.api.endpoints import (
     vitals,
 )
 
-ENDPOINTS = (
+_ENDPOINTS = (
     run.run,
     vitals.health,
     vitals.vitals,
@@ -50,3 +50,5 @@ ENDPOINTS = (
     comparison.runs,
     comparison.comparison,
 )
+
+ENDPOINTS = (*_ENDPOINTS, *(one.statement for one in _ENDPOINTS if one.statement is not None))

@@ -13,6 +13,7 @@ from chimbuko.statistics.moments import Moments
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
 from chimbuko.viz.api.parameters import ProgramWanted
+from chimbuko.viz.api.statements import counters_statement, metadata_statement, of_program
 
 
 class StreamsParameters(PageParameters, frozen=True, kw_only=True):
@@ -51,7 +52,15 @@ class CountersAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
-@get("/metadata")
+def _metadata_statement(_: ServedRun, wanted: StreamsParameters) -> str:
+    return metadata_statement(of_program("m", wanted.program, wanted.rank))
+
+
+def _counters_statement(_: ServedRun, wanted: StreamsParameters) -> str:
+    return counters_statement(of_program("c", wanted.program, wanted.rank))
+
+
+@get("/metadata", _metadata_statement)
 def metadata(run: ServedRun, wanted: StreamsParameters) -> MetadataAnswer:
     """Metadata that the application's streams brought, by program, rank, thread and key."""
     rows = run.provenance.metadata(wanted.program, wanted.rank)
@@ -59,7 +68,7 @@ def metadata(run: ServedRun, wanted: StreamsParameters) -> MetadataAnswer:
     return MetadataAnswer(metadata=page, next=following, total=len(rows))
 
 
-@get("/counters")
+@get("/counters", _counters_statement)
 def counters(run: ServedRun, wanted: StreamsParameters) -> CountersAnswer:
     """Totals of each counter of each rank, as last reported."""
     rows = [

@@ -12,6 +12,7 @@ from chimbuko.provenance.query.aggregates import Total
 from chimbuko.provenance.query.filters import Text
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import ProgramWanted
+from chimbuko.viz.api.statements import literal, of_program, paths_statement
 
 
 class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +93,12 @@ class PathTree:
         node.path, node.anomalies, node.severity_us = total.path, total.anomalies, total.severity_us
 
 
-@get("/paths")
+def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str:
+    name = "" if wanted.function is None else f" AND f.name = {literal(wanted.function)}"
+    return paths_statement(of_program("f", wanted.program) + name)
+
+
+@get("/paths", _paths_statement)
 def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
     """The tree of call paths over all ranks, with the runtimes and the abnormal calls of each."""
     tree = PathTree()

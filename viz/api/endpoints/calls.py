@@ -27,6 +27,7 @@ from chimbuko.viz.api.parameters import (
     parse_rank,
     rank_text,
 )
+from chimbuko.viz.api.statements import call_statement, calls_statement, conditions, totals_statement
 
 EventId = Annotated[
     str,
@@ -110,7 +111,14 @@ class CallAnswer(Answer, frozen=True, kw_only=True):
     """Of the function's runtimes, by the model that judged the call; null where none was kept up to then."""
 
 
-@get("/calls")
+def _calls_statement(run: ServedRun, wanted: CallsParameters) -> str | None:
+    if wanted.cursor is not None:
+        return None
+    order = f" ORDER BY {wanted.sort} {'DESC' if wanted.descending else 'ASC'} LIMIT {wanted.limit}"
+    return calls_statement(wanted.call_filter(), run.feed.info().config.detector, order)
+
+
+@get("/calls", _calls_statement)
 def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
     """Calls that a filter matches, in pages."""
     chosen = wanted.call_filter()
@@ -150,7 +158,7 @@ def records(run: ServedRun, wanted: FilterParameters) -> Iterator[CallRecord]:
     return run.provenance.calls.records(wanted.call_filter())
 
 
-@get("/calls/{event_id}")
+@get("/calls/{event_id}", lambda _, wanted: call_statement(wanted.event_id))
 def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     """One call with its stack, neighbours, messages and counters, beside a normal one."""
     try:
@@ -200,11 +208,22 @@ class TotalsAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
-@get("/totals")
+def _width_us(run: ServedRun, wanted: TotalsParameters) -> int:
+    times = run.provenance.steps.time_range() or (0, 0)
+    return time_width_us(wanted.by, wanted.width_us, times[1] - times[0])
+
+
+def _totals_statement(run: ServedRun, wanted: TotalsParameters) -> str | None:
+    if wanted.cursor is not None:
+        return None
+    where = conditions(wanted.call_filter(), run.feed.info().config.detector)
+    return totals_statement(where, wanted.by, _width_us(run, wanted), wanted.limit)
+
+
+@get("/totals", _totals_statement)
 def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
     """Sums over the abnormal calls that a filter matches, by what they have in common."""
-    times = run.provenance.steps.time_range() or (0, 0)
-    width_us = time_width_us(wanted.by, wanted.width_us, times[1] - times[0])
+    width_us = _width_us(run, wanted)
     rows = run.provenance.calls.totals(wanted.by, wanted.call_filter(), width_us=width_us)
     page, following = page_of(rows, wanted)
     return TotalsAnswer(

@@ -13,6 +13,7 @@ from chimbuko.provenance.query.filters import MOST, Number, Text
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
 from chimbuko.viz.api.pages import PageParameters, page_of
+from chimbuko.viz.api.statements import functions_statement, literal, of_program
 
 
 class FunctionsAnswer(Answer, frozen=True, kw_only=True):
@@ -41,7 +42,18 @@ class FunctionAnswer(Answer, frozen=True, kw_only=True):
     """Of its runtimes, by the newest model that was kept; null before there is one."""
 
 
-@get("/functions")
+def _functions_statement(_: ServedRun, wanted: PageParameters) -> str | None:
+    if wanted.cursor is not None:
+        return None
+    order = "s.severity_us DESC, s.anomalies DESC, s.calls DESC, f.program, f.name"
+    return functions_statement("", f" ORDER BY {order} LIMIT {wanted.limit}")
+
+
+def _function_statement(_: ServedRun, wanted: FunctionParameters) -> str:
+    return functions_statement(f" AND f.name = {literal(wanted.name)}{of_program('f', wanted.program)}")
+
+
+@get("/functions", _functions_statement)
 def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
     """All functions in pages, those that lost most time first."""
     rows = run.feed.worst_functions()
@@ -49,7 +61,7 @@ def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
     return FunctionsAnswer(functions=page, next=following, total=len(rows))
 
 
-@get("/function")
+@get("/function", _function_statement)
 def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
     """One function: its statistics and the distribution of its runtimes over all ranks.
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from chimbuko.protocol.messages import RankStatistics
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import MAX_LIMIT
+from chimbuko.viz.api.statements import ranking_statement
 from chimbuko.viz.live.livetotals import FlaggedFunction, Statistic
 
 
@@ -33,7 +34,18 @@ class RankingAnswer(Answer, frozen=True, kw_only=True):
     bottom: list[RankStatistics]
 
 
-@get("/ranks")
+_RANKED_BY = {"stddev": "variance"}
+_NO_COLUMN = ("skewness", "kurtosis")
+"""They take functions that not every SQLite has."""
+
+
+def _ranks_statement(_: ServedRun, wanted: RankingParameters) -> str | None:
+    if wanted.statistic in _NO_COLUMN:
+        return None
+    return ranking_statement(_RANKED_BY.get(wanted.statistic, wanted.statistic), wanted.n)
+
+
+@get("/ranks", _ranks_statement)
 def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
     """The most and the least problematic ranks.
 

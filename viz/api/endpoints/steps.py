@@ -19,6 +19,7 @@ from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import Limit, RankText, parse_rank, rank_text
+from chimbuko.viz.api.statements import steps_statement
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
 STEPS_AT_ONCE = 50_000
@@ -113,7 +114,11 @@ class StepSumsAnswer(Answer, frozen=True, kw_only=True):
     total: int
 
 
-@get("/steps")
+def _steps_statement(_: ServedRun, wanted: StepsParameters) -> str:
+    return steps_statement([_key(text) for text in wanted.rank], wanted.after)
+
+
+@get("/steps", _steps_statement)
 def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
     """The history of some ranks: what each analysed step counted."""
     keys = list(dict.fromkeys(_key(text) for text in wanted.rank))

@@ -1,7 +1,6 @@
 import { ownCounters, lastValues } from '../shared/names/calls';
 import { showCommand } from '../shared/asking/commands';
 import { shorten } from '../shared/names/names';
-import { countersSql } from '../shared/asking/sql';
 import { bytes, columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { byWait } from './model/waits';
 import { callRequest, countersRequest } from '../shared/api/functionrequests';
@@ -92,7 +91,7 @@ export function Counters({ record, normal }: Props) {
       columns={columns}
       rows={rows}
       nothing="No counter was recorded in the window."
-      asks={{ json: countersRequest(record.program, record.rank), sql: countersSql(record.program, record.rank), command: asksOf(record).command }}
+      asks={{ json: countersRequest(record.program, record.rank), hasSql: true, command: asksOf(record).command }}
     />
   );
 }

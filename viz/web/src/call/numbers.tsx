@@ -1,5 +1,4 @@
 import { showCommand } from '../shared/asking/commands';
-import { callSql } from '../shared/asking/sql';
 import { count, digits, exact, score, sinceStart, wallClock } from '../shared/units/units';
 import { callRequest } from '../shared/api/functionrequests';
 import { run, zero_us } from '../shared/session/session';
@@ -19,7 +18,7 @@ export function Numbers({ record, normal }: Props) {
     ['this call', true],
     ['normal call', true],
   ] as const;
-  const asks = { json: callRequest(record.id), sql: callSql(record.id), command: (directory: string) => showCommand(directory, record.id) };
+  const asks = { json: callRequest(record.id), hasSql: true, command: (directory: string) => showCommand(directory, record.id) };
   return <Listed name="numbers" title="Numbers" columns={columns} rows={rows} nothing="" asks={asks} />;
 }
 

@@ -1,8 +1,8 @@
 import { callAnswer, ranked } from '../shared/names/answer';
 import { judgedUs, signOf } from '../shared/names/calls';
-import { showCommand, sqlCommand } from '../shared/asking/commands';
+import { showCommand } from '../shared/asking/commands';
 import { isFlagged } from '../function/model/distribution';
-import { callSql } from '../shared/asking/sql';
+import { statementCommand } from '../shared/asking/statements';
 import { duration, exact, plural, sinceStart, wallClock } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
 import { callRequest, functionRequest } from '../shared/api/functionrequests';
@@ -137,6 +137,6 @@ function copies(record: CallRecord): MenuItem[] {
   return [
     ...shown,
     { text: 'Command', title: 'The same call in the terminal (Shift+C)', act: () => void copy(showCommand(directory, record.id)) },
-    { text: 'SQL', title: 'Its numbers, from the database', act: () => void copy(sqlCommand(directory, callSql(record.id))) },
+    { text: 'SQL', title: 'Its numbers, from the database', act: () => void copy(statementCommand(directory, callRequest(record.id))) },
   ];
 }

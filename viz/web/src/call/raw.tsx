@@ -1,5 +1,4 @@
 import { useState } from 'preact/hooks';
-import { metadataSql } from '../shared/asking/sql';
 import { exact } from '../shared/units/units';
 import { metadataRequest } from '../shared/api/functionrequests';
 import { metadata } from './call';
@@ -47,7 +46,7 @@ export function RankMetadata({ record }: { record: CallRecord }) {
       rows={rows}
       nothing={metadata.error.value ?? (found === null ? 'Reading metadata…' : 'This rank sent no metadata.')}
       actions={more}
-      asks={{ json: metadataRequest(record.program, record.rank), sql: metadataSql(record.program, record.rank) }}
+      asks={{ json: metadataRequest(record.program, record.rank), hasSql: true }}
     />
   );
 }

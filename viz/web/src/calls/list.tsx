@@ -1,5 +1,4 @@
 import { queryCommand } from '../shared/asking/commands';
-import { callsSql } from '../shared/asking/sql';
 import { exact } from '../shared/units/units';
 import { callsRequest, PAGE_SIZE } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
@@ -31,7 +30,7 @@ export function Calls() {
   );
   const asks = {
     json: callsRequest(view.value, zero_us.value),
-    sql: cursor === null ? callsSql(view.value, zero_us.value, PAGE_SIZE) : undefined,
+    hasSql: cursor === null,
     command: (directory: string) => queryCommand(directory, view.value),
   };
   return (

@@ -1,7 +1,7 @@
 /** One function: the one whose page is open, or that of the call whose page is open. */
 
 import { computed } from '@preact/signals';
-import type { Subject } from '../shared/asking/sql';
+import type { Subject } from '../shared/api/functionrequests';
 import { MOST_COLUMNS } from './model/trend';
 import * as api from '../shared/api/functionrequests';
 import { view } from '../shared/address/address';

@@ -1,6 +1,5 @@
 import { functionAnswer } from '../shared/names/answer';
 import { bucketsOf, isFlagged, medianOf } from './model/distribution';
-import { functionSql } from '../shared/asking/sql';
 import { duration, exact } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { addressOf, follow, view } from '../shared/address/address';
@@ -41,7 +40,7 @@ export function FunctionPage() {
       </main>
     );
   }
-  const asks = { json: api.functionRequest(of), sql: functionSql(of) };
+  const asks = { json: api.functionRequest(of), hasSql: true };
   return (
     <main class="function-page">
       <h1 class="answer" data-answer>

@@ -1,7 +1,6 @@
 import { useMemo } from 'preact/hooks';
 import { treeRows, type TreeRow } from './model/calltree';
 import { shortenAll } from '../shared/names/names';
-import { pathsSql } from '../shared/asking/sql';
 import { columnUnit, exact, inUnit } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { paths, subject } from './function';
@@ -25,7 +24,7 @@ export function PathsPanel() {
       title="Call paths"
       summary={summary}
       actions={<span class="unit">{own > 0 && `${exact(own)}${rest > 0 ? `, ${exact(rest)} lines not shown` : ''}`}</span>}
-      asks={of === null ? {} : { json: api.pathsRequest(of), sql: pathsSql(of) }}
+      asks={of === null ? {} : { json: api.pathsRequest(of), hasSql: true }}
     >
       {paths.error.value !== null ? (
         <Empty>{paths.error.value}</Empty>

@@ -1,4 +1,3 @@
-import { ranksSql } from '../shared/asking/sql';
 import { columnUnit, duration, exact, inUnit } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { addressOf, follow } from '../shared/address/address';
@@ -39,7 +38,7 @@ export function RanksPanel() {
       summary={summary}
       actions={actions}
       hold={held.handlers}
-      asks={of === null ? {} : { json: api.ranksRequest(of), sql: ranksSql(of) }}
+      asks={of === null ? {} : { json: api.ranksRequest(of), hasSql: true }}
       table={() => <RanksTable rows={rows} />}
     >
       {ranks.error.value !== null ? (

@@ -1,4 +1,3 @@
-import { trendSql } from '../shared/asking/sql';
 import { trendOf, type Trend, type TrendColumn } from './model/trend';
 import { clock, columnUnit, duration, exact, inUnit, percent, sinceStart } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
@@ -24,7 +23,7 @@ export function TrendPanel() {
   const total = shown?.columns.reduce((sum, column) => sum + column.anomalies, 0) ?? 0;
   const by = shown?.by === 'time' ? `interval of ${duration(shown.width)}` : 'step';
   const summary = shown ? `${exact(total)} recorded anomalies in ${exact(shown.columns.length)} ${by}s of the run.` : '';
-  const asks = of === null ? {} : { json: api.trendRequest(of, trendBy.value), sql: trendSql(of, found?.width_us ?? null) };
+  const asks = of === null ? {} : { json: api.trendRequest(of, trendBy.value), hasSql: true };
   return (
     <Panel
       name="function-trend"

@@ -1,5 +1,4 @@
 import { functionCommand } from '../shared/asking/commands';
-import { worstSql } from '../shared/asking/sql';
 import { columnUnit, digits, exact, inUnit, ratio } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { addressOf, follow } from '../shared/address/address';
@@ -35,8 +34,7 @@ export function WorstPanel() {
       )}
     </>
   );
-  const asks =
-    of === null ? {} : { json: api.worstRequest(of), sql: worstSql(of, api.WORST), command: (directory: string) => functionCommand(directory, of, api.WORST) };
+  const asks = of === null ? {} : { json: api.worstRequest(of), hasSql: true, command: (directory: string) => functionCommand(directory, of, api.WORST) };
   return (
     <Panel name="function-worst" title="Worst calls" summary={summary} actions={actions} hold={held.handlers} asks={asks}>
       {worst.error.value !== null ? (

@@ -3,7 +3,6 @@ import { callAnswer, ranked } from '../shared/names/answer';
 import { queryCommand } from '../shared/asking/commands';
 import { filtersOf, UNFILTERED } from '../shared/asking/filters';
 import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
-import { callsSql } from '../shared/asking/sql';
 import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../shared/units/units';
 import { type CallList, type View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
@@ -42,7 +41,7 @@ export function CallsList() {
       hold={held.handlers}
       asks={{
         json: callsAsked.value,
-        sql: callsSql(listed.value, zero_us.value, LISTED),
+        hasSql: true,
         command: (directory) => queryCommand(directory, listed.value, LISTED),
       }}
       table={() => <CallTable rows={rows ?? []} names={names} />}

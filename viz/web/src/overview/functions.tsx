@@ -4,7 +4,6 @@ import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
-import { lostTimeSql } from './model/overviewsql';
 import { functionRankingRequest } from '../shared/api/requests';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { hideTip, hoveredFunction, showTip } from '../shared/session/page';
@@ -52,7 +51,7 @@ export function Functions() {
       hold={held.handlers}
       asks={{
         json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n),
-        sql: by === 'severity_us' ? lostTimeSql(n) : undefined,
+        hasSql: by === 'severity_us',
       }}
       table={() => <FunctionTable shown={shown} names={names} />}
     >

@@ -2,7 +2,6 @@ import { ranked } from '../shared/names/answer';
 import { STATISTIC_NAMES, statisticFacts } from './model/ranking';
 import { digits, duration, exact, plural } from '../shared/units/units';
 import { MOST_RANKS, STATISTICS } from '../shared/address/model/view';
-import { rankingSql } from './model/overviewsql';
 import { rankingRequest } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
@@ -34,7 +33,7 @@ export function Ranks() {
       summary={shown ? summaryOf(shown) : ''}
       actions={<Choices waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: rankingRequest(statistic, n), sql: rankingSql(statistic, n) }}
+      asks={{ json: rankingRequest(statistic, n), hasSql: statistic !== 'skewness' && statistic !== 'kurtosis' }}
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (

@@ -9,7 +9,6 @@ import { hasSelection, series, steps } from './histories';
 import { programs } from '../../shared/session/session';
 import { Mark } from '../../shared/charts/mark';
 import { Empty, Panel, Reading } from '../../shared/parts/panel';
-import { stepsSql } from '../model/overviewsql';
 import { toggle } from '../choose';
 import { StepChart } from './stepchart';
 import { StepTable } from './steptable';
@@ -25,7 +24,7 @@ export function Steps() {
       title="Anomalies per step"
       summary={summaryOf(shown)}
       actions={<Legend shown={shown} />}
-      asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)], sql: stepsSql(shown.map((one) => one.rank)) }}
+      asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)], hasSql: shown.length > 0 }}
       table={() => <StepTable series={shown} zoom={zoom} />}
     >
       {ready ? (

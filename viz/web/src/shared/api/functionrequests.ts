@@ -1,8 +1,13 @@
 /** What the server can be asked about one function, and about the rank that a call ran on. */
 
-import type { Subject } from '../asking/sql';
 import { get, type Query, type Request } from './http';
 import type { CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from './types';
+
+/** A function: its whole name and its program. */
+export interface Subject {
+  program: number;
+  name: string;
+}
 
 /** Calls in a list of the worst. */
 export const WORST = 20;

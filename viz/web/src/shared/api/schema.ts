@@ -1128,6 +1128,14 @@ export interface components {
             has_more_anomalies: boolean;
         };
         /**
+         * StatementAnswer
+         * @description A question as SQL.
+         */
+        StatementAnswer: {
+            ok: boolean;
+            sql: string | null;
+        };
+        /**
          * ErrorBody
          * @description The one form that errors of the API have.
          */
@@ -1218,6 +1226,7 @@ export type Shift = components['schemas']['Shift'];
 export type BothRuntimes = components['schemas']['BothRuntimes'];
 export type OneSided = components['schemas']['OneSided'];
 export type RankChange = components['schemas']['RankChange'];
+export type StatementAnswer = components['schemas']['StatementAnswer'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

@@ -55,6 +55,7 @@ export type {
   Status,
   StepColumns,
   StepColumnsAnswer,
+  StatementAnswer,
   StepSum,
   StepSumsAnswer,
   StreamHealth,

@@ -1,7 +1,7 @@
 /** The same question in the terminal. */
 
 import { filterWords } from './filters';
-import type { Subject } from './sql';
+import type { Subject } from '../api/functionrequests';
 import type { View } from '../address/model/view';
 
 /** Command that lists what a table of calls shows: the command's own number of them unless another is given. */

@@ -22,7 +22,7 @@ interface PanelProps {
  * A titled part of the page; key T swaps a picture for its table.
  *
  * Its menu ⋯ copies the link and saves PNG, SVG and CSV by itself. What else it copies the panel says by `asks`:
- * `asks={{ json: api.callsRequest(view.value), sql: callsSql(filter), command: (directory) => queryCommand(directory, view.value) }}`.
+ * `asks={{ json: api.callsRequest(view.value), hasSql: true, command: (directory) => queryCommand(directory, view.value) }}`.
  * For pictures, canvases of `charts/canvas` are painted twice as fine for a moment, as long as they follow their size.
  */
 export function Panel({ name, title, summary, actions, hold, table, asks, children }: PanelProps) {

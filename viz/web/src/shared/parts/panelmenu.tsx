@@ -1,5 +1,5 @@
 import { render, type ComponentChildren, type RefObject } from 'preact';
-import { sqlCommand } from '../asking/commands';
+import { statementCommand } from '../asking/statements';
 import { filtersOf } from '../asking/filters';
 import { csvOf, fileName, svgFile } from '../charts/model/export';
 import { sinceStart, wallClock } from '../units/units';
@@ -14,8 +14,8 @@ import { drawingOf, finely, pngOf, save } from '../charts/picture';
 export interface Asks {
   /** The question to the API, as `shared/api` puts it. */
   json?: Request;
-  /** One SELECT, by `shared/asking/sql`. */
-  sql?: string | undefined;
+  /** Whether the server can put that question as SQL. */
+  hasSql?: boolean;
   /** The same question in the terminal, by `shared/asking/commands`; gets the run's folder. */
   command?: (directory: string) => string;
 }
@@ -42,15 +42,16 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
     }
   };
   const items = (): MenuItem[] => {
-    const { json, sql, command } = asks ?? {};
+    const { json, hasSql = false, command } = asks ?? {};
     const found: (MenuItem | false)[] = [
       { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
       json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
-      sql !== undefined && {
-        text: 'Copy SQL',
-        title: 'For the terminal: the same from the database',
-        act: () => copyOfRun((directory) => sqlCommand(directory, sql)),
-      },
+      json !== undefined &&
+        hasSql && {
+          text: 'Copy SQL',
+          title: 'For the terminal: the same from the database',
+          act: () => copyOfRun((directory) => statementCommand(directory, json)),
+        },
       command !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => copyOfRun(command) },
       { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
       { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },
@@ -62,7 +63,7 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
 }
 
 /** A command without the run's folder would be about another run. */
-function copyOfRun(command: (directory: string) => string): void {
+function copyOfRun(command: (directory: string) => string | Promise<string>): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) say('The run is still being read: try again in a moment.');
   else void copy(command(directory));

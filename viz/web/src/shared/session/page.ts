@@ -44,7 +44,13 @@ export function say(text: string): void {
 }
 
 /** Copy to the clipboard; where the browser forbids it, the text can be copied from the message. */
-export async function copy(text: string): Promise<void> {
+export async function copy(coming: string | Promise<string>): Promise<void> {
+  let text: string;
+  try {
+    text = await coming;
+  } catch (error) {
+    return say(`Nothing was copied: ${String(error)}`);
+  }
   try {
     await navigator.clipboard.writeText(text);
     say(`Copied: ${text}`);
