@@ -300,7 +300,7 @@ def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Pag
 
 def test_the_window_is_a_picture_and_a_table(page: Page, record: CallRecord) -> None:
     assert [row[3] for row in show_table(page, "twin")] == [call.id for call in record.window]
-    panel(page, "twin").get_by_role("button", name=re.compile(": table$")).click()
+    panel(page, "twin").get_by_role("button", name=re.compile(": picture$")).click()
     page.wait_for_selector(".twin canvas")
     chart = panel(page, "twin").locator("[role=application]").first
     chart.focus()

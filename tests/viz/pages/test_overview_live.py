@@ -247,7 +247,7 @@ def test_the_newest_steps_are_followed_until_one_pans_away(mapped: Watched, live
     wait_for_cells(page, counted(live.made, 12, 20))
     live.advance(4)
     wait_for_cells(page, counted(live.made, 16, 24))
-    page.get_by_role("button", name="All ranks: table").click()
+    page.get_by_role("button", name="All ranks: picture").click()
     page.locator(".heatmap .chart").focus()
     page.keyboard.press("a")
     page.wait_for_url("**zoom=14..21*")

@@ -242,7 +242,7 @@ def test_a_drag_zooms_to_ranks_and_steps_and_a_double_click_shows_all(page: Page
         if 1 <= rank <= 3 and 10 <= step <= 24 and count > 0
     }
     assert map_cells(page) == inside
-    page.get_by_role("button", name="All ranks: table").click()
+    page.get_by_role("button", name="All ranks: picture").click()
     page.wait_for_selector('.heatmap .chart[data-rows="3"][data-columns="15"]')
     page.mouse.dblclick(*place(page, 0.5, 0.5))
     page.wait_for_selector(f'.heatmap .chart[data-rows="{RANKS}"][data-columns="{STEPS}"]')

@@ -98,7 +98,7 @@ def test_the_page_shows_the_same(page: Page, served: DashboardProcess) -> None:
 
 
 def test_another_run_is_compared_with_or_opened_by_its_command(page: Page, folder: Path) -> None:
-    page.get_by_role("button", name="Copy the command that opens before").click()
+    page.get_by_role("button", name="Copy command to open before").click()
     page.wait_for_selector(".notice >> text=Copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"chimbuko view {folder / 'before'}"
     page.get_by_role("link", name="What changed since before").click()

@@ -13,7 +13,7 @@ import { Panel } from '../shared/parts/panel';
 import { onPage, placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
-import { timeTicks } from '../shared/charts/model/ticks';
+import { roundTicks } from '../shared/charts/model/ticks';
 
 interface Props {
   record: CallRecord;
@@ -48,7 +48,7 @@ function Strips({ record, normal, own, twin }: Props & { own: Timeline; twin: Ti
   const usPerPixel = (before + after) / Math.max(1, width);
   const unit = columnUnit([before, after]);
   const ticksFor = (entry: number): Tick[] =>
-    timeTicks(-before, after, Math.max(2, Math.floor(width / 90))).map((time) => ({ time: entry + time, text: inUnit(time, unit) }));
+    roundTicks(-before, after, Math.max(2, Math.floor(width / 90))).map((time) => ({ time: entry + time, text: inUnit(time, unit) }));
   return (
     <div ref={element} class="timelines">
       {width > 0 && (

@@ -42,7 +42,7 @@ export function Calls() {
       ) : page.calls.length === 0 ? (
         <Nothing />
       ) : (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0}>
           <CallTable rows={page.calls} />
         </div>
       )}

@@ -10,7 +10,7 @@ import { theme } from '../shared/session/theme';
 import { placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
-import { timeTicks } from '../shared/charts/model/ticks';
+import { roundTicks } from '../shared/charts/model/ticks';
 
 /** The call among those recorded around it; a click opens its timeline. */
 export function MiniTimeline({ record }: { record: CallRecord }) {
@@ -22,7 +22,7 @@ export function MiniTimeline({ record }: { record: CallRecord }) {
   const unit = columnUnit([timeline.start - record.entry_us, timeline.end - record.entry_us]);
   useEffect(() => {
     if (!canvas.current || width === 0) return;
-    const times = timeTicks(timeline.start - record.entry_us, timeline.end - record.entry_us, Math.max(2, width / 80));
+    const times = roundTicks(timeline.start - record.entry_us, timeline.end - record.entry_us, Math.max(2, width / 80));
     const ticks = times.map((time) => ({ time: record.entry_us + time, text: inUnit(time, unit) }));
     const own = timeline.bars.find((bar) => bar.isSelf) ?? null;
     paintTimeline(prepare(canvas.current, width, height), timeline, scale, ticks, width, theme.value, own);

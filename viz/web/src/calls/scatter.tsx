@@ -100,7 +100,7 @@ function Twin({ points: found }: { points: Points | null }) {
   if (found === null) return null;
   const rows = found.columns.rank.slice(0, TWIN_ROWS).map((_, at) => callAt(found, at));
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <CallTable rows={rows} />
     </div>
   );

@@ -60,7 +60,7 @@ function Actions({ run }: { run: ListedRun }) {
       <a href={addressOf(compared)} onClick={(event) => follow(event, compared)} aria-label={`What changed since ${run.folder}`}>
         What changed since
       </a>
-      <button class="quiet" aria-label={`Copy the command that opens ${run.folder}`} onClick={() => void copy(`chimbuko view ${quoted(run.path)}`)}>
+      <button class="quiet" aria-label={`Copy command to open ${run.folder}`} onClick={() => void copy(`chimbuko view ${quoted(run.path)}`)}>
         Copy command to open
       </button>
     </span>

@@ -1,7 +1,9 @@
+import { scaleLog } from 'd3-scale';
 import { barsOf, change, shiftSummary, type Bar } from './model/comparison';
 import { duration } from '../shared/units/units';
 import { Empty, Panel } from '../shared/parts/panel';
 import { useSize } from '../shared/charts/size';
+import { logTicks } from '../shared/charts/model/ticks';
 import type { Shift } from '../shared/api/types';
 
 const AXIS = 20;
@@ -36,7 +38,7 @@ export function Runtimes({ shift, name }: { shift: Shift | undefined; name: stri
 
 function Histogram({ bars }: { bars: readonly Bar[] }) {
   const { element, width, height } = useSize<HTMLDivElement>();
-  const scale = scaleOf(bars, width);
+  const scale = scaleLog(extentOf(bars), [MARGIN, width - MARGIN]);
   // Buckets are not equally wide on a logarithmic axis: an area stands for a share of the calls.
   const density = (bar: Bar, share: number): number => share / (Math.log(bar.upper_us) - Math.log(bar.lower_us));
   const highest = Math.max(...bars.map((bar) => Math.max(density(bar, bar.before), density(bar, bar.after))));
@@ -59,7 +61,7 @@ function Histogram({ bars }: { bars: readonly Bar[] }) {
           ))}
           <path class="bar-after" d={`M${scale((bars[0] as Bar).lower_us)} ${bottom}${outline}V${bottom}`} />
           <line class="axis" x1={0} x2={width} y1={bottom} y2={bottom} />
-          {ticks(bars, width).map((us) => (
+          {ticks(bars, width, scale).map((us) => (
             <text key={us} class="tick" x={scale(us)} y={height - 5}>
               {duration(us)}
             </text>
@@ -70,28 +72,13 @@ function Histogram({ bars }: { bars: readonly Bar[] }) {
   );
 }
 
-function scaleOf(bars: readonly Bar[], width: number): (us: number) => number {
-  const [low, high] = [Math.log((bars[0] as Bar).lower_us), Math.log((bars[bars.length - 1] as Bar).upper_us)];
-  return (us) => MARGIN + ((Math.log(us) - low) / (high - low)) * (width - 2 * MARGIN);
+function extentOf(bars: readonly Bar[]): [low: number, high: number] {
+  return [(bars[0] as Bar).lower_us, (bars[bars.length - 1] as Bar).upper_us];
 }
 
-/** 1, 2, 5, 10 ... or finer, as many as have room. */
-function ticks(bars: readonly Bar[], width: number): number[] {
-  const scale = scaleOf(bars, width);
-  const [low, high] = [(bars[0] as Bar).lower_us, (bars[bars.length - 1] as Bar).upper_us];
-  const decades = Array.from({ length: 13 }, (_, power) => 10 ** power);
-  const candidates = [
-    [1, 10],
-    [1, 2, 5],
-    [1, 1.5, 2, 3, 4, 5, 6, 8],
-    [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9],
-  ].map((steps) =>
-    [...new Set(decades.flatMap((decade) => steps.map((step) => decade * step)))].filter(
-      (us) => us >= low && us <= high && scale(us) > 24 && scale(us) < width - 24,
-    ),
-  );
-  const fits = (chosen: readonly number[]): boolean => chosen.every((us, at) => at === 0 || scale(us) - scale(chosen[at - 1] as number) > 56);
-  return candidates.findLast((chosen) => fits(chosen)) ?? [];
+/** Those that stand clear of both ends. */
+function ticks(bars: readonly Bar[], width: number, scale: (us: number) => number): number[] {
+  return logTicks(...extentOf(bars), width / 72).filter((us) => scale(us) > 24 && scale(us) < width - 24);
 }
 
 function RuntimeTable({ bars }: { bars: readonly Bar[] }) {

@@ -66,18 +66,23 @@ function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string;
       data-shift={shift.name}
       data-verdict={shift.verdict}
       aria-pressed={chosen}
-      aria-label={`${text}: ${VERDICT_WORDS[shift.verdict]}, ${change(shift.effect)}, ${between(shift)}`}
       onClick={() => go({ function: shift.name })}
       onPointerEnter={(event) => show(event.currentTarget)}
       onPointerLeave={hideTip}
       onFocus={(event) => show(event.currentTarget, 0)}
       onBlur={hideTip}
     >
-      <span class="shift-mark">{VERDICT_MARKS[shift.verdict]}</span>
+      <span class="shift-mark">
+        <span aria-hidden="true">{VERDICT_MARKS[shift.verdict]}</span>
+        <span class="hidden">{VERDICT_WORDS[shift.verdict]}: </span>
+      </span>
       <span class="function-name">
         {text} {shift.is_waiting && <em>waits</em>}
       </span>
-      <span class="shift-change">{change(shift.effect)}</span>
+      <span class="shift-change">
+        {change(shift.effect)}
+        <span class="hidden">, {between(shift)}</span>
+      </span>
       <Interval shift={shift} reach={reach} />
       <span class="shift-value">{lost(shift)}</span>
     </button>

@@ -7,7 +7,7 @@ import { status, zero_us } from '../shared/session/session';
 import { MarkChart } from '../shared/charts/markchart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { useSize } from '../shared/charts/size';
-import { timeTicks } from '../shared/charts/model/ticks';
+import { roundTicks } from '../shared/charts/model/ticks';
 
 const LEFT = 44;
 const PLOT = 76;
@@ -103,8 +103,8 @@ function bars(trend: Trend, share: (column: TrendColumn) => number, xOf: (at: nu
 
 function ticks({ by, first, end }: Trend, width: number): { at: number; text: string }[] {
   const most = Math.max(2, Math.floor(width / 80));
-  if (by === 'time') return timeTicks(first, end, most).map((at) => ({ at, text: clock(at) }));
-  return timeTicks(first, end - 1, most)
+  if (by === 'time') return roundTicks(first, end, most).map((at) => ({ at, text: clock(at) }));
+  return roundTicks(first, end - 1, most)
     .filter(Number.isInteger)
     .map((at) => ({ at: at + 0.5, text: exact(at) }));
 }

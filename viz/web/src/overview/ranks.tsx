@@ -123,7 +123,6 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
         class={`rank-bar${selected ? ' selected' : ''}${dim ? ' dim' : ''}`}
         data-rank={key}
         aria-pressed={selected}
-        aria-label={`${ranked(key, programs.value)}: ${digits(value)}`}
         onClick={() => toggle(key)}
         onPointerEnter={(event) => show(event.currentTarget)}
         onPointerLeave={leave}
@@ -131,7 +130,10 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
         onBlur={leave}
       >
         <span class="rank-mark">{slot >= 0 && <Mark slot={slot} />}</span>
-        <span class="rank-name">{programs.value > 1 ? key : row.rank}</span>
+        <span class="rank-name">
+          <span class="hidden">rank </span>
+          {programs.value > 1 ? key : row.rank}
+        </span>
         <Track share={share} />
         <span class="rank-value">{digits(value)}</span>
       </button>

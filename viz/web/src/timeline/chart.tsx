@@ -18,7 +18,7 @@ import * as timeline from './timeline';
 import { onPage, placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { RankKey } from '../shared/api/types';
-import { timeTicks } from '../shared/charts/model/ticks';
+import { roundTicks } from '../shared/charts/model/ticks';
 
 /** What is pointed at, by mouse or keys. */
 export const focus = signal<{ spot: Spot | null; arrow: Arrow | null }>({ spot: null, arrow: null });
@@ -242,10 +242,10 @@ function ticksOf(shown: Range, wide: number, xOf: (position: number) => number):
   const axis = timeline.axis.value;
   const zero = zero_us.value;
   if (axis.isFolded) {
-    const places = timeTicks(0, wide, Math.max(2, wide / 110));
+    const places = roundTicks(0, wide, Math.max(2, wide / 110));
     return places.map((x) => tick(axis.timeAt(shown[0] + (x / wide) * (shown[1] - shown[0])) - zero, x, shown[1] - shown[0]));
   }
-  const times = timeTicks(shown[0] - zero, shown[1] - zero, Math.max(2, Math.floor(wide / 110)));
+  const times = roundTicks(shown[0] - zero, shown[1] - zero, Math.max(2, Math.floor(wide / 110)));
   return times.map((time) => tick(time, xOf(zero + time), shown[1] - shown[0]));
 }
 

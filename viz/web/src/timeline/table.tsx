@@ -16,7 +16,7 @@ export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
   const rows = spots.slice(0, MOST_ROWS);
   const unit = columnUnit(rows.map(runtimeOf));
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       {spots.length > rows.length && (
         <p class="unit">
           The first {exact(rows.length)} of {exact(spots.length)}: zoom in for the others.

@@ -1,12 +1,13 @@
 /** One axis of the chart of calls: where each call stands along it, and what is written beside. Lengths in CSS pixels. */
 
+import { scaleLinear, scaleLog } from 'd3-scale';
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
 import type { Telling } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
 import { columnUnit, digits, durationUnit, exact, inUnit, type DurationUnit } from '../../shared/units/units';
 import type { Span } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
-import { timeTicks, wholeTicks } from '../../shared/charts/model/ticks';
+import { logTicks, roundTicks, wholeTicks } from '../../shared/charts/model/ticks';
 
 export interface Tick {
   at: number;
@@ -58,7 +59,7 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   const [first, last] = [from + (hasZero ? way * ASIDE : 0), to - (hasOpen ? way * ASIDE : 0)];
   const found = values.filter(hasPlace);
   const domain = range ?? (scale === 'log' ? decades(found) : extent(found, kind));
-  const { project, valueAt } = projection(domain, scale, first, last);
+  const project = (scale === 'log' ? scaleLog : scaleLinear)(domain, [first, last]);
   const named = numberTicks(kind, domain, scale, Math.max(2, Math.floor(Math.abs(last - first) / (wide ? 90 : 30))));
   const ticks = named.ticks.map(({ at, text }) => ({ at: project(at), text }));
   const [zeroAt, openAt] = [from + (way * ASIDE) / 2, to - (way * ASIDE) / 2];
@@ -70,7 +71,7 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   const breaks = [...(hasZero ? [first] : []), ...(hasOpen ? [last] : [])];
   const unit = kind === 'whole' && scale === 'linear' ? Math.abs(project(1) - project(0)) : 0;
   const sigma = axis === 'score' && telling.detector === 'sstd' ? ', σ' : '';
-  return { at, axis: { title: `${title}${sigma}${named.unit}`, ticks, breaks, valueAt }, unit: unit >= 8 ? unit : 0 };
+  return { at, axis: { title: `${title}${sigma}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) }, unit: unit >= 8 ? unit : 0 };
 }
 
 /** Values of calls along an axis of numbers; NaN where there is none yet. */
@@ -112,24 +113,10 @@ function decades(values: readonly number[]): Span {
   return least > most ? [1, 10] : [least / 1.3, most * 1.3];
 }
 
-interface Projection {
-  project: (value: number) => number;
-  valueAt: (at: number) => number;
-}
-
-function projection([least, most]: Span, scale: Scale, from: number, to: number): Projection {
-  const [into, back] = scale === 'log' ? [Math.log, Math.exp] : [(value: number) => value, (value: number) => value];
-  const [low, high] = [into(least), into(most)];
-  return {
-    project: (value) => from + ((into(value) - low) / (high - low)) * (to - from),
-    valueAt: (at) => back(low + ((at - from) / (to - from)) * (high - low)),
-  };
-}
-
 /** Round values with their texts, all in one unit, which the title names. */
 function numberTicks(kind: string, domain: Span, scale: Scale, most: number): { ticks: Tick[]; unit: string } {
   const values =
-    scale === 'log' ? logTicks(domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
+    scale === 'log' ? logTicks(...domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
   if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
   if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
   if (kind === 'duration') {
@@ -149,7 +136,7 @@ const CLOCK_STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 2
 function clockTicks([least, most]: Span, room: number): number[] {
   const seconds = (most - least) / 1e6 / room;
   const step = columnUnit([least, most]) === 'clock' && seconds > 10 ? (CLOCK_STEPS.find((one) => one >= seconds) ?? 86_400) * 1e6 : 0;
-  if (step === 0) return timeTicks(least, most, room);
+  if (step === 0) return roundTicks(least, most, room);
   return Array.from({ length: Math.floor(most / step) - Math.ceil(least / step) + 1 }, (_, at) => (Math.ceil(least / step) + at) * step || 0);
 }
 
@@ -163,24 +150,6 @@ export function timeText(us: number, unit: DurationUnit, step: number): string {
   const rounded = Math.round((us / 1e6) * shift);
   const whole = Math.floor(rounded / shift);
   return inUnit(whole * 1e6, 'clock') + (decimals > 0 ? `.${String(rounded - whole * shift).padStart(decimals, '0')}` : '');
-}
-
-/** 1, 2 and 5 of each decade, or 1 only, or of each few decades 1, as many as there is room for. */
-export function logTicks([least, most]: Span, room: number): number[] {
-  const [low, high] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
-  const of = (factors: readonly number[], each: number): number[] => {
-    const found: number[] = [];
-    for (let decade = Math.ceil(low / each) * each; decade <= high; decade += each) {
-      for (const factor of factors) found.push(factor * 10 ** decade);
-    }
-    return found.filter((value) => value >= least && value <= most);
-  };
-  const finest = of([1, 2, 5], 1);
-  if (finest.length <= room) return finest;
-  for (let each = 1; ; each++) {
-    const found = of([1], each);
-    if (found.length <= Math.max(room, 2)) return found;
-  }
 }
 
 /** Rows of an axis of names, and which of them each call is in. */

@@ -1,8 +1,9 @@
 /** How the runtimes of a function are distributed, laid out on a logarithmic axis. */
 
+import { scaleLog } from 'd3-scale';
 import { columnUnit, duration, inUnit, type DurationUnit } from '../../shared/units/units';
 import type { Bucket, Distribution } from '../../shared/api/types';
-import { timeTicks } from '../../shared/charts/model/ticks';
+import { logTicks } from '../../shared/charts/model/ticks';
 
 /** Share of the calls that took less than `us`, by the buckets; null where nothing is counted. */
 export function shareBelow(us: number, buckets: readonly Bucket[]): number | null {
@@ -64,35 +65,19 @@ export interface Axis {
   unit: DurationUnit;
 }
 
+const MARGIN = 1.16;
+
 /** A logarithmic axis from the shortest to the longest of some runtimes, with a margin. */
 export function logAxis(runtimes: readonly number[], width: number): Axis {
   const known = runtimes.filter((us) => us > 0 && Number.isFinite(us));
   const [shortest, longest] = known.length === 0 ? [1, 10] : [Math.min(...known), Math.max(...known)];
-  const [low, high] = [Math.log(shortest) - 0.15, Math.log(longest) + 0.15];
-  const xOf = (us: number): number => ((Math.log(Math.max(us, 1e-3)) - low) / (high - low)) * width;
+  const [low, high] = [shortest / MARGIN, longest * MARGIN];
+  const scale = scaleLog([low, high], [0, width]);
+  const xOf = (us: number): number => scale(Math.max(us, 1e-3));
   // The unit of the middle: in that of the longest, a microsecond beside a second is 0.000001.
   const middle = columnUnit([Math.sqrt(shortest * longest)]);
   const unit = middle === 'clock' ? 's' : middle;
   return { xOf, unit, ticks: logTicks(low, high, Math.floor(width / 64)).map((us) => ({ x: xOf(us), text: inUnit(us, unit) })) };
-}
-
-/** Round numbers, as close as there is room: 1, 2, 5, 10 or 1, 10, 100. */
-function logTicks(low: number, high: number, most: number): number[] {
-  // Within a factor of three there are too few round numbers for a logarithmic step.
-  if (high - low < Math.log(3)) return timeTicks(Math.exp(low), Math.exp(high), most);
-  const choices = [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
-  for (const factors of choices) {
-    const found = powers(low, high)
-      .flatMap((power) => factors.map((factor) => factor * power))
-      .filter((us) => Math.log(us) >= low && Math.log(us) <= high);
-    if (found.length <= Math.max(2, most)) return found;
-  }
-  return powers(low, high).filter((us, at) => at % 2 === 0 && Math.log(us) >= low && Math.log(us) <= high);
-}
-
-function powers(low: number, high: number): number[] {
-  const [first, last] = [Math.floor(low / Math.LN10), Math.ceil(high / Math.LN10)];
-  return Array.from({ length: last - first + 1 }, (_, at) => 10 ** (first + at));
 }
 
 export interface Column {

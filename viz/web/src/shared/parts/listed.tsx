@@ -22,7 +22,7 @@ export function Listed({ name, title, columns, rows, nothing, actions, asks }: P
       {rows.length === 0 ? (
         <Empty>{nothing}</Empty>
       ) : (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0}>
           <Table columns={columns.map(([heading, isNumber]) => ({ heading, isNumber }))} rows={rows} />
         </div>
       )}

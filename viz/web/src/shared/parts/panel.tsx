@@ -1,4 +1,4 @@
-import type { ComponentChildren, HTMLAttributes } from 'preact';
+import type { ComponentChildren, HTMLAttributes, RefObject } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { go, view } from '../address/address';
 import { PanelMenu, type Asks } from './panelmenu';
@@ -28,6 +28,7 @@ interface PanelProps {
 export function Panel({ name, title, summary, actions, hold, table, asks, children }: PanelProps) {
   const id = useId();
   const body = useRef<HTMLDivElement>(null);
+  const needsFocus = useNeedsFocus(body);
   const asTable = table !== undefined && view.value.tables.includes(name);
   return (
     <figure class={`panel ${name}`} aria-labelledby={id} data-panel={name} data-twin={table ? 'yes' : undefined} {...hold}>
@@ -39,10 +40,9 @@ export function Panel({ name, title, summary, actions, hold, table, asks, childr
           {table && (
             <button
               class="quiet"
-              aria-pressed={asTable}
-              aria-label={`${title}: table`}
+              aria-label={`${title}: ${asTable ? 'picture' : 'table'}`}
               onClick={() => toggleTables([name])}
-              title="Table instead of picture (T)"
+              title={`${asTable ? 'Picture instead of table' : 'Table instead of picture'} (T)`}
             >
               {asTable ? 'Picture' : 'Table'}
             </button>
@@ -50,11 +50,30 @@ export function Panel({ name, title, summary, actions, hold, table, asks, childr
           <PanelMenu name={name} title={title} asks={asks} table={table} body={body} />
         </span>
       </figcaption>
-      <div ref={body} class="panel-body">
+      <div ref={body} class="panel-body" tabIndex={needsFocus ? 0 : undefined}>
         {asTable ? table() : children}
       </div>
     </figure>
   );
+}
+
+const FOCUSABLE = 'a[href], button, input, select, [tabindex="0"]';
+
+/** Whether a box can be scrolled and has nothing in it that takes the focus: without it, no key would scroll the box. */
+function useNeedsFocus(body: RefObject<HTMLElement | null>): boolean {
+  const [needs, setNeeds] = useState(false);
+  useEffect(() => {
+    const box = body.current;
+    if (!box) return;
+    // It reports after the layout, which reading at any other time would force.
+    const observer = new ResizeObserver(() => {
+      const isCutOff = box.scrollHeight > box.clientHeight || box.scrollWidth > box.clientWidth;
+      setNeeds(isCutOff && box.querySelector(FOCUSABLE) === null);
+    });
+    for (const one of [box, ...box.children]) observer.observe(one);
+    return () => observer.disconnect();
+  });
+  return needs;
 }
 
 /** Swap picture and table of these panels. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { AXES, AXIS_KINDS } from '../../../src/shared/address/model/axes';
 import type { Telling } from '../../../src/calls/model/callpoints';
-import { logTicks, timeText } from '../../../src/calls/model/callaxis';
+import { timeText } from '../../../src/calls/model/callaxis';
 import {
   boxAround,
   boxAside,
@@ -217,11 +217,5 @@ describe('texts', () => {
   test('minutes stand on round ones', () => {
     const layout = laid(pointsOf([0, 360].map((s) => call({ entry_us: 1_000_000 + s * 1e6 }))));
     expect(layout.xAxis.ticks.map((tick) => tick.text)).toEqual(['0:00', '1:00', '2:00', '3:00', '4:00', '5:00', '6:00']);
-  });
-
-  test('decades, or parts of them', () => {
-    expect(logTicks([8, 120], 9)).toEqual([10, 20, 50, 100]);
-    expect(logTicks([1, 1e6], 7)).toEqual([1, 10, 100, 1e3, 1e4, 1e5, 1e6]);
-    expect(logTicks([1, 1e6], 3)).toEqual([1, 1e3, 1e6]);
   });
 });

@@ -322,7 +322,7 @@ const clamped = (value: number, low: number, high: number): number => Math.min(h
 
 function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: number; text: string }[] {
   const { steps, left, right, grid } = layout;
-  const found = wholeTicks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 110)));
+  const found = wholeTicks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 150)));
   let newest = 0;
   return found.map((step) => {
     const told = timeOfStep(grid, step);

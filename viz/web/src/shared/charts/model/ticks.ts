@@ -1,22 +1,37 @@
 /** Where the ticks of an axis stand. */
 
-/** Round whole numbers from `first` to `last`, at most about `most` of them, none twice. */
+import { ticks } from 'd3-array';
+
+/** Round whole numbers from `first` to `last`, about `most` of them, none twice. */
 export function wholeTicks(first: number, last: number, most: number): number[] {
-  const rough = Math.max(1, (last - first) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 1);
-  const found: number[] = [];
-  for (let value = Math.ceil(first / step) * step; value <= last; value += step) found.push(value);
-  return found;
+  return last - first < 1 ? [first] : roundTicks(first, last, Math.min(most, last - first));
 }
 
-/** Round times from `first` to `last` µs, at most about `most`. */
-export function timeTicks(first: number, last: number, most: number): number[] {
-  const rough = Math.max(1e-3, (last - first) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
-  const found: number[] = [];
-  // `|| 0`: rounding up gives a negative zero, which would be written with its sign.
-  for (let at = Math.ceil(first / step) || 0; at * step <= last; at++) found.push(at * step);
-  return found;
+/** Round numbers from `first` to `last`, about `most` of them. */
+export function roundTicks(first: number, last: number, most: number): number[] {
+  return ticks(first, last, Math.max(1, most));
+}
+
+const FACTORS = [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
+
+/**
+ * Round numbers from `first` to `last`, of which both are above zero, at most `most` of them, for a logarithmic axis.
+ *
+ * Not d3's, which leaves out by value and not by place: 10, 20, ... 70, 100, of which the last but one touch each other.
+ */
+export function logTicks(first: number, last: number, most: number): number[] {
+  // Within a factor of three there are too few round numbers for a logarithmic step.
+  if (last < 3 * first) return roundTicks(first, last, most);
+  const [low, high] = [Math.floor(Math.log10(first)), Math.ceil(Math.log10(last))];
+  const powers = Array.from({ length: high - low + 1 }, (_, at) => low + at);
+  const isInside = (value: number): boolean => value >= first && value <= last;
+  for (const factors of FACTORS) {
+    const found = powers.flatMap((power) => factors.map((factor) => factor * 10 ** power)).filter(isInside);
+    if (found.length <= Math.max(2, most)) return found;
+  }
+  const each = Math.ceil(powers.length / Math.max(2, most));
+  return powers
+    .filter((power) => power % each === 0)
+    .map((power) => 10 ** power)
+    .filter(isInside);
 }
