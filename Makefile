@@ -10,9 +10,9 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests, four files at a time: half of their time they wait.
+test: install chromium ## All tests, six files at a time: half of their time they wait.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
+	$(BIN)/python -m pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
 	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 import signal
 import tarfile
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.places import DATA
+from tests.places import DATA, ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
@@ -36,6 +38,24 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+
+
+LONG = ("viz/pages", "integration", "viz", "tracer", "ad/streamprocess", "cli")
+"""Where files take minutes, most of it in waiting for browsers and processes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files, of each kind by turns, so that none is left alone at the end."""
+    files: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        files[item.path].append(item)
+    kinds: dict[str, list[Path]] = {kind: [] for kind in (*LONG, "")}
+    for file in files:
+        place = file.relative_to(ROOT / "tests").as_posix()
+        kinds[next(kind for kind in kinds if place.startswith(kind))].append(file)
+    short = kinds.pop("")
+    by_turns = [file for turn in zip_longest(*kinds.values()) for file in turn if file is not None]
+    items[:] = [item for file in (*by_turns, *short) for item in files[file]]
 
 
 @pytest.fixture(scope="session")

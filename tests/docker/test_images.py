@@ -76,6 +76,7 @@ def here(words: list[str], runs: Path) -> list[str]:
     return ["127.0.0.1" if word == "services" else word for word in told]
 
 
+@pytest.mark.thorough
 def test_commands_of_the_compose_file_make_a_run(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": PATH}
     chimbuko = [sys.executable, "-m", "chimbuko"]

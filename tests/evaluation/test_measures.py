@@ -129,6 +129,7 @@ def test_a_spoiled_detector_is_noticed(
     assert shows_in <= {one.what for one in required if not one.is_held}
 
 
+@pytest.mark.thorough
 def test_the_papers_detector_misses_what_is_required() -> None:
     """Outliers widen its spread, and it knows one mode only."""
     required = requirements.labelled(measured(AnalysisConfig(detector="sstd"), "two modes 50/50", "drift"))

@@ -84,6 +84,7 @@ def test_on_a_terminal_the_seconds_are_shown(cold: Path, tmp_path: Path) -> None
     assert f"{COMPILING}; that takes some 25 s: 0 s" in output
 
 
+@pytest.mark.thorough
 def test_who_comes_later_waits_for_the_one_that_compiles(cold: Path, start: Start) -> None:
     with only_one(cold):
         run = start("--no-dashboard", "--", "true")
@@ -118,6 +119,7 @@ def test_where_nothing_can_be_written_they_go_to_a_temporary_folder(
     assert use_writable_cache() == cache
 
 
+@pytest.mark.thorough
 def test_no_room_for_them_is_one_line_before_anything_begins(
     cold: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,9 @@ def index(folder: Path) -> None:
     assert any(RunDirectory(folder).timelines.iterdir())
 
 
-@pytest.mark.parametrize("options", [["--transport", "files", "--keep-trace"], ["--transport", "sst"]])
+@pytest.mark.parametrize(
+    "options", first(1, [["--transport", "files", "--keep-trace"], ["--transport", "sst"]])
+)
 def test_of_a_live_run(start: Start, traced: Sequence[str], options: Sequence[str]) -> None:
     run = start("--no-dashboard", *options, "--", *traced)
     assert run.end() == 0, run.output

@@ -44,6 +44,7 @@ from tests.ad.followed import (
     write_whole,
 )
 from tests.follow.test_reader import drop_before
+from tests.thorough import first
 from tests.trace import whole_streams
 
 STEPS = 24
@@ -223,7 +224,7 @@ def run_until_over(
 
 
 @pytest.mark.usefixtures("commits_each_step")
-@pytest.mark.parametrize("is_taken_between", [False, True])
+@pytest.mark.parametrize("is_taken_between", first(1, [True, False]))
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_wherever_processes_die_everything_is_there_once(
     tmp_path: Path,

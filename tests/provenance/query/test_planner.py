@@ -23,7 +23,7 @@ from tests.reference.provenance import totals, wants
 from tests.sample_records import RUN_ID, make_batches, make_record, make_run
 
 FUNCTIONS = ("main", "solve(double *)", "MPI_Waitall()", "exchange", "MPI_Recv()", "Kernel<float>")
-FILTERS = 60
+FILTERS = 30
 START_US = 5_000_000
 RANKS = {(0, 0): "node1", (0, 1): "node1", (0, 7): "Node*2", (1, 0): "node3", (1, 1): "node3"}
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { callLines, isFaster } from './model/callpoints';
 import { shortenAll, type ShortName } from '../shared/names/names';
-import { columnUnit, digits, exact, inUnit, ratio } from '../shared/units/units';
+import { columnUnit, digits, exact, inUnit, ratio, scoreHeading } from '../shared/units/units';
 import { FIRST_VIEW, type Sort, type View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { hoveredCall, open, telling } from './calls';
@@ -30,7 +30,7 @@ function columnsOf(rows: readonly CallSummary[]): Column[] {
     { title: 'step', sort: 'step', number: true, text: (row) => exact(row.step) },
     durations('severity', 'severity_us', (row) => row.severity_us),
     { title: '× usual', number: true, text: (row) => (row.expected_us > 0 ? ratio(row[`${metric}_us`] / row.expected_us) : '–') },
-    { title: detector === 'sstd' ? 'score, σ' : 'score', sort: 'score', number: true, text: (row) => digits(row.score) },
+    { title: scoreHeading(detector), sort: 'score', number: true, text: (row) => digits(row.score) },
     durations('exclusive', 'exclusive_us', (row) => row.exclusive_us),
     durations('inclusive', 'inclusive_us', (row) => row.inclusive_us),
     { title: 'children', sort: 'children', number: true, text: (row) => exact(row.children) },

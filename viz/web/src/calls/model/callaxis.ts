@@ -4,7 +4,7 @@ import { scaleLinear, scaleLog } from 'd3-scale';
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
 import type { Telling } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
-import { columnUnit, digits, durationUnit, exact, inUnit, type DurationUnit } from '../../shared/units/units';
+import { columnUnit, digits, durationUnit, exact, inUnit, scoreHeading, type DurationUnit } from '../../shared/units/units';
 import type { Span } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
 import { logTicks, roundTicks, wholeTicks } from '../../shared/charts/model/ticks';
@@ -70,8 +70,11 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   const at = Float32Array.from(values, (value) => (isInside(value) ? project(value) : aside(value)));
   const breaks = [...(hasZero ? [first] : []), ...(hasOpen ? [last] : [])];
   const unit = kind === 'whole' && scale === 'linear' ? Math.abs(project(1) - project(0)) : 0;
-  const sigma = axis === 'score' && telling.detector === 'sstd' ? ', σ' : '';
-  return { at, axis: { title: `${title}${sigma}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) }, unit: unit >= 8 ? unit : 0 };
+  return {
+    at,
+    axis: { title: `${axis === 'score' ? scoreHeading(telling.detector) : title}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) },
+    unit: unit >= 8 ? unit : 0,
+  };
 }
 
 /** Values of calls along an axis of numbers; NaN where there is none yet. */

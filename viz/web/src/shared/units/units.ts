@@ -107,9 +107,19 @@ export function percent(share: number | null): string {
   return share === null ? 'unknown' : `${digits(share * 100)} %`;
 }
 
-/** What a detector's score is called: only sstd's is a distance in σ. */
+/** A detector's score with its unit. */
 export function score(value: number, detector: string): string {
-  return detector === 'sstd' ? `${digits(value)} σ` : digits(value);
+  return `${digits(value)} ${scoreUnit(detector)}`.trimEnd();
+}
+
+/** Only sstd's score is a distance in σ; others have no unit. */
+export function scoreUnit(detector: string): string {
+  return detector === 'sstd' ? 'σ' : '';
+}
+
+/** What stands over scores. */
+export function scoreHeading(detector: string): string {
+  return ['score', scoreUnit(detector)].filter(Boolean).join(', ');
 }
 
 /** 1 anomaly, 2,000 anomalies. */
