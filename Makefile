@@ -5,14 +5,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
-.PHONY: demo test thorough live soak faults fuzz-api check install web page-types screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+# Six at a time, as half of their time tests wait for browsers and processes.
+TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
+# What computes, but for traces of real programs, which plain Python reads for minutes.
+CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
+	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls provenance/store/test_encode.py) \
+	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
+
+.PHONY: demo test coverage thorough live soak faults fuzz-api check install web page-types screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
 
-test: install chromium ## All tests, six files at a time: half of their time they wait.
+test: install chromium ## All tests, those of the cores once more with their kernels as plain Python.
 	cd viz/web && npm test --silent
-	$(BIN)/python -m pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
+	$(BIN)/python -m pytest $(TOGETHER)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --cov --cov-report= $(CORES)
+	$(BIN)/python -m tests.rooms
+
+coverage: install chromium ## How much of each room all tests run; twenty minutes.
+	$(BIN)/python -m pytest --cov --cov-report= $(TOGETHER)
+	$(BIN)/python -m tests.rooms --all
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
 	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile

@@ -320,13 +320,14 @@ class SpoolReader:
         self._folder = folder
         self._path: Path | None = None
         self._offset = 0
-        self._length = 0
+        self._last = b""
+        """Head of the frame that ends at ``_offset``."""
         self._sequence = 0
 
     @property
     def is_drained(self) -> bool:
         """Whether there is nothing more to read at the moment."""
-        return next(self._frames_ahead(), None) is None
+        return all(sequence <= self._sequence for _, _, sequence, _ in self._frames_ahead())
 
     def read(self, most_bytes: int) -> list[tuple[int, bytes]]:
         """Next frames, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
@@ -335,9 +336,9 @@ class SpoolReader:
         for path, end, sequence, frame in self._frames_ahead():
             if size_bytes > most_bytes:
                 break
-            size_bytes += len(frame)
-            self._path, self._offset, self._length = path, end, len(frame)
+            self._path, self._offset, self._last = path, end, FRAME.pack(len(frame), sequence)
             if sequence > self._sequence:
+                size_bytes += len(frame)
                 self._sequence = sequence
                 found.append((sequence, frame))
         return found
@@ -361,9 +362,10 @@ class SpoolReader:
         """Whether the last frame still stands where it was read: compaction rewrites segments."""
         if path != self._path:
             return False
+        length, _ = FRAME.unpack(self._last)
         with path.open("rb") as file:
-            file.seek(self._offset - self._length - FRAME.size)
-            return file.read(FRAME.size) == FRAME.pack(self._length, self._sequence)
+            file.seek(self._offset - length - FRAME.size)
+            return file.read(FRAME.size) == self._last
 
 
 def _abnormal_calls(records: PackedRecords) -> Counter[str]:

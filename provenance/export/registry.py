@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +32,21 @@ class Format:
 
     module: str
     function: str
-    is_folder: bool = False
+    purpose: str
+    ending: str = ""
+    """Of its file's name; empty where it is a folder."""
     library: str = ""
     """Package that this needs, which is an extra of ours by the same name as the format."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether several files are written."""
+        return not self.ending
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the library that it needs is there."""
+        return not self.library or importlib.util.find_spec(self.library) is not None
 
     def writer(self, name: str) -> Callable[..., None]:
         """What writes the calls of a source into an open file, or an empty folder.
@@ -55,11 +68,17 @@ class Format:
 
 
 FORMATS = {
-    "perfetto": Format("perfettotrace", "write_perfetto", library="perfetto"),
-    "chrome": Format("chrometrace", "write_chrome"),
-    "speedscope": Format("speedscope", "write_speedscope"),
-    "parquet": Format("parquet", "write_parquet", is_folder=True, library="pyarrow"),
-    "v2": Format("version2folder", "write_version2", is_folder=True),
+    "perfetto": Format(
+        "perfettotrace", "write_perfetto", "timeline for ui.perfetto.dev", "pftrace", library="perfetto"
+    ),
+    "chrome": Format(
+        "chrometrace", "write_chrome", "timeline for chrome://tracing and others", "chrome.json"
+    ),
+    "speedscope": Format(
+        "speedscope", "write_speedscope", "call stacks for speedscope.app", "speedscope.json"
+    ),
+    "parquet": Format("parquet", "write_parquet", "tables for notebooks and databases", library="pyarrow"),
+    "v2": Format("version2folder", "write_version2", "records in JSON, as Chimbuko's version 2 wrote them"),
 }
 
 

@@ -102,19 +102,23 @@ def test_no_module_is_too_long_to_be_read(path: Path) -> None:
 
 
 PACKAGES = imports.packages()
-ARROWS = imports.arrows(PACKAGES)
 SUB_PACKAGES = sorted(name for name in PACKAGES if name)
 MOST_MODULES = 12
 
 
-@pytest.mark.parametrize("name", SUB_PACKAGES)
-def test_a_sub_package_imports_what_its_docstring_says(name: str) -> None:
-    assert PACKAGES[name].allowed == ARROWS[name]
+@pytest.fixture(scope="module")
+def arrows() -> dict[str, frozenset[str]]:
+    return imports.arrows(PACKAGES)
 
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)
-def test_no_import_leads_back(name: str) -> None:
-    assert name not in imports.reachable(name, ARROWS)
+def test_a_sub_package_imports_what_its_docstring_says(name: str, arrows: dict[str, frozenset[str]]) -> None:
+    assert PACKAGES[name].allowed == arrows[name]
+
+
+@pytest.mark.parametrize("name", SUB_PACKAGES)
+def test_no_import_leads_back(name: str, arrows: dict[str, frozenset[str]]) -> None:
+    assert name not in imports.reachable(name, arrows)
 
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)
@@ -123,12 +127,12 @@ def test_a_sub_package_has_room_for_one_thought(name: str) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_rooms_meet_only_where_they_may(room: str) -> None:
+def test_rooms_meet_only_where_they_may(room: str, arrows: dict[str, frozenset[str]]) -> None:
     """The agent and the server know neither each other nor the store; the store knows neither of them."""
     may = {"ad": set(), "pserver": set(), "provenance": set(), "viz": {"provenance", "ad.detectors"}}[room]
     for name in SUB_PACKAGES:
         if name.split(".")[0] == room:
-            others = {to for to in ARROWS[name] if to.split(".")[0] in {*ROOMS, "launcher", "doctor", "cli"}}
+            others = {to for to in arrows[name] if to.split(".")[0] in {*ROOMS, "launcher", "doctor", "cli"}}
             assert {to for to in others if to.split(".")[0] != room} <= {
                 to for to in others for allowed in may if to == allowed or to.startswith(f"{allowed}.")
             }

@@ -18,6 +18,7 @@ from chimbuko.symbols.elf.buildid import build_id
 from chimbuko.symbols.elf.debuglines import DebugLines
 from chimbuko.symbols.requests import BinarySymbols, Place, Request
 from tests.symbols.programs import HERE, built, drained
+from tests.thorough import first
 
 NAMES = {
     "main": "main",
@@ -52,7 +53,9 @@ def files_and_lines(path: Path) -> list[tuple[str, str, int]]:
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
 @pytest.mark.parametrize(
-    "options", [["-O0"], ["-O2", "-ffunction-sections", "-Wl,--gc-sections"], ["-gz"], ["-no-pie"]], ids=str
+    "options",
+    first(2, [["-O2", "-ffunction-sections", "-Wl,--gc-sections"], ["-gz"], ["-no-pie"], ["-O0"]]),
+    ids=str,
 )
 def test_functions_have_the_lines_that_addr2line_gives(
     tmp_path: Path, compiler: str, version: str, options: list[str]

@@ -21,8 +21,7 @@ from chimbuko.runs.directory import find_run
     "form",
     type=click.Choice(list(FORMATS)),
     required=True,
-    help="perfetto, chrome and speedscope are files for viewers of these names; parquet is a folder of "
-    "tables; v2 a folder of JSON as Chimbuko's version 2 writes it.",
+    help="; ".join(f"{name}: {form.purpose}" for name, form in FORMATS.items()) + ".",
 )
 @click.option(
     "-o",
@@ -30,7 +29,8 @@ from chimbuko.runs.directory import find_run
     required=True,
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="A new file; for parquet and v2 a new or empty folder.",
+    help=f"A new file; for {' and '.join(name for name, form in FORMATS.items() if form.is_folder)} "
+    "a new or empty folder.",
 )
 @call_options(label="any")
 @click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,8 +52,24 @@ def test_every_frame_arrives_in_order_whatever_is_lost(
             on_the_way.clear()
             delivery.send_again()
         assert delivery.is_waiting == (delivery.in_flight_bytes > 0)
-    while not delivery.is_delivered:
+    for _ in range(2 * written + 1):
         send()
         arrive()
+    assert delivery.is_delivered
     assert (arrived, delivery.acknowledged) == (written, written)
     assert delivery.in_flight_bytes == 0
+
+
+def test_little_room_is_enough_to_go_on_after_a_loss(tmp_path: Path) -> None:
+    """What the store has already takes none of it, however much of it stands before the rest."""
+    writer, delivery = SpoolWriter(tmp_path, "0:1", 1 << 24), SpoolDelivery("0:1", tmp_path)
+    for number in range(5):
+        writer.append(SpoolFrame(pack([make_record(number)]), [], [], HEALTH))
+    assert len(delivery.take(1 << 20)) == 5
+    delivery.arrived(3)
+    delivery.send_again()
+    assert [[sequence for sequence, _ in delivery.take(1)] for _ in range(3)] == [[4], [5], []]
+    delivery.arrived(5)
+    assert delivery.is_delivered
+    delivery.send_again()
+    assert delivery.is_delivered and delivery.take(1) == []

@@ -18,6 +18,7 @@ from tests.ad.records.test_metrics import names_with_metrics, with_metrics
 from tests.reference import gpu
 from tests.reference.gpu import gpu_tasks, gpu_trace
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, traces
+from tests.thorough import first
 from tests.trace.whole_streams import Step, random_stream
 
 EXAMPLES = settings(max_examples=40, deadline=None)
@@ -59,7 +60,7 @@ def test_a_real_stream_is_analysed_as_by_one_process(
     assert seen.records > 0
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", first(1, DETECTORS))
 def test_many_threads_deep_calls_and_many_records(tmp_path: Path, detector: str) -> None:
     shape = Shape(functions=60, depth=12, threads=6, recursion=0.2)
     trace = SyntheticTrace(600, outlier_share=0.02, shape=shape)

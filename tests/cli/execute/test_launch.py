@@ -17,6 +17,7 @@ import pytest
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.places import STAND_INS
+from tests.thorough import first
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 PROGRAM = ["chimbuko", "trace", "a b.py", "$HOME", "it's", '"quoted"', "`date`", "--", ";"]
@@ -35,7 +36,7 @@ def launch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
+@pytest.mark.parametrize("options", first(3, VARIANTS, [" ".join(one) for one in VARIANTS]))
 def test_scripts_are_good_bash(options: list[str], tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     assert launch(*options, "-o", script, "--", *PROGRAM).returncode == 0

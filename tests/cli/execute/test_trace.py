@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.thorough import first
 from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, working_in, write_program
 
 NESTED = """
@@ -122,24 +123,27 @@ def test_modules_are_run_as_python_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "import sys; print('out'); print('err', file=sys.stderr)",
-        "import sys; sys.exit(7)",
-        "import sys; sys.exit('a reason')",
-        "def f(): raise ValueError('x')\nf()",
-        "raise KeyboardInterrupt",
-        "import os; os.kill(os.getpid(), 15)",
-        "import os; os._exit(3)",
-        "import os; os.abort()",
-        "def f(:\n",
-        "import sys; print(sys.argv, sys.path[0], __file__, __name__)",
-        "import __main__; x = 5; print(__main__.x, __doc__, __spec__)",
-        "import atexit\natexit.register(print, 'exit')",
-        "import threading\nthreading.Thread(target=print, args=('t',)).start()",
-        "import sys; sys.excepthook = lambda *a: print('hook', a[0].__name__); raise OSError",
-        "import sys; sys.stdin.read(); print(sys.stdin.closed)",
-        "import os; print(os.fork() and os.wait()[1])",
-    ],
+    first(
+        8,
+        [
+            "import sys; print('out'); print('err', file=sys.stderr)",
+            "import sys; sys.exit(7)",
+            "import sys; sys.exit('a reason')",
+            "def f(): raise ValueError('x')\nf()",
+            "raise KeyboardInterrupt",
+            "import os; os.kill(os.getpid(), 15)",
+            "import os; os._exit(3)",
+            "import os; os.abort()",
+            "def f(:\n",
+            "import sys; print(sys.argv, sys.path[0], __file__, __name__)",
+            "import __main__; x = 5; print(__main__.x, __doc__, __spec__)",
+            "import atexit\natexit.register(print, 'exit')",
+            "import threading\nthreading.Thread(target=print, args=('t',)).start()",
+            "import sys; sys.excepthook = lambda *a: print('hook', a[0].__name__); raise OSError",
+            "import sys; sys.stdin.read(); print(sys.stdin.closed)",
+            "import os; print(os.fork() and os.wait()[1])",
+        ],
+    ),
 )
 def test_output_and_end_of_the_program_stay_its_own(tmp_path: Path, text: str) -> None:
     program = write_program(tmp_path, text)

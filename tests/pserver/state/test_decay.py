@@ -172,7 +172,7 @@ def test_what_is_saved_goes_on_as_it_was() -> None:
     assert other.drift(np.zeros(1, np.int64))[0] == eras.drift(np.zeros(1, np.int64))[0] > 1.3
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(st.integers(2, 12), st.integers(0, 700)), min_size=1, max_size=40))
 def test_eras_end_as_in_the_slow_twin(epochs: list[tuple[int, int]]) -> None:
     """Runtimes around a level that drifts and jumps."""

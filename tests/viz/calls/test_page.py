@@ -94,7 +94,7 @@ def test_every_call_is_drawn_or_said_to_be_covered(page: Page, made: MadeRun) ->
     assert said == (f"{covered} normal calls are hidden behind others" if covered else "")
 
 
-@pytest.mark.parametrize("axis", first(5, AXES))
+@pytest.mark.parametrize("axis", first(2, AXES))
 def test_marks_stand_in_the_order_of_the_axis(watched: Watched, provenance: Provenance, axis: str) -> None:
     calls = {call.id: call for call in every(provenance, CallFilter(label=None, step_max=12))}
     other = "inclusive" if axis != "inclusive" else "entry"

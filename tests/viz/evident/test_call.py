@@ -337,8 +337,9 @@ def test_menus_copy_what_answers_the_same(page: Page, record: CallRecord, proven
     assert row["call"] == record.id and row["function"] == record.function
     for name in ("inclusive_us", "exclusive_us", "severity_us", "score", "expected_us", "seen", "depth"):
         assert row[name] == getattr(record, name)
-    for name in ("numbers", "stack", "messages", "node", "counters", "twin"):
-        assert answered(copied(page, name, "Copy command"))["call"] == as_object(record)
+    panels = ("numbers", "stack", "messages", "node", "counters", "twin")
+    (command,) = {copied(page, name, "Copy command") for name in panels}
+    assert answered(command)["call"] == as_object(record)
     found = api_answer(page, "distribution")
     assert found["statistics"]["name"] == record.function
     told = provenance.metadata(record.program, record.rank)

@@ -10,6 +10,7 @@ import pytest
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import FUNCTIONS, ZERO_US
 from tests.viz.panels import answered, api_answer, copied, sql_rows
@@ -46,7 +47,7 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("query", "wanted"), LISTS)
+@pytest.mark.parametrize(("query", "wanted"), first(2, LISTS))
 def test_the_statement_answers_the_list(
     page: Page, process: DashboardProcess, provenance: Provenance, query: str, wanted: CallFilter
 ) -> None:
@@ -78,7 +79,7 @@ PANELS = [
 """Where a panel is, its name, and what of the answer it shows."""
 
 
-@pytest.mark.parametrize(("address", "panel", "what"), PANELS, ids=[panel for _, panel, _ in PANELS])
+@pytest.mark.parametrize(("address", "panel", "what"), first(5, PANELS, [panel for _, panel, _ in PANELS]))
 def test_each_panel_copies_its_question_twice(
     page: Page, process: DashboardProcess, address: str, panel: str, what: str
 ) -> None:

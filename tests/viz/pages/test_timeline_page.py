@@ -257,9 +257,10 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
         "() => performance.getEntriesByType('resource').some(one => one.name.includes('rank=0%3A4'))"
     )
     (receiver,) = (r for r in made.records if r.function == "exchange_rows" and r.rank == 4)
-    page.wait_for_timeout(500)
-    page.keyboard.press("m")
-    page.wait_for_function("id => location.search.replaceAll('%3A', ':').includes(id)", arg=receiver.id)
+    # The key does nothing until the spans of rank 4 are there.
+    while receiver.id not in page.url.replace("%3A", ":"):
+        page.keyboard.press("m")
+        page.wait_for_timeout(100)
     page.click(".chip:has-text('rank 4')")
     page.wait_for_function("() => !location.search.includes('with=')")
 
@@ -301,7 +302,9 @@ def test_mouse_zooms_and_pans_and_the_address_keeps_it(watched: Watched, made: M
     zoomed = shown(page)
     assert zoomed[1] - zoomed[0] < 0.8 * (moved[1] - moved[0])
     assert abs(at(page, ZERO_US + 8.3e6, 5)[0] - x) < 3
-    page.wait_for_timeout(400)
+    page.wait_for_function(
+        "() => location.search.includes(`t=${document.querySelector('.timeline .chart').dataset.shown}`)"
+    )
     address = page.url
     kept = shown(page)
     page.goto(address)

@@ -1,7 +1,7 @@
 """All endpoints of the API.
 
-May import ad.detectors, calls, kernels, protocol, provenance.compare, provenance.manage, provenance.query,
-provenance.store, provenance.timeline, runs, statistics, viz.api and viz.live.
+May import ad.detectors, calls, kernels, protocol, provenance.compare, provenance.export, provenance.manage,
+provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and viz.live.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from chimbuko.viz.api.endpoints import (
 
 _ENDPOINTS = (
     run.run,
+    run.export_formats,
     vitals.health,
     vitals.vitals,
     vitals.streams,

@@ -1,10 +1,11 @@
-"""The run itself: what it was started as, how it is, and the numbers that say most about it."""
+"""The run itself: what it was started as, how it is, what says most about it, and how it can be exported."""
 
 from __future__ import annotations
 
 import msgspec
 
 from chimbuko.config import LEAST_CALLS, AnalysisConfig
+from chimbuko.provenance.export.registry import FORMATS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
@@ -88,4 +89,31 @@ def _headline(run: ServedRun) -> Headline:
         worst_severity_us=worst.severity_us if worst else 0.0,
         worst_call=calls[0].id if calls else None,
         worst_rank=rank_text((calls[0].program, calls[0].rank)) if calls else None,
+    )
+
+
+class ExportFormat(msgspec.Struct, frozen=True):
+    """One format."""
+
+    name: str
+    purpose: str
+    ending: str
+    """Of its file's name; empty where it is a folder."""
+    is_installed: bool
+    """Whether the library that it needs is there."""
+
+
+class ExportFormatsAnswer(Answer, frozen=True, kw_only=True):
+    """All formats."""
+
+    formats: list[ExportFormat]
+
+
+@get("/export-formats")
+def export_formats(run: ServedRun) -> ExportFormatsAnswer:
+    """Formats in which recorded calls can be written for other tools."""
+    return ExportFormatsAnswer(
+        formats=[
+            ExportFormat(name, form.purpose, form.ending, form.is_installed) for name, form in FORMATS.items()
+        ]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -16,16 +16,14 @@ from chimbuko.viz.jobs.tasks.task import AnswerFile, JobRun, Progress, task
 
 WRITTEN = 0.9
 """Share of the work that is done when all calls are written; the rest is packing a folder."""
-ENDINGS = {"perfetto": "pftrace", "chrome": "chrome.json", "speedscope": "speedscope.json"}
-"""Of a format's file; where it is a folder, that is packed into one."""
 
 
 class ExportParameters(FilterParameters, frozen=True, kw_only=True):
     """Which calls are wanted, and in what form."""
 
     form: Annotated[
-        Literal["perfetto", "chrome", "speedscope", "parquet", "v2"],
-        Meta(description="Format: files for viewers of these names, or a folder, packed as ZIP."),
+        str,
+        Meta(pattern=f"^({'|'.join(FORMATS)})$", description="Name of a format; a folder is packed as ZIP."),
     ]
 
 
@@ -33,16 +31,13 @@ class ExportParameters(FilterParameters, frozen=True, kw_only=True):
 def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> AnswerFile:
     """The calls of a filter, with those around them, messages and counters."""
     chosen, name = wanted.call_filter(), run.directory.path.name
-    path = run.folder / (f"{name}-{wanted.form}" if _is_folder(wanted) else f"{name}.{ENDINGS[wanted.form]}")
+    form = FORMATS[wanted.form]
+    path = run.folder / (f"{name}-{wanted.form}" if form.is_folder else f"{name}.{form.ending}")
     progress(0.0, "Counting calls")
     export(run.provenance, wanted.form, path, chosen, _reading(run, chosen, progress))
-    if _is_folder(wanted):
+    if form.is_folder:
         path = _packed(path, progress)
     return AnswerFile(path.name)
-
-
-def _is_folder(wanted: ExportParameters) -> bool:
-    return FORMATS[wanted.form].is_folder
 
 
 class _reading:

@@ -1,10 +1,10 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { exportCommand, FORMATS } from './model/formats';
+import { exportCommand } from './model/formats';
 import { filtersOf } from '../shared/asking/filters';
 import { bytes } from '../shared/units/units';
 import { addressOfApi } from '../shared/api/http';
 import { view } from '../shared/address/address';
-import { closeExports, exported, exportsOpen, format, startExport } from './exports';
+import { choose, closeExports, exported, exportsOpen, format, formats, startExport } from './exports';
 import { copy } from '../shared/session/page';
 import { programs, run } from '../shared/session/session';
 import { Progress } from '../shared/parts/progress';
@@ -26,6 +26,7 @@ export function Exports() {
 function Choice() {
   const filters = filtersOf(view.value).map((filter) => filter.text(view.value, programs.value));
   const directory = run.value.value?.directory;
+  const chosen = format.value;
   const hasBegun = exported.busy.value || exported.cancelled.value || exported.error.value !== null;
   return (
     <>
@@ -38,11 +39,11 @@ function Choice() {
       </p>
       <fieldset disabled={exported.busy.value}>
         <legend>For</legend>
-        {FORMATS.map(([name, text]) => (
+        {formats.value.value?.formats.map(({ name, purpose, is_installed }) => (
           <label key={name}>
-            <input type="radio" name="format" value={name} checked={format.value === name} onChange={() => choose(name)} />
+            <input type="radio" name="format" value={name} checked={chosen?.name === name} disabled={!is_installed} onChange={() => choose(name)} />
             <span>{name}</span>
-            <span class="unit">{text}</span>
+            <span class="unit">{is_installed ? purpose : `${purpose}: pip install 'chimbuko[${name}]' where the dashboard runs`}</span>
           </label>
         ))}
       </fieldset>
@@ -55,8 +56,8 @@ function Choice() {
               Export
             </button>
           )}
-          {directory !== undefined && (
-            <button class="quiet" onClick={() => void copy(exportCommand(directory, format.value, view.value))} title="The same in the terminal">
+          {directory !== undefined && chosen !== undefined && (
+            <button class="quiet" onClick={() => void copy(exportCommand(directory, chosen, view.value))} title="The same in the terminal">
               Copy command
             </button>
           )}
@@ -64,11 +65,6 @@ function Choice() {
       )}
     </>
   );
-}
-
-function choose(name: (typeof FORMATS)[number][0]): void {
-  exported.clear();
-  format.value = name;
 }
 
 /** The file saves itself; where the browser did not let it, the link does. */

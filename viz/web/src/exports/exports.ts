@@ -1,15 +1,23 @@
 /** The dialog that exports calls, and the file that comes of it. */
 
-import { signal } from '@preact/signals';
-import { FORMATS, type Format } from './model/formats';
+import { computed, signal } from '@preact/signals';
 import { filterQuery } from '../shared/asking/filters';
 import type { AnswerFile } from '../shared/api/jobs';
+import { getExportFormats } from '../shared/api/requests';
+import type { ExportFormat } from '../shared/api/types';
 import { view } from '../shared/address/address';
 import { Job } from '../shared/session/longquestion';
+import { question } from '../shared/session/question';
 import { prepare, zero_us } from '../shared/session/session';
 
 export const exportsOpen = signal(false);
-export const format = signal<Format>(FORMATS[0][0]);
+export const formats = question(() => (exportsOpen.value ? 'formats' : null), getExportFormats);
+const chosen = signal<string | null>(null);
+/** The one that was chosen, at first the first that can be written here. */
+export const format = computed<ExportFormat | undefined>(() => {
+  const all = formats.value.value?.formats ?? [];
+  return all.find((one) => one.name === chosen.value) ?? all.find((one) => one.is_installed);
+});
 export const exported = new Job<AnswerFile>();
 
 export function openExports(): void {
@@ -17,10 +25,16 @@ export function openExports(): void {
   void prepare();
 }
 
+export function choose(name: string): void {
+  exported.clear();
+  chosen.value = name;
+}
+
 /** Write the calls of the filters into a file. */
 export function startExport(): void {
+  if (format.value === undefined) return;
   exported.clear();
-  exported.start({ question: 'export', parameters: { form: format.value, ...Object.fromEntries(filterQuery(view.value, zero_us.value)) } });
+  exported.start({ question: 'export', parameters: { form: format.value.name, ...Object.fromEntries(filterQuery(view.value, zero_us.value)) } });
 }
 
 /** Closing ends what is on its way. */

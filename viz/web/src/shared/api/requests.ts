@@ -6,6 +6,7 @@ import { get, type Request } from './http';
 import type {
   CallDetail,
   CallPage,
+  ExportFormats,
   FunctionRanking,
   FunctionsAnswer,
   GapsAnswer,
@@ -24,6 +25,8 @@ import type {
 export const PAGE_SIZE = 50;
 
 export const getRun = (signal: AbortSignal): Promise<Run> => get('run', [], signal);
+
+export const getExportFormats = (signal: AbortSignal): Promise<ExportFormats> => get('export-formats', [], signal);
 
 export const getRanks = (statistic: Statistic, n: number, signal: AbortSignal): Promise<Ranking> => get(...rankingRequest(statistic, n), signal);
 

@@ -102,6 +102,24 @@ export interface components {
             worst_rank: string | null;
         };
         /**
+         * ExportFormatsAnswer
+         * @description All formats.
+         */
+        ExportFormatsAnswer: {
+            ok: boolean;
+            formats: components["schemas"]["ExportFormat"][];
+        };
+        /**
+         * ExportFormat
+         * @description One format.
+         */
+        ExportFormat: {
+            name: string;
+            purpose: string;
+            ending: string;
+            is_installed: boolean;
+        };
+        /**
          * HealthAnswer
          * @description What was read, what was lost, and how old it is.
          */
@@ -1155,6 +1173,8 @@ export type RunAnswer = components['schemas']['RunAnswer'];
 export type AnalysisConfig = components['schemas']['AnalysisConfig'];
 export type Status = components['schemas']['Status'];
 export type Headline = components['schemas']['Headline'];
+export type ExportFormatsAnswer = components['schemas']['ExportFormatsAnswer'];
+export type ExportFormat = components['schemas']['ExportFormat'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type StreamHealth = components['schemas']['StreamHealth'];
 export type Silence = components['schemas']['Silence'];

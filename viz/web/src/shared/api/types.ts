@@ -19,6 +19,8 @@ export type {
   CounterTotals,
   CounterValue,
   Distribution,
+  ExportFormat,
+  ExportFormatsAnswer as ExportFormats,
   FlaggedFunction as FunctionRankRow,
   FunctionAnswer as FunctionDetail,
   FunctionRankingAnswer as FunctionRanking,

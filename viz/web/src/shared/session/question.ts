@@ -1,4 +1,10 @@
-/** Questions that the address asks the server: put when the address changes, and again when there is news. */
+/**
+ * Questions that the address asks the server: put when the address changes, and again when there is news.
+ *
+ * Ours rather than TanStack's query core: what that adds, a cache and retries, no page needs (answers are
+ * cached by HTTP, and the next news asks again), and the rest between asks, which keeps a hundred open pages
+ * from slowing the run's server, would still be ours.
+ */
 
 import { effect, untracked } from '@preact/signals';
 import { Resource } from './resource';
