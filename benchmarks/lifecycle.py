@@ -47,7 +47,7 @@ def make_run(folder: Path, anomalies: int) -> RunDirectory:
     return run
 
 
-def tell(what: str, anomalies: int, clock: Callable[[], float], work: Callable[[], object]) -> None:
+def report(what: str, anomalies: int, clock: Callable[[], float], work: Callable[[], object]) -> None:
     """Do something to all calls, and print how long it took."""
     began = clock()
     work()
@@ -68,21 +68,23 @@ def main() -> None:
         folder = Path(name)
         run = make_run(folder / "run", n)
         packed = folder / "run.tar.xz"
-        tell("archive", n, cpu, lambda: write_archive(run, packed))
+        report("archive", n, cpu, lambda: write_archive(run, packed))
         print(f"{packed.stat().st_size / run.store_path.stat().st_size:.2f} of the store's size")
-        tell("import", n, cpu, lambda: unpack_archive(packed, folder / "elsewhere", None, None))
+        report("import", n, cpu, lambda: unpack_archive(packed, folder / "elsewhere", None, None))
         source, target = open_for_reading(run.store_url), open_for_writing(f"sqlite:///{folder / 'copy'}")
-        tell("copy by rows into SQLite", n, cpu, lambda: copy_run(source, "made-up", target))
+        report("copy by rows into SQLite", n, cpu, lambda: copy_run(source, "made-up", target))
         close(target)
         if options.store:
             target = open_for_writing(options.store)
-            tell("copy into PostgreSQL", n, time.perf_counter, lambda: copy_run(source, "made-up", target))
-            tell("remove it there", n, time.perf_counter, lambda: remove_run(target, "made-up"))
+            report("copy into PostgreSQL", n, time.perf_counter, lambda: copy_run(source, "made-up", target))
+            report("remove it there", n, time.perf_counter, lambda: remove_run(target, "made-up"))
             target.dispose()
         source.dispose()
         engine = open_for_writing(run.store_url)
-        tell("prune one half", n, cpu, lambda: prune(engine, "made-up", PruneRule(below_us=MIDDLE_US), False))
-        tell("vacuum", n, cpu, lambda: vacuum(engine))
+        report(
+            "prune one half", n, cpu, lambda: prune(engine, "made-up", PruneRule(below_us=MIDDLE_US), False)
+        )
+        report("vacuum", n, cpu, lambda: vacuum(engine))
         close(engine)
 
 

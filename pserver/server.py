@@ -64,7 +64,7 @@ class Server:
     """Serves one run.
 
     Nothing that the broker holds needs to outlast it: agents send again what is not saved, and the server
-    tells everything again after an error. Likewise the server reads again, from the beginning, all deltas
+    publishes everything again after an error. Likewise the server reads again, from the beginning, all deltas
     that were not trimmed; what it knows it drops.
 
     Parameters
@@ -91,7 +91,7 @@ class Server:
         if metrics is not None:
             self._report_metrics(state.snapshot())
         self._read_to = b"0"
-        self._must_tell_all = True
+        self._must_publish_all = True
         self._has_news = False
         """Whether something is merged that is not saved,"""
         self._is_untold = False
@@ -124,23 +124,23 @@ class Server:
                 log(f"broker does not answer ({error}); trying again")
                 self._read_to = b"0"
                 self._reader.read_again()
-                self._must_tell_all = True
+                self._must_publish_all = True
                 if should_stop():
                     return
                 time.sleep(RETRY_S)
 
     def _serve_once(self, is_stopping: bool) -> bool:
-        """Merge what has come and tell of it; True if nothing had."""
+        """Merge what has come and publish it; True if nothing had."""
         wait_s = 0.0 if is_stopping else max(self._due_s() - time.monotonic(), 0.0)
         (entries,), is_awaited = self._reader.read({DELTAS: self._read_to}, READ_COUNT, wait_s)
-        if self._must_tell_all:
+        if self._must_publish_all:
             whole = self._state.whole()
             # Those of a server that knew more would make agents forget what this one needs.
             self._broker.delete(ACKS)
             self._publish(whole, is_whole=True)
             if self._in_flight:
                 self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
-            self._must_tell_all = False
+            self._must_publish_all = False
         for entry, payload in entries:
             self._merge(entry, payload)
             if self._state.is_lockstep:
@@ -172,7 +172,7 @@ class Server:
     def _due_s(self) -> float:
         """When there will be something to do though no delta comes."""
         due_s = [time.monotonic() + IDLE_S]
-        if self._must_tell_all:
+        if self._must_publish_all:
             due_s.append(0.0)
         if self._is_untold:
             due_s.append(self._published_at + PUBLISH_S)
@@ -238,7 +238,7 @@ class Server:
             pipeline.execute()
 
     def _tick(self, is_last: bool) -> None:
-        """Tell dashboards and store what is new, and all to those that came late."""
+        """Publish to dashboards and store what is new, and everything to those that came late."""
         frame = self._state.frame(is_last)
         if frame is not None:
             payload = self._seal.encode(frame)

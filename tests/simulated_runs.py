@@ -115,11 +115,11 @@ def _learn(
             rows[at] = _row(np.floor(runtimes_us + random.random(function.calls_per_tick)))
         learned.merge(numbers, BUCKETED_PROFILE.pack(rows))
         learned.end_epoch()
-        told = learned.grown(numbers, MODEL_GROWTH, tick == TICKS - 1)
+        reported = learned.grown(numbers, MODEL_GROWTH, tick == TICKS - 1)
         models += [
             FunctionModel(tick + 1, 0, learned.names[number].name, row.tobytes())
             for number, row in zip(
-                told, np.hstack([learned.judged_by(told), learned.counted(told)]), strict=True
+                reported, np.hstack([learned.judged_by(reported), learned.counted(reported)]), strict=True
             )
         ]
     flagged = np.zeros(len(functions), FLAGGED)

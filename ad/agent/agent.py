@@ -87,7 +87,7 @@ class Agent:
             # Without room for a word, the guard does not know of it.
             with suppress(OSError):
                 announce(spec.guard.folder, spec.agent, Role.AGENT)
-                # Stopped, it could neither tell that a reader has ended nor bring another one.
+                # Stopped, it could neither notice that a reader has ended nor bring another one.
                 announce(spec.guard.folder, f"{spec.agent}-forks", Role.AGENT, forks.pid)
 
     def run(self, should_stop: StopSignal) -> None:
@@ -95,7 +95,7 @@ class Agent:
         link = threading.Thread(target=self._keep_linked, name="broker link", daemon=True)
         link.start()
         folder = Path(self._spec.live_folder) if self._is_live else None
-        alarm = Alarm(folder, TICK_S, (self._forks.told,))
+        alarm = Alarm(folder, TICK_S, (self._forks.reports,))
         stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
         next_tick_s = 0.0
         while True:

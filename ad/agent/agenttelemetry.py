@@ -38,8 +38,8 @@ class AgentTelemetry:
         self._lag = Lag()
         self._reported: dict[tuple[str, str], float] = {}
         """By stream and counter: how many values there were when it was reported."""
-        self._told_at = 0.0
-        self._has_told_last = False
+        self._reported_at = 0.0
+        self._has_reported_last = False
 
     def note(self, stream: StreamHandle, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
         """Steps that a stream has analysed, and totals of its counters where they are due; before that its
@@ -51,18 +51,18 @@ class AgentTelemetry:
             if step.calls:
                 self._lag.note(stream.key, step.end_us, now_us)
         is_over = stream.health is not None and stream.health.state != READING
-        told = [one for one in counters if is_over or self._has_grown(stream.key, one)]
-        if told:
-            self._reported |= {(stream.key, one.name): one.n for one in told}
-            self._statistics.note_counters(StreamCounters(stream.program, stream.name.rank, told))
+        reported = [one for one in counters if is_over or self._has_grown(stream.key, one)]
+        if reported:
+            self._reported |= {(stream.key, one.name): one.n for one in reported}
+            self._statistics.note_counters(StreamCounters(stream.program, stream.name.rank, reported))
 
     def report(self, is_last: bool) -> None:
         """Say now and then what the agent takes, and once more at the end."""
         now = time.monotonic()
-        is_due = not self._has_told_last if is_last else now - self._told_at >= PERIOD_S
+        is_due = not self._has_reported_last if is_last else now - self._reported_at >= PERIOD_S
         if not is_due:
             return
-        self._told_at, self._has_told_last = now, is_last
+        self._reported_at, self._has_reported_last = now, is_last
         streams = list(self._streams)
         ours = [os.getpid(), self._fork_server]
         pids = ours + [stream.pid for stream in streams if stream.pid]

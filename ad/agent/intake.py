@@ -167,7 +167,7 @@ class Intake:
             return
         program, rank = candidate.program, candidate.name.rank
         kind = UNREADABLE_STREAMS if is_final else UNREAD_STREAMS
-        tell = self._news.unreadable if is_final else self._news.unread
-        tell(f"{program}:{rank}")
+        report = self._news.unreadable if is_final else self._news.unread
+        report(f"{program}:{rank}")
         nothing = StreamHealth(program, rank, self._spec.node, "lost", 0, 0, 0, 0, 0, 0, {kind: 1})
         self._statistics.note_health(nothing)

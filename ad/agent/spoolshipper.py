@@ -223,9 +223,9 @@ class SpoolShipper:
         """Health of streams that fell silent, or no longer are: their processes cannot tell."""
         for stream in self._streams:
             silence = stream.silence
-            if silence is stream.told_silence or stream.health is None:
+            if silence is stream.reported_silence or stream.health is None:
                 continue
-            stream.told_silence = silence
+            stream.reported_silence = silence
             state = stream.health.state if silence is None else SILENT
             health = msgspec.structs.replace(stream.health, state=state, silence=silence)
             self._statistics.note_health(health)

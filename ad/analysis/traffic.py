@@ -70,7 +70,7 @@ class Traffic:
         if generation != self._generation:
             self._generation = generation
             if self._reported[:, 0].any():
-                self._forget_told()
+                self._forget_reported()
         self._reported = self._totals[: self._count].copy()
         first = 0 if self._reported[OTHERS_ROW, 0] else 1
         rows = np.empty(self._count - first, TRAFFIC)
@@ -79,7 +79,7 @@ class Traffic:
         rows["messages"], rows["size_bytes"] = self._reported[first:].T
         return rows
 
-    def _forget_told(self) -> None:
+    def _forget_reported(self) -> None:
         totals = self._totals[: self._count].copy()
         totals[: len(self._reported)] -= self._reported
         self._places[self._destinations[1 : self._count]] = OTHERS_ROW

@@ -102,7 +102,7 @@ def read_whole(stream: StreamName, progress: Callable[[int], None]) -> WholeTrac
     Parameters
     ----------
     progress
-        Told after each step how many rows were read so far.
+        Called after each step with the number of rows read so far.
 
     Raises
     ------

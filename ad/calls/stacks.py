@@ -53,7 +53,7 @@ _OF_THE_STEP = (
     "message_calls",
     "counter_calls",
 )
-"""Attributes that say nothing any more once the next step has been read, or that others tell."""
+"""Attributes that say nothing any more once the next step has been read, or that other attributes repeat."""
 
 
 class Call(NamedTuple):

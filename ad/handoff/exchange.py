@@ -66,7 +66,7 @@ class Cell(IntEnum):
     NAMES_VERSION = 9
     """Counts the versions of the stream's names file (without the lock)."""
     IS_TAKING = 12
-    """1 from the agent's look to its release: left behind, it tells that an agent died in between, and only a
+    """1 from the agent's look to its release: left behind, it shows that an agent died in between, and only a
     successor knows whether it had taken what it saw."""
     IS_MADE = 13
     """1 once the numbers here mean anything: whoever made the file may have found no room for them."""

@@ -54,7 +54,7 @@ def elapsed_us(
     period_us
         Usual time between two steps.
     is_prompt
-        Whether the stream tells of every event within a period, as our tracer's does. TAU's steps end only
+        Whether the stream reports every event within a period, as our tracer's does. TAU's steps end only
         where a function other than MPI's returns on the main thread: the calls that were open at the last
         one may long have ended, unless they are slow ones.
     """

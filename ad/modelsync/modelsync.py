@@ -245,7 +245,7 @@ class ModelSync:
             if not deltas:
                 pipeline.hget(ACKS, self._statistics.agent)
             pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
-            told, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
+            reported, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
         entries = [entry for _, entries in answers or [] for entry in entries]
         self._read_to = entries[-1][0] if entries else self._read_to
         payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
@@ -255,8 +255,8 @@ class ModelSync:
         acknowledged = _acknowledgement(self._statistics.agent, updates)
         if acknowledged is not None:
             contained = acknowledged.merged if acknowledged.incarnation in self._incarnations else 0
-        elif told is not None and not deltas:
-            acknowledged = _acknowledgements.decode(told)
+        elif reported is not None and not deltas:
+            acknowledged = _acknowledgements.decode(reported)
         if acknowledged is not None and not self._unsaved.acknowledge(acknowledged):
             self._must_send_all = True
         self._contained = max(self._contained, contained)

@@ -89,7 +89,7 @@ class SpoolWriter:
         self._owed_metadata: list[Metadata] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
-        """Abnormal calls of each function that are not recorded, since the stream began; all frames tell."""
+        """Abnormal calls of each function that are not recorded, since the stream began; in every frame."""
         self.has_room = True
         """Whether nothing waits in memory."""
         self.lost_records = 0

@@ -21,7 +21,7 @@ MOST_QUIET_BYTES = 1 << 20
 
 
 def quiet_s(period_s: float) -> float:
-    """How long what tells of nothing found may wait for more of it, in seconds."""
+    """How long a frame without findings may wait for more steps, in seconds."""
     return min(QUIET_PERIODS * period_s, LONGEST_QUIET_S)
 
 

@@ -49,17 +49,17 @@ class ForkServer:
         self.bell = AgentBell()
         """Rung by the processes of the streams."""
         asked, self._input = os.pipe()
-        self._output, told = os.pipe()
+        self._output, reports = os.pipe()
         with signals_wait() as blocked:
             try:
                 self._pid = os.fork()
             except OSError as error:
                 raise ServiceError(f"the fork server did not start ({error.strerror})") from None
             if self._pid == 0:
-                become_fork("chimbuko.ad.streamprocess.forkserver", asked, told, 2, (self.bell.file,))
+                become_fork("chimbuko.ad.streamprocess.forkserver", asked, reports, 2, (self.bell.file,))
                 end_fork(lambda: serve(agent, blocked, self.bell))
         os.close(asked)
-        os.close(told)
+        os.close(reports)
         os.set_blocking(self._output, False)
         self._pending = b""
 
@@ -69,7 +69,7 @@ class ForkServer:
         return self._pid
 
     @property
-    def told(self) -> int:
+    def reports(self) -> int:
         """File that can be read when something has happened."""
         return self._output
 

@@ -43,7 +43,7 @@ def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
     if os.getppid() != agent:
         return
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    someone_ended = _told_of_ends()
+    someone_ended = _ends_of_forks()
     children: dict[int, str] = {}
     pending = b""
     while True:
@@ -65,7 +65,7 @@ def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def _told_of_ends() -> int:
+def _ends_of_forks() -> int:
     """Descriptor that becomes readable when a child has ended."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -56,7 +56,7 @@ class RoomNews:
         self._note(f"{self._where}: {{}} reports of overdue calls are lost", str(number))
 
     def report(self, is_last: bool) -> None:
-        """Tell what has gathered; raises ``redis.RedisError`` where the broker is away."""
+        """Report what has gathered; raises ``redis.RedisError`` where the broker is away."""
         self._gather()
         if not self._gathered or (time.monotonic() < self._due_s and not is_last):
             return

@@ -79,7 +79,7 @@ class StreamHandle:
     """Totals as last reported by its process."""
     silence: Silence | None = None
     """Set while it is silent."""
-    told_silence: Silence | None = None
+    reported_silence: Silence | None = None
     """As last reported to the server."""
     named: int = 0
     """How many of its functions the server was sent."""
@@ -216,7 +216,7 @@ class StreamHandle:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether its steps tell of every event within a period, and not only when its main thread allows."""
+        """Whether its steps report every event within a period, and not only when its main thread allows."""
         return not any(key == TAU_MARK for _, _, key in self.names.metadata)
 
     @property

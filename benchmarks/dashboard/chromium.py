@@ -1,4 +1,4 @@
-"""Chromium without a window, and what it tells of a page through its DevTools protocol."""
+"""Chromium without a window, and what its DevTools protocol reports of a page."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Outcome:
     alone_cores: float
     """What the server took with one page."""
     cores: float
-    told: dict[str, float]
+    reported: dict[str, float]
     """What the publisher says in the end."""
     wrong: Counter[str]
     """Parts of pages that do not show what is stored, and how many."""
@@ -106,8 +106,8 @@ def measure(browser: Browser, part: float, pages: int, seconds: float) -> list[F
     return [
         Figure(f"server with {pages} pages, cores", [found.cores], SERVER_CORES, [found.alone_cores]),
         Figure("pages that do not end with what is stored", [max(found.wrong.values(), default=0)], 0.0),
-        Figure("frames that were reported", [found.told["ticks"]]),
-        Figure("... latest, s", [found.told["most_late_s"]]),
+        Figure("frames that were reported", [found.reported["ticks"]]),
+        Figure("... latest, s", [found.reported["most_late_s"]]),
     ]
 
 
@@ -127,8 +127,8 @@ def watch(browser: Browser, part: float, pages: int, seconds: float, alone_s: fl
         with crowd(dashboard.base + RUN_ADDRESS, queries) as others:
             together = cores(dashboard, seconds)
             publisher.ask_to_stop()
-            told = publisher.wait_ready()
-            return Outcome(alone, together, told, until_right(dashboard, tabs, others))
+            reported = publisher.wait_ready()
+            return Outcome(alone, together, reported, until_right(dashboard, tabs, others))
 
 
 def open_run_page(tab: Tab, dashboard: Dashboard) -> None:

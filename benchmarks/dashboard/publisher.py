@@ -79,7 +79,7 @@ class Application:
         return cls(Ranks.restored(_saved(numbers.reshape(-1, 4), len(health))), health, functions)
 
     def advance(self) -> tuple[Frame, list[StepCount]]:
-        """The next part of the ranks ends a step: the frame that tells of it, and the steps."""
+        """The next part of the ranks ends a step: the frame that reports it, and the steps."""
         part = slice(self.tick % TICKS, None, TICKS)
         self.tick += 1
         self.health[part] = [

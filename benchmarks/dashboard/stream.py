@@ -58,7 +58,7 @@ class Watched:
 
 @contextmanager
 def stream(part: float, seconds: float, is_stored: bool = False) -> Iterator[tuple[Dashboard, Service]]:
-    """The dashboard of a run of ``part`` of 10,000 ranks that goes on so long, and who tells of its steps."""
+    """The dashboard of a run of ``part`` of 10,000 ranks for so long, and the publisher of its steps."""
     made = MadeHistory(round(part * 10_000), STEPS_BEFORE, round(part * 10_000 * STEPS_BEFORE / 360))
     with scratch() as folder, PrivateBroker(folder / "broker.log") as broker:
         run = made.make(folder / "made-up", is_running=True)
@@ -170,9 +170,9 @@ def watch(tab: Tab, dashboard: Dashboard, seconds: float) -> Watched:
     for _ in range(round(seconds / 2)):
         before, frames_before = tab.metrics(), tab.frames
         tab.page.wait_for_timeout(1e3)
-        after, told = tab.metrics(), (tab.frames - frames_before) or TICKS
-        work_ms.append(1e3 * (after["TaskDuration"] - before["TaskDuration"]) / told)
-        script_ms.append(1e3 * (after["ScriptDuration"] - before["ScriptDuration"]) / told)
+        after, reported = tab.metrics(), (tab.frames - frames_before) or TICKS
+        work_ms.append(1e3 * (after["TaskDuration"] - before["TaskDuration"]) / reported)
+        script_ms.append(1e3 * (after["ScriptDuration"] - before["ScriptDuration"]) / reported)
     for _ in range(round(seconds / 2)):
         _move_pointer(tab)
     elapsed_s = time.monotonic() - began_s

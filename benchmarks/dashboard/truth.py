@@ -17,7 +17,7 @@ from chimbuko.runs.directory import RunDirectory
 MOST_IN_CELL = 254
 
 Shown = dict[str, Any]
-"""What ``page.ts`` tells of a page."""
+"""What ``page.ts`` reports of a page."""
 
 
 class Truth:
@@ -54,7 +54,7 @@ class Truth:
         close(self._engine)
 
     def steps(self, rank: int) -> list[list[float]]:
-        """Of one rank, as the API tells them."""
+        """Of one rank, as the API reports them."""
         columns = list(STEPS.c)[3:]
         with self._engine.connect() as connection:
             rows = connection.execute(select(*columns).where(STEPS.c.rank == rank).order_by(STEPS.c.step))
@@ -73,8 +73,8 @@ class Truth:
 
     def _has_status(self, status: Shown) -> bool:
         ranks, steps = self.anomalies.shape
-        told = status["state"], status["anomalies"], status["ranks"], status["last_step"]
-        return told == ("ended", int(self.anomalies.sum()), ranks, steps - 1)
+        reported = status["state"], status["anomalies"], status["ranks"], status["last_step"]
+        return reported == ("ended", int(self.anomalies.sum()), ranks, steps - 1)
 
     def _has_ranking(self, ranking: Shown) -> bool:
         """By the average; ties may stand in any order."""

@@ -2,7 +2,7 @@
 
 Run: python -m benchmarks.server [--only LOAD ...] [--seconds S] [--part P] [--json]
 
-The real server process and a private Valkey, over loopback, driven by simulated agents (agents.py tells
+The real server process and a private Valkey, over loopback, driven by simulated agents (agents.py reports
 what is simplified). Every agent has its moments, fixed beforehand, once per second, at which it looks for a
 newer model and then sends; delays count from the sending, and beside it from the moment. Server and broker
 share one core, the agents have another one.

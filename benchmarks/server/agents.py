@@ -92,7 +92,7 @@ class SimulatedAgent(ABC):
     Parameters
     ----------
     number
-        Counts all agents; tells program and ranks.
+        Counts all agents; reports program and ranks.
     """
 
     def __init__(self, load: Load, number: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import table
-from benchmarks.transports.program import Order, Programs
+from benchmarks.transports.program import Order, Program, Programs
 from chimbuko.follow.reader import FollowedStream
 from chimbuko.follow.space import MEMORY
 from chimbuko.process.lifetime import die_with_parent
@@ -105,15 +105,17 @@ class _Ahead:
         os.close(file)
 
 
-def _read(variant: Variant, stream: Path) -> None:
+def _read(variant: Variant, stream: Path, program: Program) -> None:
     """Read a stream to its end and give it back, as a stream's process does, but analyse nothing."""
     if variant.engine == "SST":
         with StreamReader(stream, "SST", open_timeout_s=30.0) as reader:
+            program.has_reader()
             while not isinstance(reader.next_step(), Waiting):
                 pass
         return
     followed = FollowedStream(stream, None, 0, 0, StreamNames())
     ahead = _Ahead(stream)
+    program.has_reader()
     while True:
         step = followed.next_step(None)
         if isinstance(step, TraceStep):
@@ -128,7 +130,7 @@ def _read(variant: Variant, stream: Path) -> None:
 
 
 @contextmanager
-def _reader(variant: Variant, stream: Path) -> Iterator[None]:
+def _reader(variant: Variant, stream: Path, program: Program) -> Iterator[None]:
     """A process that reads the stream."""
     if variant.engine == "Null":
         yield
@@ -138,7 +140,7 @@ def _reader(variant: Variant, stream: Path) -> Iterator[None]:
         code = 1
         try:
             die_with_parent()
-            _read(variant, stream)
+            _read(variant, stream, program)
             code = 0
         finally:
             os._exit(code)
@@ -158,18 +160,20 @@ def _one(programs: Programs, variant: Variant, rows: int, steps: int, folder: Pa
         rows,
         PERIOD_S[rows],
         steps=steps,
+        waits_for_reader=variant.engine != "Null",
         has_copy=True,
     )
     program = programs.start(order)
     begun = stream.with_name(stream.name + CONTACT_SUFFIX) if variant.engine == "SST" else stream
     while variant.engine != "Null" and not begun.exists():
         time.sleep(0.002)
-    with _reader(variant, stream):
+    with _reader(variant, stream, program):
         while program.is_running:
             time.sleep(0.01)
     if program.ending() is None:
         sys.exit(f"the program of {variant.name} died")
-    found = program.steps()[FIRST_STEPS:-1]
+    # The last ones: one that has waited for its reader has written more.
+    found = program.steps()[FIRST_STEPS - steps - 1 : -1]
     wall_ms, copy_ms = [step.wall_ms for step in found], [step.copy_ms for step in found]
     ratio = statistics.median(wall_ms) / statistics.median(copy_ms)
     cpu_ms = [step.cpu_ms for step in found]

@@ -87,7 +87,7 @@ def _one(case: Case, seconds: int, settle_s: float, folder: Path, scratch: Path)
         is_spread=case.steps == "in turn",
     )
     with Readers(folder, scratch, case.poll_s) as readers, Programs() as programs:
-        if case.poll_s is None and not _can_be_told(folder):
+        if case.poll_s is None and not _can_be_reported(folder):
             print("no inotify instance is left for this user: followers look every 50 ms", file=sys.stderr)
         program = programs.start(order)
         while not all(path.exists() for path in paths):
@@ -119,7 +119,7 @@ def _one(case: Case, seconds: int, settle_s: float, folder: Path, scratch: Path)
     return result
 
 
-def _can_be_told(folder: Path) -> bool:
+def _can_be_reported(folder: Path) -> bool:
     """Whether the kernel tells this user of changes."""
     alarm = Alarm(folder, 0.0)
     try:

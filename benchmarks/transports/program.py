@@ -59,6 +59,8 @@ class Order:
     """Steps after which it writes no more until it ends."""
     is_spread: bool = False
     """Whether streams take turns within the period, and do not all write at once."""
+    waits_for_reader: bool = False
+    """Whether it writes further steps until the file ``read`` is in its folder."""
     has_copy: bool = False
     """Whether the arrays of each step are copied as well, and that is measured."""
 
@@ -208,13 +210,13 @@ def rank_of(stream: Path) -> int:
 def run(order: Order) -> None:
     """Write all that is ordered, and say what it has cost."""
     folder = Path(order.folder)
-    end = folder / "end"
+    end, read = folder / "end", folder / "read"
     began_s, cpu_s, main_s = time.monotonic(), time.process_time(), time.thread_time()
     streams = [_Stream(order, number) for number in range(len(order.streams))]
     turns = len(streams) if order.is_spread else 1
     due_s = time.monotonic() + _START_S
     step = 0
-    while step < order.steps and not end.exists():
+    while (step < order.steps or (order.waits_for_reader and not read.exists())) and not end.exists():
         for number, stream in enumerate(streams):
             if order.is_spread or number == 0:
                 due_s = max(due_s + order.period_s / turns, time.monotonic())
@@ -312,8 +314,12 @@ class Program:
         except OSError:
             return None
 
+    def has_reader(self) -> None:
+        """Let one that waits for its reader come to its end."""
+        (self._folder / "read").touch()
+
     def end(self) -> None:
-        """Tell it to end."""
+        """Let it end."""
         (self._folder / "end").touch()
 
     def kill(self) -> None:

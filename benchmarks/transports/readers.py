@@ -70,8 +70,9 @@ class Readers:
         self._new: list[StreamHandle] = []
         self._streams: list[StreamHandle] = []
         self._guard = GuardStarter(Options(str(folder), linger_s=1.0))
-        self._guard.ensure()
+        # It waits for a second only.
         announce(folder, "agent", Role.AGENT)
+        self._guard.ensure()
         warm_kernels()
         self._forks = clocked_fork_server(poll_s)
         self._supervisor = _Supervisor(self._forks, self._streams, self._take_new)

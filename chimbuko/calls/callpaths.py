@@ -70,10 +70,10 @@ class PathTable:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["most"])  # type: ignore[misc]
-        told = np.zeros(len(state["parents"]), PATH)
-        told["parent"], told["function"], told["calls"] = state["parents"], state["functions"], 1
+        reported = np.zeros(len(state["parents"]), PATH)
+        reported["parent"], reported["function"], reported["calls"] = state["parents"], state["functions"], 1
         # In the same order they get the same rows.
-        self.add(told)
+        self.add(reported)
         self.forget_calls()
         used, rows = state["used"]
         self.all[used] = rows
@@ -83,7 +83,7 @@ class PathTable:
         """``PATH`` rows in use, the first of which is ``OTHERS``."""
         return self.all[: self.count[0]]
 
-    def add(self, told: Rows) -> None:
+    def add(self, reported: Rows) -> None:
         """Add the calls of another table's rows, whose functions have the same numbers.
 
         Raises
@@ -91,10 +91,10 @@ class PathTable:
         ValueError
             A parent does not stand before its child.
         """
-        if (told["parent"][1:] >= np.arange(1, len(told))).any() or (told["parent"] < NONE).any():
+        if (reported["parent"][1:] >= np.arange(1, len(reported))).any() or (reported["parent"] < NONE).any():
             raise ValueError("call paths whose parents do not stand before them")
         # A copy: of an array that cannot be written to, kernels would be compiled once more.
-        kernels.merge_paths(as_table(told.copy()), self.all, self.slots, self.count)
+        kernels.merge_paths(as_table(reported.copy()), self.all, self.slots, self.count)
 
     def forget_calls(self) -> None:
         """Go on from none on any path; the paths keep their rows."""

@@ -1,4 +1,4 @@
-"""Waits until something was written to a stream, or a stream appears: the kernel tells, so that waiting costs
+"""Waits until something was written to a stream, or a stream appears: the kernel says so, and waiting costs
 nothing.
 """
 
@@ -28,7 +28,7 @@ class Alarm:
     folder
         Of the stream, or in which streams appear; it exists. None to wait for ``others`` alone.
     poll_s
-        Time after which it wakes in any case, in seconds, where the kernel tells of no changes: on
+        Time after which it wakes in any case, in seconds, where the kernel reports no changes: on
         network file systems, or where all watches of the user are taken.
     others
         Files that wake it, too, when they can be read; whoever waits reads them.

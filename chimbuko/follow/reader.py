@@ -198,7 +198,7 @@ class FollowedStream:
             return None
         self._held[number] = self._index.begin(number) + step.size_bytes
         if lost or self._index.defines_names(number):
-            # Not all that is new changes a count, and when the step's metadata is gone nobody can tell.
+            # Not all that is new changes a count, and when the step's metadata is gone nobody can know.
             self._reader.read_new_attributes()
         return step
 

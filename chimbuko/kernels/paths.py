@@ -83,35 +83,35 @@ def merge_path(into: Any, row: Any) -> None:
 
 
 @kernel
-def merge_paths(told: Table, rows: Table, slots: UInt64Array, count: Int64Array) -> None:
-    """Add the calls of ``told`` ``PATH[n]``, where each path stands behind its parent; see ``child_of``."""
-    is_needed = zeros(len(told))
-    for at in range(len(told) - 1, OTHERS, -1):
-        if told[at].calls != 0:
+def merge_paths(reported: Table, rows: Table, slots: UInt64Array, count: Int64Array) -> None:
+    """Add the calls of ``reported`` ``PATH[n]``, each path behind its parent; see ``child_of``."""
+    is_needed = zeros(len(reported))
+    for at in range(len(reported) - 1, OTHERS, -1):
+        if reported[at].calls != 0:
             is_needed[at] = 1
-        if is_needed[at] != 0 and told[at].parent != NONE:
-            is_needed[told[at].parent] = 1
-    numbers = zeros(len(told))
-    for at in range(len(told)):
+        if is_needed[at] != 0 and reported[at].parent != NONE:
+            is_needed[reported[at].parent] = 1
+    numbers = zeros(len(reported))
+    for at in range(len(reported)):
         if at != OTHERS and is_needed[at] != 0:
-            parent = told[at].parent
+            parent = reported[at].parent
             above = np.int64(NONE) if parent == NONE else numbers[parent]
             if above != OTHERS:
-                numbers[at] = child_of(above, told[at].function, rows, slots, count)
-        merge_path(rows[numbers[at]], told[at])
+                numbers[at] = child_of(above, reported[at].function, rows, slots, count)
+        merge_path(rows[numbers[at]], reported[at])
 
 
 @kernel
-def add_to_copy(before: Table, count: int, told: Table, rows: Table) -> None:
-    """Make the first n ``rows`` those of ``before`` ``PATH[count]`` with the calls of ``told`` ``PATH[n]``.
+def add_to_copy(before: Table, count: int, reported: Table, rows: Table) -> None:
+    """Make the first n of ``rows`` those of ``before`` ``PATH[count]``, and add the calls of ``reported``.
 
-    The rows of ``told`` are of the same paths, and of new ones behind them.
+    The rows of ``reported`` ``PATH[n]`` are of the same paths, and of new ones behind them.
     """
-    for at in range(len(told)):
+    for at in range(len(reported)):
         if at < count and before[at].calls != 0:
             rows[at] = before[at]
         else:
             rows[at].calls = 0
-        rows[at].parent = told[at].parent
-        rows[at].function = told[at].function
-        merge_path(rows[at], told[at])
+        rows[at].parent = reported[at].parent
+        rows[at].function = reported[at].function
+        merge_path(rows[at], reported[at])

@@ -77,8 +77,8 @@ class Agents:
         is_live = self._options.place is not None
         self._note.write()
         if self._guard is not None:
-            self._guard.ensure()
             announce(self._guard.folder, "launcher", Role.LAUNCHER)
+            self._guard.ensure()
         try:
             for index in range(len(self._options.names)):
                 self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)

@@ -58,8 +58,8 @@ def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportO
         reasons = "; ".join(choice.refusals)
         if options.trace_dir or options.keep_trace:
             raise ConfigError(f"no room for the trace: {reasons}; choose another --trace-dir")
-        told = f"the trace comes over SST, since there is no room for its files: {reasons}"
-        return _joined(run.trace, run_id, node, options.limits, told)
+        reported = f"the trace comes over SST, since there is no room for its files: {reasons}"
+        return _joined(run.trace, run_id, node, options.limits, reported)
     folder = choice.folder / f"chimbuko-{run_id}-{node}"
     try:
         folder.mkdir(mode=0o700)

@@ -117,7 +117,7 @@ def _fingerprint() -> str:
 
 
 def _cpu() -> str:
-    """What tells the first CPU of this machine from other kinds."""
+    """What distinguishes the first CPU of this machine from other kinds."""
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
@@ -126,7 +126,7 @@ def _cpu() -> str:
 
 
 def _compiled_in(folder: str) -> dict[str, int]:
-    """Bytes of each file of compiled code: its name tells the kernel, its size one version from another."""
+    """Bytes of each file of compiled code: its name identifies the kernel, its size the version."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_CODE)}

@@ -47,7 +47,7 @@ def become_ours(score: int) -> None:
 
 
 def say_ready(**facts: Any) -> None:
-    """Tell the process that started this one that it can be used now."""
+    """Report to the process that started this one that it can be used now."""
     sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
     sys.stdout.flush()
 

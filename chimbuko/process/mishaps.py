@@ -36,7 +36,7 @@ class Mishaps:
         try:
             yield
         except Exception as error:
-            # To tell it may fail for the same reason.
+            # The report may fail for the same reason.
             with suppress(Exception):
                 self._report(failing, error)
 

@@ -151,7 +151,7 @@ class PatientReader:
 
 
 def wake(client: redis.Redis) -> None:
-    """Tell server and store that somebody waits for them."""
+    """Let server and store know that somebody waits for them."""
     client.xadd(WAKE, {PAYLOAD: b""}, maxlen=1)
 
 

@@ -1,4 +1,4 @@
-"""Which nodes' agents take part in a run, and when it shall end: told over the broker.
+"""Which nodes' agents take part in a run, and when it shall end, over the broker.
 
 Each agent says twice a second that it is there, so a broker that was started again knows soon, and
 learns in the same breath whether the run is to come to an end.
@@ -102,8 +102,8 @@ class Membership:
     @property
     def problems(self) -> list[str]:
         """One line for each thing that did not end as it should at an agent."""
-        told = [problem for answer in self._answers.values() for problem in answer.problems]
-        return told + [f"{agent} did not come to an end; nothing is heard of it" for agent in self.lost]
+        reported = [problem for answer in self._answers.values() for problem in answer.problems]
+        return reported + [f"{agent} did not come to an end; nothing is heard of it" for agent in self.lost]
 
     @property
     def _at_work(self) -> list[str]:

@@ -179,7 +179,7 @@ class StreamReader:
         if status == adios2.StepStatus.NotReady:
             return Waiting.NOT_READY
         if status == adios2.StepStatus.EndOfStream:
-            # Metadata of the last step comes without a count that would tell of it.
+            # Metadata of the last step comes without a count that would report it.
             self._take_attributes()
             return Waiting.END
         if status != adios2.StepStatus.OK:

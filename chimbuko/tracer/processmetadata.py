@@ -25,7 +25,7 @@ RANK_VARIABLES = (
     "ALPS_APP_PE",
     "SLURM_PROCID",
 )
-"""What launchers tell a process; ours first, so that it can overrule them."""
+"""Where launchers say which rank a process is; ours first, so that it can overrule them."""
 SIZE_VARIABLES = (
     "OMPI_COMM_WORLD_SIZE",
     "PMIX_SIZE",
@@ -38,7 +38,7 @@ SIZE_VARIABLES = (
 
 
 def rank_from(environment: Mapping[str, str]) -> int:
-    """This process's rank, 0 where no launcher has told."""
+    """This process's rank, 0 where no launcher says."""
     for variable in RANK_VARIABLES:
         value = environment.get(variable, "")
         if value.isdecimal():
@@ -47,7 +47,7 @@ def rank_from(environment: Mapping[str, str]) -> int:
 
 
 def size_from(environment: Mapping[str, str]) -> int:
-    """Number of ranks of the program, 1 where no launcher has told."""
+    """Number of ranks of the program, 1 where no launcher says."""
     for variable in SIZE_VARIABLES:
         value = environment.get(variable, "")
         if value.isdecimal() and int(value) > 0:

@@ -29,7 +29,7 @@ class Alerting:
         Severity from which on a call is worth an alert, in µs.
     hooks
         What takes alerts, by what it is called.
-    tell
+    report
         Takes a line for the user.
     """
 
@@ -39,14 +39,14 @@ class Alerting:
         broker: redis.Redis,
         least_us: float,
         hooks: Mapping[str, Deliver],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._run_id = run_id
         self._broker = broker
         self._least_us = least_us
         self._gate = AlertGate()
         self._dashboard = ""
-        self._couriers = [AlertSender(name, deliver, tell) for name, deliver in hooks.items()]
+        self._couriers = [AlertSender(name, deliver, report) for name, deliver in hooks.items()]
 
     def new(self, engine: Engine, batches: Sequence[RecordBatch]) -> list[SevereCall]:
         """Severe calls that the store has not yet, or not as severe; before they are stored.

@@ -87,7 +87,7 @@ def severe_calls(batches: Iterable[RecordBatch], least_us: float) -> dict[CallKe
 
 @dataclass
 class _Function:
-    told_at_s: float
+    reported_at_s: float
     suppressed: int
 
 
@@ -103,7 +103,7 @@ class AlertGate:
         for call in sorted(calls, key=lambda call: -call.severity_us):
             name = call.key[0], call.function
             known = self._functions.get(name)
-            if known is not None and now_s - known.told_at_s < PERIOD_S:
+            if known is not None and now_s - known.reported_at_s < PERIOD_S:
                 known.suppressed += 1
                 continue
             passing.append((call, known.suppressed if known else 0))

@@ -107,14 +107,14 @@ class AlertSender:
     ----------
     name
         What the hook is called.
-    tell
+    report
         Takes a line for the user: once that alerts are not taken, and once that they are again.
     """
 
-    def __init__(self, name: str, deliver: Deliver, tell: Callable[[str], None]) -> None:
+    def __init__(self, name: str, deliver: Deliver, report: Callable[[str], None]) -> None:
         self._name = name
         self._deliver = deliver
-        self._report = tell
+        self._report = report
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         self._is_stopping = threading.Event()
         self._is_failing = False

@@ -145,13 +145,13 @@ def _medians(deviations: Float64Array) -> Float64Array:
 
 def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, _Errors]:
     """What functions have in common, and how far each may lie from that without having changed."""
-    tells = own < MOST_ERROR**2
-    witnesses = int(tells.sum())
+    reports = own < MOST_ERROR**2
+    witnesses = int(reports.sum())
     if not is_net or witnesses < LEAST_FUNCTIONS:
         # Who wants nothing taken off says that the machine is the same.
         usual = ALONE_SPREAD if is_net else USUAL_SPREAD
         return 0.0, _Errors(np.full(len(raw), usual**2), np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
-    weights = np.where(tells, 1.0 / (own + VOTE_ERROR**2), 0.0)
+    weights = np.where(reports, 1.0 / (own + VOTE_ERROR**2), 0.0)
     is_same = np.ones(len(raw), np.bool_)
     for _ in range(ROUNDS):
         common = weighted_median(raw, weights * is_same)

@@ -80,7 +80,7 @@ def read_profile(
     Parameters
     ----------
     progress
-        Told the share that is done, and what is read now.
+        Called with the share that is done, and what is read now.
 
     Raises
     ------

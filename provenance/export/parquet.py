@@ -33,7 +33,7 @@ _TYPES = {
 _CALL = {"recorded_id": str}
 """Of the recorded call that a row is about, or whose window it is in."""
 _ONCE = {"is_first": bool}
-"""Whether this is the first row of its table about what it tells of: windows overlap."""
+"""Whether this is the first row of its table about what it describes: windows overlap."""
 
 
 def _fields(kind: type[msgspec.Struct]) -> dict[str, type]:
@@ -57,7 +57,7 @@ TABLES = {
 
 def write_parquet(source: ExportSource, folder: Path) -> None:
     """Write ``calls``, and ``call_stacks``, ``window_calls``, ``messages`` and ``counters`` of these, with a
-    row for each that a record tells of. ``step_counts``, ``function_statistics`` and ``path_statistics`` are
+    row for each that a record reports. ``step_counts``, ``function_statistics`` and ``path_statistics`` are
     of the whole run.
 
     Columns have the names, types and units of the records' fields. Written in groups of rows.

@@ -98,7 +98,7 @@ def export(
     wanted
         Which calls; others are in their windows and call stacks.
     on_call
-        Told of each of them, for who waits.
+        Called with each of them, for whoever waits.
 
     Raises
     ------

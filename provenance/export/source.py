@@ -18,7 +18,7 @@ class ExportSource:
     Parameters
     ----------
     on_call
-        Told of each call that is read, before it is written.
+        Called with each call that is read, before it is written.
 
     Attributes
     ----------

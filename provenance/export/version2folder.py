@@ -25,7 +25,7 @@ def write_version2(source: ExportSource, folder: Path) -> None:
     """Write a run as Chimbuko's version 2 does without a database.
 
     ``PROGRAM/RANK/STEP.anomalies.json``, ``STEP.normalexecs.json`` and ``STEP.metadata.json`` are lists of
-    records. ``global_func_stats.json``, ``global_counter_stats.json`` and ``ad_model.json`` tell of the
+    records. ``global_func_stats.json``, ``global_counter_stats.json`` and ``ad_model.json`` report the
     whole run. Metadata stands with the first step of its rank. The model that judged a call is filled in.
     """
     _Export(source, folder).write()

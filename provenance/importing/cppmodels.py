@@ -1,4 +1,4 @@
-"""What the C++ Chimbuko tells of a function's runtimes, as a row of our detectors' tables.
+"""What the C++ Chimbuko records of a function's runtimes, as a row of our detectors' tables.
 
 Its ``sstd`` has moments, ``RunStats``. ``hbos`` and ``copod``, which cannot be distinguished there, have a
 histogram: its bins have edges of their own, or the first edge and a width; moments are worked out of it.

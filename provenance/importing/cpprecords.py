@@ -35,7 +35,7 @@ Number = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Object = dict[str, Any]
 
 WATCHED_PREFIX = "monitoring: "
-"""Marks a counter that tells of the node; theirs are named without it."""
+"""Marks a counter of the node; theirs are named without it."""
 _EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
 _NO_CALL = ("root", "")
 _LONGEST = 1 << 64
@@ -168,7 +168,7 @@ class ForeignMetadata(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """What one of their records tells."""
+    """What one of their records says."""
 
     record: CallRecord
     """Its model and detector are still to be numbered and named."""

@@ -80,7 +80,7 @@ def import_records(
     run_folder: Path,
     name: str | None = None,
     store_url: str | None = None,
-    tell: Callable[[int], None] = lambda calls: None,
+    report: Callable[[int], None] = lambda calls: None,
 ) -> Imported:
     """Make a run of what the C++ Chimbuko recorded.
 
@@ -95,7 +95,7 @@ def import_records(
         The run's; by default that of its folder.
     store_url
         Store to write into; by default a file in the run's folder.
-    tell
+    report
         Called now and then with the number of calls imported so far.
 
     Raises
@@ -129,7 +129,7 @@ def import_records(
         importing.write_metadata(_metadata(source, refusals))
         for batch in itertools.chain([first], _batches(calls)):
             importing.write_calls(batch)
-            tell(importing.tally.anomalies + importing.tally.normal_calls)
+            report(importing.tally.anomalies + importing.tally.normal_calls)
         importing.write_totals(profiles)
         _finish(run, writer, importing)
     finally:
@@ -169,7 +169,7 @@ class _Import:
     def __init__(self, writer: Writer, config: AnalysisConfig) -> None:
         self.tally = ImportTally(config.detector, config.metric)
         self.command: list[str] = []
-        """Of the first program that tells it."""
+        """Of the first program that has it."""
         self._config = config
         self._writer = writer
         self._gpu_streams: set[tuple[int, int, int]] = set()
@@ -216,7 +216,7 @@ class _Import:
         for profile in profiles.counters:
             moments = profile.stats.moments().row().tolist()
             counters.setdefault(profile.app, []).append(CounterStatistics(profile.counter, *moments))
-        self._writer.write([_counter_batch(program, told) for program, told in counters.items()])
+        self._writer.write([_counter_batch(program, reported) for program, reported in counters.items()])
 
     def _note(self, item: Metadata) -> None:
         if item.key == "Hostname":
@@ -257,11 +257,11 @@ def _finish(run: RunDirectory, writer: Writer, importing: _Import) -> None:
 
 
 def _config(calls: list[ForeignCall], profiles: _Profiles) -> AnalysisConfig:
-    """Detector and metric, as far as the first calls and the final models tell them."""
-    told = [call.learned for call in calls if call.learned is not None]
+    """Detector and metric, as far as the first calls and the final models show them."""
+    reported = [call.learned for call in calls if call.learned is not None]
     votes = Counter(call.metric for call in calls if call.metric is not None)
     return AnalysisConfig(
-        detector=next((learned.detector for learned in [*told, *profiles.models.values()]), "sstd"),
+        detector=next((learned.detector for learned in [*reported, *profiles.models.values()]), "sstd"),
         metric=votes.most_common(1)[0][0] if votes else METRICS[0],
         # The C++ Chimbuko flags however little time is lost.
         min_anomaly_us=0,

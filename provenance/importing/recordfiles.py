@@ -20,7 +20,7 @@ from chimbuko.errors import ConfigError
 KINDS = ("metadata", "anomalies", "normalexecs")
 """What a file's name says that it holds, in the order in which the files of a step are read."""
 PROFILES = ("global_func_stats", "global_counter_stats", "ad_model")
-"""Files beside these that tell of the whole run."""
+"""Files beside these that describe the whole run."""
 
 _NAME = re.compile(rf"(?:(?P<step>\d+)\.)?(?P<kind>{'|'.join(KINDS)})\.jsonl?")
 _CHUNK = 1 << 20

@@ -34,7 +34,7 @@ class _Function:
     model: bytes = b""
     version: int = 0
     learned: Moments = NOTHING
-    """Of the most calls that a record told of."""
+    """The most calls in one record."""
 
 
 class ImportTally:
@@ -84,7 +84,7 @@ class ImportTally:
         return msgspec.structs.replace(record, node=stream.node, model_version=version), models
 
     def health(self, program: int, rank: int) -> StreamHealth:
-        """Of a stream, as far as records tell."""
+        """Of a stream, as far as records say."""
         stream = self._streams.get((program, rank)) or _Stream()
         steps, calls, anomalies = len(stream.steps), stream.calls, stream.anomalies
         return StreamHealth(program, rank, stream.node, "ended", steps, 0, 0, calls, anomalies, 0, {})
@@ -99,17 +99,17 @@ class ImportTally:
         return list(self._steps.values())
 
     def function_statistics(self, profiles: Iterable[FunctionProfile]) -> list[FunctionStatistics]:
-        """Of each function: of its profile where that tells runtimes, otherwise of what its calls told."""
+        """Of each function: of its profile where that has runtimes, otherwise of its calls."""
         own = {place: self._of_records(*place, function) for place, function in self._functions.items()}
-        told = {
+        reported = {
             (profile.app, profile.fname): _of_profile(profile)
             for profile in profiles
             if profile.runtime_profile is not None or (profile.app, profile.fname) not in own
         }
-        return [self._with_steps(place, row) for place, row in (own | told).items()]
+        return [self._with_steps(place, row) for place, row in (own | reported).items()]
 
     def _with_steps(self, place: tuple[int, str], row: FunctionStatistics) -> FunctionStatistics:
-        """With what is known of its abnormal calls by step, if records tell of all of them."""
+        """With what is known of its abnormal calls by step, if records report all of them."""
         function = self._functions.get(place)
         if function is None or function.anomalies != row.anomalies:
             return row

@@ -118,7 +118,7 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
 
 def _as_packed(info: RunInfo) -> RunInfo:
     """What is said of a run elsewhere."""
-    # One that died noted no end, and elsewhere nobody could tell.
+    # One that died noted no end, and elsewhere nobody could find out.
     state = "interrupted" if info.state == "running" else info.state
     return msgspec.structs.replace(
         info, state=state, store_url=f"sqlite:///{RunDirectory(Path()).store_path}"

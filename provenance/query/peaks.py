@@ -34,7 +34,7 @@ class Peaks:
     steps: Int64Array
     """i8[n]: where the first stretch of the row begins."""
     most: UInt8Array
-    """u1[n, stretches]: 0 where no step was analysed, or another row tells of it; else one more than the most
+    """u1[n, stretches]: 0 where no step was analysed, or another row covers it; else one more than the most
     anomalies, up to 255."""
 
 

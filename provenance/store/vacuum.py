@@ -1,4 +1,4 @@
-"""Gives back the room of what was removed from a store, and tells the database what is in it."""
+"""Gives back the room of what was removed from a store, and updates the database's statistics."""
 
 from __future__ import annotations
 

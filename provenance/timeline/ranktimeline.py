@@ -174,7 +174,7 @@ class _Rank:
         self._launches: dict[str, str] = {}
 
     def add(self, call: CallRecord) -> None:
-        """Take what one record tells."""
+        """Take in one record."""
         self._node = self._node or call.node
         thread = self._threads.setdefault(call.thread, _Thread())
         thread.is_gpu |= call.is_gpu
@@ -230,11 +230,11 @@ class _Rank:
         self._launches[call.id] = launch.id
 
     def _see_messages(self, call: CallRecord) -> None:
-        # Two that are equal in all they say are still two, but not because two records tell of them.
-        told: dict[Message, int] = {}
+        # Two that are equal in all they say are still two, but not because two records contain them.
+        reported: dict[Message, int] = {}
         for message in call.messages:
-            told[message] = told.get(message, 0) + 1
-            self._messages[call.thread, message, told[message]] = None
+            reported[message] = reported.get(message, 0) + 1
+            self._messages[call.thread, message, reported[message]] = None
 
     def _see_value(self, thread: int, value: CounterValue) -> None:
         self._counters.setdefault((thread, value.counter), {})[value.time_us, value.value] = None

@@ -3,7 +3,7 @@
 A *row* holds the calls of one depth of one thread: sorted by entry, and none overlaps another. Where
 a column of the picture is 2 ** ``level`` µs wide, calls that are shorter become *busy* spans: one for those
 that follow each other with gaps of less than a column, but none across a multiple of 16 columns, so that what
-goes on in a long busy stretch is still told. What is reduced to one level can be reduced on to a higher one,
+goes on in a long busy stretch is still seen. What is reduced to one level can be reduced on to a higher one,
 and is then what the calls themselves would have given.
 """
 

@@ -54,15 +54,16 @@ class StepWriter:
 
     def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
         """Write steps; one that is stored already, and differs, is replaced."""
-        told = {(step.program, step.rank, step.step): step for step in steps}
+        reported = {(step.program, step.rank, step.step): step for step in steps}
         if self._newest is None:
             self._newest = _newest_steps(connection, self._run)
         stored = {
-            row[:3]: StepCount(*row) for row in rows_of(connection, STEPS, _COLUMNS, self._run, _KEY, told)
+            row[:3]: StepCount(*row)
+            for row in rows_of(connection, STEPS, _COLUMNS, self._run, _KEY, reported)
         }
-        new = [step for key, step in told.items() if key not in stored]
+        new = [step for key, step in reported.items() if key not in stored]
         _WRITE_STEPS.write(
-            connection, [(self._run, *msgspec.structs.astuple(step)) for step in told.values()]
+            connection, [(self._run, *msgspec.structs.astuple(step)) for step in reported.values()]
         )
         _ADD_LEVELS.write(connection, _over_all_ranks(self._run, new))
         _ADD_HISTOGRAMS.write(connection, _histograms(self._run, new))
@@ -70,7 +71,7 @@ class StepWriter:
         for level in LEVELS:
             buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
             _sum_up(connection, self._run, level, buckets)
-        if any(step != told[key] for key, step in stored.items()):
+        if any(step != reported[key] for key, step in stored.items()):
             # Agents never do this: a step that was reported is not analysed again.
             rebuild(connection, self._run)
 

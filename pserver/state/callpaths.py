@@ -21,12 +21,12 @@ class _Program:
 
     def __init__(self) -> None:
         self.table = PathTable()
-        self.told = np.zeros(MOST_PATHS, np.int64)
+        self.reported = np.zeros(MOST_PATHS, np.int64)
         """i8[paths]: calls when the path was reported."""
 
 
 class Paths:
-    """Adds up what agents tell.
+    """Adds up what agents report.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Paths:
         self._programs: dict[int, _Program] = {}
         self._changed: set[int] = set()
 
-    def take(self, told: ProgramPaths, numbers: Int64Array) -> None:
+    def take(self, reported: ProgramPaths, numbers: Int64Array) -> None:
         """Add calls of one program; ``numbers`` i8[n]: global number of each of the sender's functions.
 
         Raises
@@ -47,11 +47,11 @@ class Paths:
         ValueError
             The rows are damaged; nothing was added.
         """
-        rows = np.frombuffer(told.rows, PATH).copy()
+        rows = np.frombuffer(reported.rows, PATH).copy()
         if rows["function"].max(initial=NONE) >= len(numbers) or rows["function"][1:].min(initial=0) < 0:
             raise ValueError("call paths of functions that the agent has not named")
         rows["function"][1:] = numbers[rows["function"][1:]]
-        self._add(told.program, rows)
+        self._add(reported.program, rows)
 
     def changes(self) -> list[PathStatistics]:
         """Those that have grown by a tenth since they were reported."""
@@ -59,8 +59,8 @@ class Paths:
         for number in sorted(self._changed):
             program = self._programs[number]
             calls = program.table.rows["calls"]
-            grown = np.flatnonzero(calls > GROWTH * program.told[: len(calls)])
-            program.told[grown] = calls[grown]
+            grown = np.flatnonzero(calls > GROWTH * program.reported[: len(calls)])
+            program.reported[grown] = calls[grown]
             changes += self._statistics(number, grown)
         self._changed.clear()
         return changes
@@ -91,14 +91,14 @@ class Paths:
     def _statistics(self, number: int, paths: Int64Array) -> list[PathStatistics]:
         rows = self._programs[number].table.rows
         parents, functions = rows["parent"].tolist(), rows["function"].tolist()
-        told = []
+        reported = []
         for path, row in zip(paths.tolist(), rows[paths].tolist(), strict=True):
             _, _, calls, *runtimes = row
             names: list[str] = []
             while path not in (OTHERS, NONE):
                 names.append(self._function_name(functions[path]))
                 path = parents[path]
-            told.append(
+            reported.append(
                 PathStatistics(
                     number,
                     names[::-1] or [OTHER_PATHS],
@@ -107,7 +107,7 @@ class Paths:
                     *(*_moments(calls, *runtimes[4:6]), *runtimes[6:]),
                 )
             )
-        return told
+        return reported
 
 
 def _moments(calls: int, total: float, squares: float) -> tuple[float, float]:

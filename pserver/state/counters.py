@@ -1,4 +1,4 @@
-"""Counters over all ranks of a program, from the totals that each stream tells. Pure."""
+"""Counters over all ranks of a program, from the totals that each stream reports. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Counter:
     moments: Float64Array = field(default_factory=lambda: np.empty((0, len(EMPTY))))
     """f8[rows, 7]"""
     values: float = 0.0
-    told: float = 0.0
+    reported: float = 0.0
     """How many values there are, and were when it was reported."""
 
     def put(self, rank: int, statistics: CounterStatistics) -> None:
@@ -59,13 +59,13 @@ class _Counter:
 
 
 class Counters:
-    """Keeps the newest totals of each stream, so that telling them twice, or anew, changes nothing."""
+    """Keeps the newest totals of each stream, so that reporting them twice, or anew, changes nothing."""
 
     def __init__(self) -> None:
         self._counters: dict[tuple[int, str], _Counter] = {}
 
     def take(self, streams: list[StreamCounters]) -> None:
-        """Totals that streams have told."""
+        """Totals that streams have reported."""
         for stream in streams:
             for statistics in stream.counters:
                 counter = self._counters.setdefault((stream.program, statistics.name), _Counter())
@@ -73,12 +73,12 @@ class Counters:
 
     def changes(self) -> list[ProgramCounter]:
         """Those that have grown by a tenth since they were reported."""
-        told = []
+        reported = []
         for key, counter in self._counters.items():
-            if counter.values > GROWTH * counter.told:
-                counter.told = counter.values
-                told.append(_total(key, counter))
-        return told
+            if counter.values > GROWTH * counter.reported:
+                counter.reported = counter.values
+                reported.append(_total(key, counter))
+        return reported
 
     def everything(self) -> list[ProgramCounter]:
         """All of them."""

@@ -24,7 +24,7 @@ class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
     table: PackedTable
     base: PackedTable
     eras: SavedDecay
-    told_calls: bytes
+    reported_calls: bytes
     """f8[functions]"""
     flagged_steps: bytes = b""
     """``FLAGGED_STEPS`` rows by number."""
@@ -63,7 +63,7 @@ class Functions:
         functions._table[:count] = schema.unpack(saved.table)
         functions._base[:count] = schema.unpack(saved.base)
         functions._eras = Decay.restored(saved.eras)
-        functions._reported_calls[:count] = np.frombuffer(saved.told_calls)
+        functions._reported_calls[:count] = np.frombuffer(saved.reported_calls)
         flagged = np.frombuffer(saved.flagged_steps, FLAGGED_STEPS)
         functions.flag_steps(np.arange(len(flagged)), flagged)
         functions._is_changed[:count] = True
@@ -182,14 +182,14 @@ class Functions:
         """
         numbers = self.called() if has_all else numbers
         calls = self._calls(numbers)
-        passed, told_before = (
+        passed, reported_before = (
             np.floor(np.log(np.maximum(known, 0.5)) / np.log(growth))
             for known in (calls, self._reported_calls[numbers])
         )
-        is_grown = passed > told_before
-        told: Int64Array = numbers[is_grown | has_all]
-        self._reported_calls[told] = self._calls(told)
-        return told
+        is_grown = passed > reported_before
+        reported: Int64Array = numbers[is_grown | has_all]
+        self._reported_calls[reported] = self._calls(reported)
+        return reported
 
     def statistics(self, numbers: Int64Array) -> list[FunctionStatistics]:
         """Over all ranks."""

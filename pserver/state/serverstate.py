@@ -111,7 +111,7 @@ class ServerState:
     is_frozen
         The model is ``base`` and stays as it is.
     server
-        Tells this server from one that takes over from it.
+        Distinguishes this server from one that takes over from it.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class ServerState:
 
     def knows_programs(self, delta: Delta) -> bool:
         """Whether all programs that a delta names have a name here."""
-        told = {name.program for name in delta.names} | {health.program for health in delta.health}
-        return told <= self.programs.keys()
+        reported = {name.program for name in delta.names} | {health.program for health in delta.health}
+        return reported <= self.programs.keys()
 
     def apply(self, delta: Delta) -> bool:
         """Merge one delta; False if it was merged before, or if one before it is missing.
@@ -304,12 +304,12 @@ class ServerState:
         has_all = self._tick % FRAMES_PER_FUNCTION == 1
         functions = changes.functions if has_all else changes.flagged
         self._changes = _Changes(functions=set() if has_all else changes.functions - changes.flagged)
-        told = np.array(sorted(functions), np.int64)
+        reported = np.array(sorted(functions), np.int64)
         return Frame(
             tick=self._tick,
             ranks=self._ranks.statistics(np.array(sorted(changes.ranks), np.int64)),
             steps=changes.steps,
-            functions=self._functions.statistics(told),
+            functions=self._functions.statistics(reported),
             health=[self._health[key] for key in sorted(changes.health)],
             is_last=False,
             telemetry=telemetry,

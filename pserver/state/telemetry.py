@@ -36,7 +36,7 @@ class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Telemetry:
-    """Takes in what agents tell, and says what changed. Memory follows ranks and functions, not time.
+    """Takes in what agents report, and says what changed. Memory follows ranks and functions, not time.
 
     Parameters
     ----------

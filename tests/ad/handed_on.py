@@ -90,9 +90,9 @@ def analyse_stream(
         seen.add("records", rows_of(result.records))
         seen.add("count", result.count)
         seen.add("left out", result.left_out)
-        told = open_calls.read()
-        assert told is not None
-        seen.add("open", (told.step, told.newest_us, told.calls.tolist()))
+        reported = open_calls.read()
+        assert reported is not None
+        seen.add("open", (reported.step, reported.newest_us, reported.calls.tolist()))
         if number % TAKE_EVERY == 0:
             findings = analysis.hand_out(generation)
             learned, telemetry = findings.learned, findings.telemetry
@@ -127,10 +127,10 @@ def analyse_stream(
             version += 1
             analysis.take_model(model, generation, version)
             generation += 1
-        if number % REPORT_EVERY == 1 and len(told.calls):
+        if number % REPORT_EVERY == 1 and len(reported.calls):
             report = np.zeros(1, REPORT)
             report["limit_us"], report["score"] = 10.0, 7.0
-            report["step"], report["row"] = told.calls["step"][-1], told.calls["row"][-1]
+            report["step"], report["row"] = reported.calls["step"][-1], reported.calls["row"][-1]
             open_calls.report(report)
     seen.add("last records", rows_of(analysis.finish()))
     seen.add("last health", analysis.health("ended"))

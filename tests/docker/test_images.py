@@ -72,8 +72,8 @@ def test_compose_file_builds_what_the_dockerfile_has() -> None:
 def here(words: list[str], runs: Path) -> list[str]:
     """A container's command, with its paths and names as they are on this machine."""
     places = {"/runs": str(runs), "/source": str(ROOT)}
-    told = [re.sub(r"^/(runs|source)", lambda match: places[match[0]], word) for word in words]
-    return ["127.0.0.1" if word == "services" else word for word in told]
+    reported = [re.sub(r"^/(runs|source)", lambda match: places[match[0]], word) for word in words]
+    return ["127.0.0.1" if word == "services" else word for word in reported]
 
 
 @pytest.mark.thorough

@@ -3,7 +3,7 @@
 Run: python tests/fuzz/steps.py --seconds 60 [--seed N]
 
 Each round takes a stream, real or made up, spoils it in some ways, and analyses it. A round that fails
-is told by its seed, with which it can be run again.
+is reported by its seed, with which it can be run again.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ class Application:
     def measured(self) -> list[dict[str, Any]]:
         """What its processes measured; waits for the end of all."""
         assert self.run.end() == EXIT_CODE, self.run.output
-        return self.told
+        return self.reported
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def reported(self) -> list[dict[str, Any]]:
         """What its processes, which have ended, measured."""
         return [json.loads(report.read_text()) for report in self.reports]
 

@@ -1,7 +1,7 @@
 """A recorded program whose steps can be told apart in its statistics, and what they should add up to.
 
 In each step each rank calls, twice, a function that is named after rank and step. The first call of a
-function teaches nothing and the second one does: the statistics tell which steps are in them, and how often.
+function teaches nothing and the second one does: the statistics show which steps are in them, how often.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ def test_full_disk_keeps_what_was_found_for_later(
     assert run.end() == 4
     assert "Traceback" not in run.output
     assert f"the disk of {small_disk / 'run'} is full" in run.output
-    told = [line for line in run.lines if line.startswith("Problem: ") and "free some space" in line]
-    assert len(told) == 1, run.output
+    reported = [line for line in run.lines if line.startswith("Problem: ") and "free some space" in line]
+    assert len(reported) == 1, run.output
     words = "chimbuko deliver "
     folder, kept = map(Path, run.wait_for_line(words).partition(words)[2].split())
     run.folder = folder

@@ -90,7 +90,7 @@ def test_whole_agent_is_stopped_for_good(transport: str, start: Start, tmp_path:
     application = begin(start, tmp_path, streams=2, seconds=4, transport=transport)
     stop_agent_for_good(application)
     check(application)
-    for process in application.told:
+    for process in application.reported:
         assert process["close_s"] < LONGEST_STEP_S + (LONGEST_HOLD_S if transport == "sst" else 0.0)
 
 
@@ -100,7 +100,7 @@ def test_whole_agent_is_kept_stopped(transport: str, start: Start, tmp_path: Pat
     application = begin(start, tmp_path, streams=2, seconds=8, transport=transport)
     keep_agent_stopped(application)
     check(application)
-    for process in application.told:
+    for process in application.reported:
         assert process["close_s"] < LONGEST_STEP_S + (LONGEST_HOLD_S if transport == "sst" else 0.0)
 
 
@@ -117,7 +117,7 @@ def test_all_of_ours_are_killed_at_once(
     kill_everything(application)
     wait_for(lambda: application.has_ended and (tmp_path / "code").exists())
     assert int((tmp_path / "code").read_text()) == EXIT_CODE
-    for process in application.told:
+    for process in application.reported:
         assert process["steps"] > 0
         assert max(process["step_s"]) < LONGEST_STEP_S
     if is_reported:

@@ -99,8 +99,8 @@ def test_what_agents_had_found_is_recovered(start: Start, heat4: Path) -> None:
     assert "the run died" in listed.stderr
     (command,) = [line.partition(" do: ")[2] for line in listed.stderr.splitlines() if " do: " in line]
     for verb in (["query", run.folder], ["show", run.anomalies[0].id, run.folder]):
-        told = chimbuko(*verb)
-        assert command.partition(" ")[2].rpartition(" ")[2] in told.stderr and told.returncode == 0
+        reported = chimbuko(*verb)
+        assert command.partition(" ")[2].rpartition(" ")[2] in reported.stderr and reported.returncode == 0
 
     words = shlex.split(command)
     assert words[:2] == ["chimbuko", "deliver"]
@@ -177,8 +177,8 @@ def test_a_store_that_was_on_local_storage_is_brought_home(
         os.kill(pid, signal.SIGKILL)
     leader.communicate()
     make_older(run)  # type: ignore[arg-type]
-    told = chimbuko("runs", "list", cwd=tmp_path).stderr
-    commands = [line.partition(" do: ")[2] for line in told.splitlines() if " do: " in line]
+    reported = chimbuko("runs", "list", cwd=tmp_path).stderr
+    commands = [line.partition(" do: ")[2] for line in reported.splitlines() if " do: " in line]
     assert len(commands) == 2
     for command in commands:
         assert chimbuko(*shlex.split(command)[1:]).returncode == 0

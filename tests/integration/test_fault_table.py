@@ -133,9 +133,9 @@ class Row:
 
     def __str__(self) -> str:
         stored = "store gone" if self.stored is None else f"{sum(self.stored)} of {sum(self.programs)} steps"
-        told = "; ".join(line[:70] for line in self.said) or "nothing lost"
+        reported = "; ".join(line[:70] for line in self.said) or "nothing lost"
         worst = f"worst step {self.worst_ms:.0f} ms"
-        return f"| {self.part} | {self.moment} | code {self.code}, {worst} | {stored} | {told} |"
+        return f"| {self.part} | {self.moment} | code {self.code}, {worst} | {stored} | {reported} |"
 
 
 def tried(start: Start, folder: Path, part: str, moment: str) -> Row:
@@ -149,15 +149,15 @@ def tried(start: Start, folder: Path, part: str, moment: str) -> Row:
         while not (folder / "code").exists():
             assert time.monotonic() < deadline, "the application ended with the launcher"
             time.sleep(0.05)
-    told = application.told if part != "launcher hung up" or application.has_ended else []
+    reported = application.reported if part != "launcher hung up" or application.has_ended else []
     try:
         stored = [stream.steps for stream in application.run.health]
     except ChimbukoError:
         stored = None
-    worst_ms = 1000 * max((max(one["step_s"]) for one in told), default=0.0)
+    worst_ms = 1000 * max((max(one["step_s"]) for one in reported), default=0.0)
     lines = application.run.output.splitlines()
     said = [line for line in lines if line.startswith(("Problem: ", "Lost: ")) and line != "Lost: nothing"]
-    return Row(part, moment, code, [one["steps"] for one in told], worst_ms, stored, said)
+    return Row(part, moment, code, [one["steps"] for one in reported], worst_ms, stored, said)
 
 
 @pytest.mark.parametrize(("part", "moment"), first(1, CASES, ids=["-".join(case) for case in CASES]))

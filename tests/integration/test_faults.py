@@ -1,4 +1,4 @@
-"""Whatever happens to server, broker and agents: what is learned of each step counts once, or is told lost.
+"""Whatever happens to server, broker and agents: each step counts once, or is reported lost.
 
 A small version of it; ``make faults`` does everything again and again.
 """

@@ -229,7 +229,7 @@ def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(
         assert missing == 0 if stream.state == "ended" else missing > 0
     with open_run(run) as provenance:
         names = {function.name for function in provenance.function_statistics()}
-    # Most names come with the first step, which waits for every reader; one in a lost step is told.
+    # Most names come with the first step, which waits for every reader; one in a lost step is reported.
     assert "step [{app.c} {20,0}]" in names
     assert (CHECKPOINT in names) or "rows of a timer whose name was in a lost step" in stream.losses
     assert not run.broker_path.exists()

@@ -117,8 +117,8 @@ def assert_all_stored_once(run: Run) -> None:
     with open_run(RunDirectory(run.folder)) as provenance:
         steps = provenance.steps.counts()
         ranks = {one.rank: one.steps for one in provenance.steps.rank_statistics()}
-    told = Counter((step.rank, step.step) for step in steps)
-    assert set(told.values()) == {1}
+    reported = Counter((step.rank, step.step) for step in steps)
+    assert set(reported.values()) == {1}
     assert ranks == {stream.rank: stream.steps for stream in run.health}
     for stream in run.health:
         assert sum(step.rank == stream.rank for step in steps) == stream.steps

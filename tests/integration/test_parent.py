@@ -27,10 +27,12 @@ def test_a_launcher_that_is_killed_takes_neither_program_nor_exit_code_with_it(
 
 
 def test_the_program_has_none_of_our_settings(start: Start, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    run = start("--no-dashboard", "--", "sh", "-c", f"env > {told}; cat /proc/self/oom_score_adj >> {told}")
+    reported = tmp_path / "told"
+    run = start(
+        "--no-dashboard", "--", "sh", "-c", f"env > {reported}; cat /proc/self/oom_score_adj >> {reported}"
+    )
     assert run.end() == 0, run.output
-    lines = told.read_text().splitlines()
+    lines = reported.read_text().splitlines()
     assert lines[-1] == Path("/proc/self/oom_score_adj").read_text().strip()
     names = {line.partition("=")[0] for line in lines}
     assert not names & {"CHIMBUKO_OOM_SCORE_ADJ", "CHIMBUKO_BROKER", "OPENBLAS_NUM_THREADS"} - set(os.environ)

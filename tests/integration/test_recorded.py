@@ -81,11 +81,13 @@ def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Ru
         for path, exclusive, inclusive in calls_of(heat4 / f"tau-metrics-heat2d-{rank}.bp", rank):
             exclusive_us[path].append(exclusive)
             inclusive_us[path].append(inclusive)
-    told = {path: one for (_, path), one in heat4_run.paths.items()}
-    assert {path: one.calls for path, one in told.items()} == {
+    reported = {path: one for (_, path), one in heat4_run.paths.items()}
+    assert {path: one.calls for path, one in reported.items()} == {
         path: len(runtimes_us) for path, runtimes_us in exclusive_us.items()
     }
-    for path, (_, _, _, *runtimes) in ((path, msgspec.structs.astuple(one)) for path, one in told.items()):
+    for path, (_, _, _, *runtimes) in (
+        (path, msgspec.structs.astuple(one)) for path, one in reported.items()
+    ):
         expected = (*moments_of(exclusive_us[path]), *moments_of(inclusive_us[path]))
         assert tuple(runtimes) == pytest.approx(expected, rel=1e-9)
 

@@ -94,9 +94,9 @@ def dump_of(server: PostgresqlServer) -> str:
 def test_secrets_are_nowhere_and_alerts_arrive(
     start: Start, heat4: Path, postgresql: PostgresqlServer, tmp_path: Path
 ) -> None:
-    told = tmp_path / "told"
+    reported = tmp_path / "told"
     script = tmp_path / "notify"
-    script.write_text(f"#!/bin/sh\ncat >> {told}\n")
+    script.write_text(f"#!/bin/sh\ncat >> {reported}\n")
     script.chmod(0o700)
     with receiving() as receiver:
         environment = {
@@ -130,10 +130,10 @@ def test_secrets_are_nowhere_and_alerts_arrive(
     assert not any(secret in said for secret in secrets_of_processes)
     secret_file = RunDirectory(run.folder).store_url_path
     assert (secret_file.read_text(), secret_file.stat().st_mode & 0o077) == (postgresql.url, 0)
-    assert_alerts_arrived(run, receiver.alerts, told)
+    assert_alerts_arrived(run, receiver.alerts, reported)
 
 
-def assert_alerts_arrived(run: Run, alerts: list[Alert], told: Path) -> None:
+def assert_alerts_arrived(run: Run, alerts: list[Alert], reported: Path) -> None:
     assert len(alerts) >= LEAST_ALERTS
     severe = {call.id: call for call in run.anomalies if call.severity_us >= 5000}
     assert {alert.call for alert in alerts} <= severe.keys()
@@ -143,4 +143,4 @@ def assert_alerts_arrived(run: Run, alerts: list[Alert], told: Path) -> None:
         assert (alert.function, alert.rank, alert.step) == (call.function, call.rank, call.step)
         assert "token" not in alert.dashboard
         assert f"/r/{run.info.id}/call/" in alert.dashboard
-    assert told.read_text().count('"call"') == len(alerts)
+    assert reported.read_text().count('"call"') == len(alerts)

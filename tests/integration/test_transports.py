@@ -126,7 +126,9 @@ def test_kept_trace_is_whole_whoever_is_killed(
     check(application)
     again = start("--trace", kept(application.run))
     assert again.end() == 0, again.output
-    for live, offline, process in zip(application.run.health, again.health, application.told, strict=True):
+    for live, offline, process in zip(
+        application.run.health, again.health, application.reported, strict=True
+    ):
         assert (offline.steps, offline.rows) == (process["steps"], process["rows"])
         assert (offline.state, offline.calls) == ("ended", live.calls)
     live_paths = {path: one.calls for path, one in application.run.paths.items()}

@@ -37,7 +37,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
         service.stop(0.0)
 
 
-def test_a_service_tells_facts_when_it_is_ready_and_stops_in_order(start: Starter, tmp_path: Path) -> None:
+def test_a_service_reports_facts_when_it_is_ready_and_stops_in_order(start: Starter, tmp_path: Path) -> None:
     service = start(
         "stop = StopSignal()\n"
         "say_ready(port=4711, arguments=sys.argv[1:], secret=os.environ['SECRET'])\n"

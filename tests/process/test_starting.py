@@ -26,12 +26,12 @@ try:
 except ServiceError as error:
     print(json.dumps([str(error), 0.0, False]))
 """
-"""Tells what the service says, how long its start took, and whether its starter has loaded its module."""
+"""Prints what the service said, how long its start took, and whether its starter has loaded its module."""
 LOADS_S = 1.0
 
 
 def started(folder: Path, text: str, start: str) -> tuple[str, float, bool]:
-    """What ``STARTS`` tells of a service whose module has this text."""
+    """What ``STARTS`` reports of a service whose module has this text."""
     (folder / "made_service.py").write_text(text)
     words = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1])\n{STARTS}", folder, start]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -52,6 +52,6 @@ def test_who_starts_a_fork_waits_only_for_what_it_loads_itself(
 
 
 @pytest.mark.parametrize("start", ["fork", "fork_then_load"])
-def test_what_cannot_be_loaded_is_told(tmp_path: Path, start: str) -> None:
+def test_what_cannot_be_loaded_is_reported(tmp_path: Path, start: str) -> None:
     answer, _, _ = started(tmp_path, "raise MemoryError('no room')", start)
     assert "made_service cannot be loaded (no room)" in answer

@@ -73,7 +73,7 @@ def test_what_can_go_on_is_started_again_but_not_for_ever(
     assert not group.stop(1.0) and len(problems) == 1
 
 
-def test_what_cannot_go_on_is_told_once(group: ServiceGroup, problems: list[str], start: Start) -> None:
+def test_what_cannot_go_on_is_reported_once(group: ServiceGroup, problems: list[str], start: Start) -> None:
     service = group.add(start(WAITS))
     kill(service)
     assert len(group.look_after()) == 1 and group.look_after() == []

@@ -1,4 +1,4 @@
-"""Agents that say they are there, and services that tell them when the run is to end."""
+"""Agents that say they are there, and services that ask them to end the run."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def make_kernel(row: int, entry_us: int, function: str = "kernel", **changes: An
 
 
 def others() -> dict[str, list[Metadata]]:
-    """What the stream 0:1 tells beside its calls."""
+    """What the stream 0:1 contains beside its calls."""
     stream = [("CUDA Device", "1"), ("CUDA Context", "2"), ("CUDA Stream", "3")]
     return {"metadata": [Metadata(0, 1, GPU_THREAD, key, value) for key, value in stream]}
 

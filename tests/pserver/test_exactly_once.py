@@ -132,7 +132,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.learned |= {step.mark: step for step in steps}
 
     @rule(agent=agents, runtime_us=st.integers(1, 1000))
-    def learn_and_tell(self, agent: int, runtime_us: int) -> None:
+    def learn_and_report(self, agent: int, runtime_us: int) -> None:
         """All goes well."""
         self.learn(agent, [runtime_us])
         self.send(agent)
@@ -229,7 +229,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.stream.append(msgspec.msgpack.encode(delta))
 
     def teardown(self) -> None:
-        """Let everything arrive; then each step counts once, or only a dead agent could have told of it."""
+        """Let everything arrive; then each step counts once, or only a dead agent could have reported it."""
         for _ in range(3):
             for number in range(AGENTS):
                 self.send(number)

@@ -134,7 +134,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
         client.xadd(DELTAS, {PAYLOAD: Seal("run").encode(delta)})
         assert client.xread({FRAMES: b"0"}, block=20_000)
         samples: Samples = {}
-        # What is in a frame is told a moment after it.
+        # What is in a frame is reported a moment after it.
         while ("chimbuko_agents",) not in samples or not samples["chimbuko_agents",]:
             with urllib.request.urlopen(url) as answer:
                 samples = samples_of(text_string_to_metric_families(answer.read().decode()))

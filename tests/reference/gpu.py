@@ -1,4 +1,4 @@
-"""Streams with GPU calls of which it is known what launched them, told in any order and at any time."""
+"""Streams with GPU calls of which it is known what launched them, reported in any order and at any time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Task:
 
     thread: int
     launched_in: int
-    """Step that tells of the launch."""
-    told_in: int
-    """Step that tells of the kernel."""
+    """Step that reports the launch."""
+    reported_in: int
+    """Step that reports the kernel."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ def names(maker: str = "CUDA") -> StreamNames:
 
 def gpu_trace(tasks: list[Task]) -> GpuTrace:
     """Launches in the order of ``tasks``, whose steps never fall; nor do those of a thread's kernels."""
-    count = 1 + max(max(task.launched_in, task.told_in) for task in tasks)
+    count = 1 + max(max(task.launched_in, task.reported_in) for task in tasks)
     events: list[list[list[int]]] = [[] for _ in range(count)]
     counters: list[list[list[int]]] = [[] for _ in range(count)]
     trace = GpuTrace([])
@@ -71,9 +71,11 @@ def gpu_trace(tasks: list[Task]) -> GpuTrace:
         stacks.append([launch, solve, main])
     for number, task in sorted(enumerate(tasks), key=lambda one: one[1].thread):
         time = START_US + 50 + 100 * number
-        kernel = row(task.told_in, task.thread, 0, KERNEL, time)
-        row(task.told_in, task.thread, 1, KERNEL, time + 20 + number)
-        counters[task.told_in].append([0, RANK, task.thread, CORRELATION, 1000 + number, time + 20 + number])
+        kernel = row(task.reported_in, task.thread, 0, KERNEL, time)
+        row(task.reported_in, task.thread, 1, KERNEL, time + 20 + number)
+        counters[task.reported_in].append(
+            [0, RANK, task.thread, CORRELATION, 1000 + number, time + 20 + number]
+        )
         trace.launches[kernel] = stacks[number]
     for step in range(count):
         counters[step].sort(key=lambda one: (one[5], one))
@@ -90,11 +92,11 @@ def gpu_trace(tasks: list[Task]) -> GpuTrace:
 
 @st.composite
 def gpu_tasks(draw: st.DrawFn, most: int = 25, steps: int = 8) -> list[Task]:
-    """Kernels told before, with, or long after their launches, or all in one dump at the end."""
+    """Kernels reported before, with, or long after their launches, or all in one dump at the end."""
     count = draw(st.integers(1, most))
     numbers = st.lists(st.integers(0, steps - 1), min_size=count, max_size=count)
-    launched, told = sorted(draw(numbers)), sorted(draw(numbers))
+    launched, reported = sorted(draw(numbers)), sorted(draw(numbers))
     if draw(st.booleans()):
-        told = [steps] * count
+        reported = [steps] * count
     threads = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
-    return [Task(*one) for one in zip(threads, launched, told, strict=True)]
+    return [Task(*one) for one in zip(threads, launched, reported, strict=True)]

@@ -120,10 +120,10 @@ class Writer:
         """End the stream; how long its writer took, None where it did not."""
         self._end.touch()
         try:
-            told, _ = self.process.communicate(timeout=HUNG_S + 2 * self._period_s)
+            reported, _ = self.process.communicate(timeout=HUNG_S + 2 * self._period_s)
         except subprocess.TimeoutExpired:
             return None
-        return float(told) if self.process.returncode == 0 else None
+        return float(reported) if self.process.returncode == 0 else None
 
     def end(self) -> None:
         """Whatever it does."""
@@ -133,17 +133,17 @@ class Writer:
 
 def start_reader(path: Path, steps: int) -> tuple[int, int]:
     """Process that reads ``steps`` steps (0: to the end), and a pipe with a byte for each step read."""
-    tell, told = os.pipe()
+    report, reported = os.pipe()
     reader = os.fork()
     if reader:
-        os.close(told)
-        return reader, tell
+        os.close(reported)
+        return reader, report
     code = 1
     try:
-        os.close(tell)
+        os.close(report)
         with StreamReader(path, "SST", open_timeout_s=30.0) as stream:
             while not isinstance(stream.next_step(), Waiting):
-                os.write(told, b"s")
+                os.write(reported, b"s")
         code = 0
     finally:
         os._exit(code)
@@ -151,24 +151,24 @@ def start_reader(path: Path, steps: int) -> tuple[int, int]:
 
 def kill_reader(path: Path, after_s: float) -> bool:
     """Start one and kill it; whether that was before it had read a step."""
-    reader, tell = start_reader(path, 0)
+    reader, report = start_reader(path, 0)
     time.sleep(after_s)
     os.kill(reader, signal.SIGKILL)
     os.waitpid(reader, 0)
-    has_read = bool(os.read(tell, 1))
-    os.close(tell)
+    has_read = bool(os.read(report, 1))
+    os.close(report)
     return not has_read
 
 
 def good_reader(writer: Writer, outcome: Outcome) -> bool:
     """Whether a reader that is left alone reads some steps, then the end of the stream as it is closed."""
-    reader, tell = start_reader(writer.path, 0)
-    has_read = [os.read(tell, 1) for _ in range(GOOD_STEPS)]
+    reader, report = start_reader(writer.path, 0)
+    has_read = [os.read(report, 1) for _ in range(GOOD_STEPS)]
     took_s = writer.close()
     if took_s is None:
         os.kill(reader, signal.SIGKILL)
     _, code = os.waitpid(reader, 0)
-    os.close(tell)
+    os.close(report)
     outcome.close_s = max(outcome.close_s, took_s or 0.0)
     return took_s is not None and code == 0 and all(has_read)
 

@@ -44,9 +44,9 @@ def test_processes_that_build_it_at_the_same_time_do_not_meet(tmp_path: Path) ->
         subprocess.Popen(words, env=surroundings(tmp_path), stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    told = {builder.communicate()[0].strip() for builder in builders}
+    reported = {builder.communicate()[0].strip() for builder in builders}
     assert [builder.returncode for builder in builders] == [0, 0]
-    assert [str(path) for path in (tmp_path / "chimbuko").iterdir()] == list(told)
+    assert [str(path) for path in (tmp_path / "chimbuko").iterdir()] == list(reported)
 
 
 def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""TAU's settings: select files, and what application and writer are told."""
+"""TAU's settings: select files, and what application and writer are given."""
 
 from __future__ import annotations
 

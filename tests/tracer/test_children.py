@@ -282,7 +282,7 @@ def test_no_process_is_a_stranger_to_the_program(tmp_path: Path) -> None:
     assert len(streams(tmp_path)) == 2
 
 
-def test_too_many_at_a_time_are_told_once(tmp_path: Path) -> None:
+def test_too_many_at_a_time_are_reported_once(tmp_path: Path) -> None:
     text = f"""{WORK}
     import select
     begin, go = os.pipe()

@@ -70,8 +70,8 @@ def test_members_are_no_untraced_children() -> None:
     members.set_rank(started, 7)
     members.set_state(started, State.OVER)
     programs = {12: "python", 13: "ls", 14: "ls"}
-    told = members.not_traced(10, forks=2, programs=programs, others=1)
-    assert told == "4 (2 ls, 1 others, 1 forked without work for long enough)"
+    reported = members.not_traced(10, forks=2, programs=programs, others=1)
+    assert reported == "4 (2 ls, 1 others, 1 forked without work for long enough)"
     assert members.not_traced(10, forks=1, programs={12: "python"}, others=0) == ""
     assert (members.rank_of(12), members.rank_of(11), members.rank_of(99)) == (7, None, None)
     assert MOST_IN_ALL > members.count == 3

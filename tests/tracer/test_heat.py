@@ -13,7 +13,7 @@ from tests.places import EXAMPLES
 from tests.tracer.traced_program import environment, read_whole
 
 CLOCKS_AGREE_US = 200
-"""The truth is told by the system's clock, the trace by a monotonic one set by it at the start."""
+"""The truth is in the system's clock, the trace by a monotonic one set by it at the start."""
 
 HEAT = EXAMPLES / "heat.py"
 

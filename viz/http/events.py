@@ -119,7 +119,7 @@ class Events:
         self.on_gone(_page())
 
     def _watch(self, ranks: Any) -> bool:
-        """Replace the ranks that a page watches; the answer tells it that the history may be read now."""
+        """Replace the ranks that a page watches; the answer means that the history may be read now."""
         if not isinstance(ranks, list) or len(ranks) > MOST_WATCHED:
             return False
         if not all(isinstance(rank, str) and _RANK.fullmatch(rank) for rank in ranks):

@@ -18,7 +18,7 @@ class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
     """Flask-SocketIO's message queue on Redis, which a server joins when it has asked its first question.
 
     Before there is nothing to hear, and maybe no broker. Only workers speak here: each server process follows
-    the run by itself, so what it tells its pages is not repeated to those of others.
+    the run by itself, so what it sends to its pages is not repeated to those of others.
     """
 
     def __init__(self, channel: str) -> None:
@@ -40,11 +40,11 @@ class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
             self.thread.join()
 
     def emit(self, *arguments: Any, **settings: Any) -> None:
-        """Tell pages that are connected here."""
+        """Send to the pages that are connected here."""
         super().emit(*arguments, **{**settings, "ignore_queue": True})
 
     def _listen(self) -> Iterator[bytes]:
-        """What workers say. A broker that is away is looked for again; the queue tells pages."""
+        """What workers say. A broker that is away is looked for again; the queue informs pages."""
         is_subscribed = False
         while not self._has_left.is_set():
             try:

@@ -37,7 +37,7 @@ from chimbuko.viz.jobs.celeryapp import (
 )
 from chimbuko.viz.jobs.keys import alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
-from chimbuko.viz.jobs.reporter import tell
+from chimbuko.viz.jobs.reporter import publish_end
 from chimbuko.viz.jobs.tasks import TASKS
 from chimbuko.viz.jobs.workerpool import WorkerPool
 
@@ -68,7 +68,7 @@ class _Job:
 class JobQueue:
     """Where pages of one server process hand in long questions.
 
-    Workers tell pages themselves how far they are, and the answer; here is kept who waits for what. A job
+    Workers send progress and answer to the pages themselves; here is kept who waits for what. A job
     that nobody waits for any more ends by itself, however that came about: its page has gone, or we have.
 
     Parameters
@@ -198,7 +198,7 @@ class JobQueue:
             )
 
     def _look(self) -> None:
-        """Say that pages still wait, and tell them what has ended."""
+        """Say that pages still wait, and send them what has ended."""
         now_s = time.monotonic()
         due, self._kept = self._kept, [kept for kept in self._kept if kept[0] > now_s]
         for due_s, job in due:
@@ -227,14 +227,14 @@ class JobQueue:
             shutil.rmtree(self._worker_pool.folder / job, ignore_errors=True)
 
     def _status(self, job: _Job) -> str:
-        """How Celery calls it. Where it is an end the page is reported: it may not have heard the worker."""
+        """How Celery calls it. An end is sent to the page here: it may not have heard the worker."""
         found = self._worker_pool.app.backend.get_task_meta(job.id, cache=False)
         status: str = found["status"]
         if status in ("PENDING", "STARTED"):
             return status
         if status == "SUCCESS":
             self._worker_pool.has_answered()
-            tell(self._sockets, job.id, found["result"])
+            publish_end(self._sockets, job.id, found["result"])
         elif isinstance(found["result"], TimeLimitExceeded):
             self._fail(job.id, TOO_LONG)
         else:
@@ -270,7 +270,7 @@ class JobQueue:
             self._keep(job.id)
 
     def _fail(self, job: str, sentence: str) -> None:
-        tell(self._sockets, job, Reply(answer=None, sentence=sentence, job=job))
+        publish_end(self._sockets, job, Reply(answer=None, sentence=sentence, job=job))
 
     def _fail_all(self, sentence: str) -> None:
         for job in list(self._jobs):

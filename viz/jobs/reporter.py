@@ -24,7 +24,7 @@ GRACE_S = 0.5
 
 
 class Reporter:
-    """Tells the pages that wait for a job how far it is, four times a second, while the context lasts.
+    """Sends progress to the pages that wait for a job, four times a second, while the context lasts.
 
     A job that nobody waits for any more is interrupted: by the signal that stands for Celery's time limit,
     which raises ``SoftTimeLimitExceeded`` in the main thread, and soon after by the end of the process. One
@@ -57,8 +57,8 @@ class Reporter:
         self._now = (min(max(share, 0.0), 1.0), text)
 
     def end(self, reply: Reply) -> None:
-        """Tell pages how the job ended."""
-        tell(self._sockets, self._job, reply)
+        """Send to pages how the job ended."""
+        publish_end(self._sockets, self._job, reply)
 
     def _report(self) -> None:
         reported, heard_s = None, time.monotonic()
@@ -90,8 +90,8 @@ class Reporter:
             os._exit(os.EX_SOFTWARE)
 
 
-def tell(sockets: SocketIO, job: str, reply: Reply) -> None:
-    """Tell the pages that wait for a job how it ended."""
+def publish_end(sockets: SocketIO, job: str, reply: Reply) -> None:
+    """Send to the pages that wait for a job how it ended."""
     if reply["sentence"] is not None:
         sockets.emit("failure", {"id": job, "sentence": reply["sentence"]}, namespace=EVENTS, to=job)
     else:

@@ -54,7 +54,7 @@ def _die_with_worker(**_: Any) -> None:
 
 @app.task(name=ANSWER, bind=True)  # type: ignore[untyped-decorator]
 def answer(self: Any, asked: dict[str, Any]) -> Reply:
-    """Answer a ``Question``, and tell the pages that wait."""
+    """Answer a ``Question``, and inform the pages that wait."""
     question, job = msgspec.convert(asked, Question), self.request.id
     folder = Path(question.folder) / job
     client = redis.Redis.from_url(BROKER, socket_timeout=5, socket_connect_timeout=5)
@@ -124,8 +124,8 @@ def _put_away(task: Task, found: Any, work: Path, folder: Path) -> str | None:
         place.mkdir()
         (work / found.name).rename(place / found.name)
         size = (place / found.name).stat().st_size
-        told = {"name": found.name, "bytes": size, "address": f"answers/{folder.name}"}
-        return msgspec.json.encode(told).decode()
+        reported = {"name": found.name, "bytes": size, "address": f"answers/{folder.name}"}
+        return msgspec.json.encode(reported).decode()
     text = task.encoded(found)
     if len(text) <= LARGEST_EVENT_BYTES:
         return text.decode()

@@ -22,7 +22,7 @@ from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
 MOST_TOLD = 2_500
-"""Cells told at once, 10 kB; what is left is reported the next time."""
+"""Cells of one frame, 10 kB; what is left is reported the next time."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -83,9 +83,9 @@ class Grid:
         self._ranks: list[RankKey] = []
         self._order = np.empty(0, np.int64)
         self._members = np.empty((1, 0), np.int64)
-        self._layout = self._told_layout = 0
+        self._layout = self._reported_layout = 0
         self._reported = np.zeros((MOST_COLUMNS, 0), np.uint8)
-        self._told_starts = self._starts.copy()
+        self._reported_starts = self._starts.copy()
         self._touched: set[int] = set()
 
     @property
@@ -157,7 +157,7 @@ class Grid:
 
     def changes(self) -> GridUpdate | None:
         """What is new since the last time; None where nothing is."""
-        if self.layout != self._told_layout:
+        if self.layout != self._reported_layout:
             self.forget_changes()
             return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", [])
         if not self._touched:
@@ -166,8 +166,8 @@ class Grid:
         starts: list[tuple[int, int]] = []
         left = MOST_TOLD
         for column in sorted(self._touched):
-            if self._starts[column] != self._told_starts[column]:
-                self._told_starts[column] = self._starts[column]
+            if self._starts[column] != self._reported_starts[column]:
+                self._reported_starts[column] = self._starts[column]
                 starts.append((column, int(self._starts[column])))
             shown = self._shown(self._most[column : column + 1])[0]
             all_rows = np.flatnonzero(shown > self._reported[column])
@@ -185,8 +185,8 @@ class Grid:
     def forget_changes(self) -> None:
         """Who wants to know will read all of it."""
         self._reported = self._shown(self._most)
-        self._told_starts = self._starts.copy()
-        self._told_layout = self.layout
+        self._reported_starts = self._starts.copy()
+        self._reported_layout = self.layout
         self._touched.clear()
 
     def picture(
@@ -266,7 +266,7 @@ class Grid:
         for cells in (self._most, self._reported):
             cells[: MOST_COLUMNS // 2] = np.maximum(cells[0::2], cells[1::2])
             cells[MOST_COLUMNS // 2 :] = 0
-        for starts in (self._starts, self._told_starts):
+        for starts in (self._starts, self._reported_starts):
             one, other = starts[0::2], starts[1::2]
             is_one_unknown = (one == 0) | (other == 0)
             starts[: MOST_COLUMNS // 2] = np.where(is_one_unknown, one + other, np.minimum(one, other))

@@ -39,7 +39,7 @@ class Status(msgspec.Struct, frozen=True):
     ranks_reporting: int
     anomalies: int
     loss: float | None
-    """Share of steps that were not analysed; None while no stream has told."""
+    """Share of steps that were not analysed; None while no stream has said."""
     losses: dict[str, int]
 
 

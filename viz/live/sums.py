@@ -29,7 +29,7 @@ class Sums(msgspec.Struct, frozen=True):
     """Rows of traces that were read."""
     calls: int
     loss: float | None
-    """Share of steps that were not analysed; None while no stream has told."""
+    """Share of steps that were not analysed; None while no stream has said."""
     losses: dict[str, int]
     """What was not used, by kind; steps that were not analysed are one of them."""
     silent: dict[RankKey, Silence]

@@ -37,7 +37,7 @@ class Indexed(msgspec.Struct, frozen=True):
     links: int
 
 
-class Told(msgspec.Struct, frozen=True):
+class reported(msgspec.Struct, frozen=True):
     """How far the making of an index is."""
 
     program: int
@@ -110,10 +110,10 @@ def _make(
 
 
 def _teller(key: RankKey) -> Callable[[int], None]:
-    def tell(rows: int) -> None:
-        print(msgspec.json.encode(Told(*key, rows)).decode(), flush=True)
+    def report(rows: int) -> None:
+        print(msgspec.json.encode(reported(*key, rows)).decode(), flush=True)
 
-    return tell
+    return report
 
 
 def _rows(whole: WholeTrace, judged: Judged) -> tuple[list[str], list[SpanRow]]:

@@ -206,7 +206,7 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
         _report(unpacked, f"{unpacked.name}: {unpacked.folder}{there}", as_json)
     elif is_foreign(source):
         folder = output or RUNS_FOLDER / check_name(source.resolve().name)
-        imported = import_records(source, folder, store_url=store, tell=_show_imported)
+        imported = import_records(source, folder, store_url=store, report=_show_imported)
         _report(imported, _imported_line(imported), as_json)
     else:
         raise ConfigError(

@@ -96,14 +96,14 @@ class Guard:
 
     Parameters
     ----------
-    tell
+    report
         Takes a line for people.
     """
 
-    def __init__(self, options: Options, tell: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, report: Callable[[str], None]) -> None:
         self._options = options
         self._room = Room(options.folder)
-        self._trimmer = Trimmer(options.folder, options.limits, self._room, tell)
+        self._trimmer = Trimmer(options.folder, options.limits, self._room, report)
         self._watchdog = Watchdog(options.patience_s)
         self._announced: list[Process] = []
         self._living: list[tuple[Process, str]] = []
@@ -177,7 +177,7 @@ def remove(folder: str) -> None:
     os.rmdir(folder)
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """One line to standard error; nothing that is wrong with that can end the guard."""
     with suppress(OSError):
         os.write(2, f"chimbuko: guard: {text}\n".encode())
@@ -198,7 +198,7 @@ def keep_guard(options: Options) -> None:
     try:
         if claim(options.folder) is None:
             return
-        guard = Guard(options, tell)
+        guard = Guard(options, report)
     except OSError as error:
         raise ConfigError(f"{options.folder}: no folder to guard ({error.strerror})") from None
     # It must not keep a folder of somebody else from being unmounted.
@@ -218,14 +218,14 @@ def keep_guard(options: Options) -> None:
             # Whatever it is, without a guard the application may end.
             failures += 1
             if failures <= _MOST_FAILURES_TOLD:
-                tell(f"{type(error).__name__}: {error}")
+                report(f"{type(error).__name__}: {error}")
             wait_s = IDLE_S
         before_s = now_s
     if not options.keep:
         try:
             remove(options.folder)
         except OSError as error:
-            tell(f"{options.folder} could not be removed: {error}")
+            report(f"{options.folder} could not be removed: {error}")
 
 
 def main() -> None:
@@ -235,7 +235,7 @@ def main() -> None:
     try:
         keep_guard(parsed(sys.argv[1:]))
     except ChimbukoError as error:
-        tell(str(error))
+        report(str(error))
         sys.exit(error.exit_code)
 
 

@@ -94,15 +94,15 @@ class Trimmer:
 
     Parameters
     ----------
-    tell
+    report
         Takes a line about a stream, once for each.
     """
 
-    def __init__(self, folder: str, limits: Limits, room: Room, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, limits: Limits, room: Room, report: Callable[[str], None]) -> None:
         self._folder = folder
         self._limits = limits
         self._room = room
-        self._report = tell
+        self._report = report
         self._left = 0
         self._burst = 0
         self.streams: dict[str, FollowedStream] = {}

@@ -19,7 +19,7 @@ class _Seen(NamedTuple):
 
 
 class Watchdog:
-    """Tells which processes to make go on, and which to kill.
+    """Decides which processes to make go on, and which to kill.
 
     A reader that was stopped is made to go on after ``patience_s`` seconds, and one that is stopped again is
     killed after as many more. The guard looks about once a second: so a reader that has read a step can hold

@@ -102,7 +102,7 @@ class NodeAgent:
         return 0 if is_delivered else ServiceError.exit_code
 
     def _is_unwanted_while_compiling(self, streams: Path, presence: Presence) -> bool:
-        """Tell services, and programs of this node, that the agent is about to come; true if it shall not."""
+        """Announce the agent to services and to programs of this node; true if it shall not come."""
         with suppress(OSError):
             (streams / COMING_MARK).write_text(f"{time.monotonic_ns()}\n")
         return self._stop.is_set() or bool(self._say(presence, is_done=False))

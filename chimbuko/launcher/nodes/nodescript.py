@@ -75,7 +75,7 @@ exec "$@"
 
 
 def leave_mark(streams: Path, transport: Transport, shield: Sequence[Path] = ()) -> None:
-    """Tell programs on the node that their agent has come.
+    """Let programs on the node know that their agent has come.
 
     Parameters
     ----------

@@ -267,12 +267,12 @@ def _untraced_lines(untraced: dict[str, str]) -> list[str]:
 
 def _unnamed(provenance: Provenance) -> dict[str, list[str]]:
     programs = provenance.programs()
-    told = {
+    reported = {
         (programs[item.program], f"{item.key.removeprefix(UNNAMED_FUNCTIONS)}: {item.value}")
         for item in provenance.metadata(key=UNNAMED_FUNCTIONS)
     }
     found: dict[str, list[str]] = {}
-    for program, text in sorted(told):
+    for program, text in sorted(reported):
         found.setdefault(program, []).append(text)
     return found
 

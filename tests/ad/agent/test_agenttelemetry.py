@@ -1,4 +1,4 @@
-"""What an agent tells of counters and of itself: seldom, but in the end all."""
+"""What an agent reports of counters and of itself: seldom, but in the end all."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Node:
             name, Transport.RECORDED, 0, "node1", folder / "0-3", AnalysisConfig(), PROFILE
         )
         self.view = AgentTelemetry("node1", os.getppid(), self.statistics, [self.stream])
-        self.told = TelemetryDelta()
+        self.reported = TelemetryDelta()
 
     def note(self, state: str, values: int) -> list[float]:
-        """The stream says that its counter has so many values; how many of them the agent tells of."""
+        """The stream says that its counter has so many values; how many of them the agent reports."""
         self.stream.health = StreamHealth(0, 3, "node1", state, 1, 1, 1, 1, 0, 0, {})
         counter = CounterStatistics("bytes", *Moments.of([8.0] * values).row().tolist())
         self.view.note(self.stream, [StepCount(0, 3, 0, 1, 2, 5, 0, 0.0)], [counter])
@@ -47,19 +47,19 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_counters_are_told_when_they_have_grown_by_a_tenth(node: Node) -> None:
-    told = [number for values in range(1, 201) for number in node.note("reading", values)]
-    assert 25 < len(told) < 45
-    assert told[-1] > 200 / 1.1
+def test_counters_are_reported_when_they_have_grown_by_a_tenth(node: Node) -> None:
+    reported = [number for values in range(1, 201) for number in node.note("reading", values)]
+    assert 25 < len(reported) < 45
+    assert reported[-1] > 200 / 1.1
 
 
-def test_the_end_of_a_stream_tells_all(node: Node) -> None:
+def test_the_end_of_a_stream_reports_all(node: Node) -> None:
     assert node.note("reading", 100) == [100]
     assert node.note("reading", 101) == []
     assert node.note("ended", 101) == [101]
 
 
-def test_what_the_agent_takes_is_told_now_and_then_and_at_the_end(node: Node) -> None:
+def test_what_the_agent_takes_is_reported_now_and_then_and_at_the_end(node: Node) -> None:
     for is_last, is_reported in ((False, True), (False, False), (True, True), (True, False)):
         node.view.report(is_last)
         figures = node.delta().figures

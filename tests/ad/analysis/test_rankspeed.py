@@ -51,7 +51,7 @@ def test_functions_that_take_no_time_are_left_out_and_those_that_wait() -> None:
     assert paces.hand_out()["function"].tolist() == [1]
 
 
-def test_the_functions_that_take_the_most_time_are_told() -> None:
+def test_the_functions_that_take_the_most_time_are_reported() -> None:
     paces = paces_of()
     paces.add(learned({timer: [1000 + timer] for timer in range(4, 40)}), WINDOW_US, NAMES)
     paces.end_window(NAMES)

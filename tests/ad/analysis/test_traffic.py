@@ -34,7 +34,7 @@ def step_of(rows: list[tuple[int, ...]], number: int = 0) -> TraceStep:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.lists(row, max_size=12), st.booleans(), st.booleans()), max_size=10))
-def test_what_is_told_is_what_was_sent_and_not_taken(sequence: list) -> None:
+def test_what_is_reported_is_what_was_sent_and_not_taken(sequence: list) -> None:
     """After some steps it is told; some of that is taken before the next step."""
     traffic, generation = Traffic(2, RANK), 0
     waiting: list[TraceStep] = []
@@ -43,10 +43,10 @@ def test_what_is_told_is_what_was_sent_and_not_taken(sequence: list) -> None:
         traffic.read(waiting[-1], StreamNames())
         if not is_reported:
             continue
-        told = traffic.not_taken(generation)
-        assert {(program, rank) for program, rank, *_ in told.tolist()} <= {(2, RANK)}
-        found = {to: [messages, size_bytes] for _, _, to, messages, size_bytes in told.tolist()}
-        assert len(found) == len(told)
+        reported = traffic.not_taken(generation)
+        assert {(program, rank) for program, rank, *_ in reported.tolist()} <= {(2, RANK)}
+        found = {to: [messages, size_bytes] for _, _, to, messages, size_bytes in reported.tolist()}
+        assert len(found) == len(reported)
         assert found == slow_sends(waiting, RANK, EventType.SEND)
         if is_taken:
             generation += 1

@@ -62,13 +62,13 @@ def streams(real_traces: Path) -> list[StreamName]:
 
 def test_all_calls_and_messages_of_a_real_trace_are_there(streams: list[StreamName]) -> None:
     for stream in streams:
-        told: list[int] = []
-        whole = read_whole(stream, told.append)
+        reported: list[int] = []
+        whole = read_whole(stream, reported.append)
         calls = naive_calls(stream)
         assert plain(whole) == calls
         assert len(whole.calls) == len(calls)
         assert not whole.calls["is_open"].any() and not whole.calls["is_doubtful"].any()
-        assert told == sorted(told) and told[-1] > 2 * len(calls)
+        assert reported == sorted(reported) and reported[-1] > 2 * len(calls)
         assert (whole.messages["depth"] > 0).all()
         assert whole.gaps_us == []
         assert whole.interval_us == (min(one.begin for one in calls), max(one.end for one in calls))

@@ -140,14 +140,14 @@ def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None
     }
 
 
-def test_paths_are_told_seldom_and_all_at_the_end() -> None:
+def test_paths_are_reported_seldom_and_all_at_the_end() -> None:
     statistics = AgentStatistics("agent", 1, PROFILE)
-    told = 0
+    reported = 0
     for _ in range(400):
         parts = [part(0, {0: "main"}, {(0,): 1})]
         outgoing = statistics.next_delta(parts, {}, has_all=False)
-        told += outgoing is not None and bool(outgoing.delta.telemetry.paths)
+        reported += outgoing is not None and bool(outgoing.delta.telemetry.paths)
     # Of 400 periods the first, then each tenth more, then each twentieth.
-    assert 20 < told < 60
+    assert 20 < reported < 60
     outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
     assert outgoing is not None and calls_in(outgoing.delta) == {0: {(0,): 1}}

@@ -192,7 +192,7 @@ def test_what_is_given_is_a_trace_with_every_exit_after_its_entry(
                 assert depth[thread].pop() == timer
 
 
-def test_moment_at_which_nothing_happened_tells_what_was_open(tmp_path: Path) -> None:
+def test_moment_at_which_nothing_happened_reports_what_was_open(tmp_path: Path) -> None:
     recorder = FlightRecorder(tmp_path / "recorder", 1 << 12, RANK)
     recorder.append(
         TraceStep(0, array([(0, RANK, 0, 0, 4, 10), (0, RANK, 0, 0, 5, 20)], 6), array([], 8), array([], 6)),

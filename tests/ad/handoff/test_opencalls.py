@@ -52,7 +52,7 @@ def slow_open(stacks: CallStacks) -> list[tuple[int, ...]]:
 
 @settings(max_examples=80, deadline=None)
 @given(damaged_traces())
-def test_all_open_calls_are_told_as_the_slow_twin_finds_them(
+def test_all_open_calls_are_reported_as_the_slow_twin_finds_them(
     tmp_path_factory: pytest.TempPathFactory, trace: MadeTrace
 ) -> None:
     path = tmp_path_factory.mktemp("open") / "open-calls"
@@ -88,9 +88,9 @@ def test_more_open_calls_than_fit_are_no_danger(tmp_path: Path) -> None:
     stacks = CallStacks(RANK)
     deep = [(0, 0, depth % 50, 1000 + depth) for depth in range(MOST_OPEN_CALLS + 100)]
     stacks.build(step_of(deep), StreamNames())
-    told = OpenCallsFile(tmp_path / "open-calls")
-    told.publish(stacks, count_of(0))
-    opened = told.read()
+    reported = OpenCallsFile(tmp_path / "open-calls")
+    reported.publish(stacks, count_of(0))
+    opened = reported.read()
     assert opened is not None
     assert len(opened.calls) == MOST_OPEN_CALLS
     assert int(opened.calls["entry_us"][-1]) == deep[-1][-1]
@@ -138,17 +138,17 @@ from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.trace.schema import StreamNames
 from tests.ad.handoff.test_opencalls import RANK, count_of, step_of
-told = OpenCallsFile(Path(sys.argv[1]))
+reported = OpenCallsFile(Path(sys.argv[1]))
 stacks = []
 for size in range(1, 200, 9):
     stacks.append(CallStacks(RANK))
     stacks[-1].build(step_of([(0, 0, size, 1000 + size) for _ in range(size)]), StreamNames())
-told.publish(stacks[0], count_of(1, 1, 1))
+reported.publish(stacks[0], count_of(1, 1, 1))
 print("ready", flush=True)
 parent = os.getppid()
 while os.getppid() == parent:
     for one in stacks:
-        told.publish(one, count_of(one.count, one.count, one.count))
+        reported.publish(one, count_of(one.count, one.count, one.count))
         time.sleep(0.002)  # Streams write now and then; one that always does cannot be read.
 """
 

@@ -93,11 +93,11 @@ def test_a_box_that_found_no_room_is_made_when_there_is(room: SmallRoom) -> None
     assert calls_known(analysis) == 10
 
 
-def test_open_calls_without_room_are_told_to_nobody(room: SmallRoom) -> None:
+def test_open_calls_without_room_are_reported_to_nobody(room: SmallRoom) -> None:
     room.fill()
-    told = OpenCallsFile(room.path / "open-calls")
-    told.forget()
-    assert (told.has_room, told.steps) == (False, 0)
+    reported = OpenCallsFile(room.path / "open-calls")
+    reported.forget()
+    assert (reported.has_room, reported.steps) == (False, 0)
 
 
 def test_the_state_of_a_server_that_finds_no_room_leaves_the_one_before(room: SmallRoom) -> None:

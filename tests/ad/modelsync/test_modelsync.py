@@ -112,12 +112,12 @@ class Node:
         return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
 
     def calls_by_path(self) -> int:
-        """Of the path of ``solve``, that the server has told last."""
-        told = msgspec.msgpack.Decoder(RunStatistics)
+        """Of the path of ``solve``, that the server has reported last."""
+        reported = msgspec.msgpack.Decoder(RunStatistics)
         for number, fields in cast(list[Any], self.client.xrange(STATISTICS)):
-            # As the store does; the server tells no more before.
+            # As the store does; the server reports no more before.
             self.client.xdel(STATISTICS, number)
-            for path in SEAL.decode(fields[PAYLOAD], told).paths:
+            for path in SEAL.decode(fields[PAYLOAD], reported).paths:
                 assert path.functions == ["solve"]
                 self._reported = path.calls
         return self._reported

@@ -77,7 +77,7 @@ def test_a_kernel_is_told_what_launched_it_as_soon_as_both_are_known(tasks: list
 
 
 def test_the_stack_of_a_launch_is_that_of_its_time() -> None:
-    """When the kernel is told, the calls around the launch have long ended."""
+    """When the kernel appears in the trace, the calls around the launch have long ended."""
     tasks = [Task(1, 0, 4), Task(1, 1, 4), Task(1, 2, 4), Task(1, 3, 4)]
     records = run(gpu_trace(tasks), Launches())
     first = next(record for _, record in records if record.id == identity((4, 0)))

@@ -81,7 +81,7 @@ def joined(first: MadeTrace, second: MadeTrace) -> MadeTrace:
 
 @EXAMPLES
 @given(traces(threads=3), st.lists(st.integers(0, 50), min_size=1, max_size=10))
-def test_calls_are_told_what_their_metrics_rose_by(trace: MadeTrace, rises: list[int]) -> None:
+def test_calls_are_reported_what_their_metrics_rose_by(trace: MadeTrace, rises: list[int]) -> None:
     steps = with_metrics(joined(warm_up(), trace), rises).steps()
     found, _, attached = measured(steps, names_with_metrics())
     assert found == slow_rises(RANK, steps, names_with_metrics(), [CPU_TIME, MISSES])

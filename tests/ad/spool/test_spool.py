@@ -134,7 +134,7 @@ def test_a_torn_frame_is_cut_off_and_its_number_used_again(
 
 
 def test_a_segment_torn_in_its_first_frame_hides_nothing(tmp_path: Path, small_segments: int) -> None:
-    """All before it may be acknowledged and gone: only its name still tells the sequence."""
+    """All before it may be acknowledged and gone: only its name still gives the sequence."""
     writer = SpoolWriter(tmp_path, "0:1", LIMIT_BYTES)
     for step in range(20):
         append(writer, step, 5.0)
@@ -276,7 +276,7 @@ def test_what_a_stream_left_out_is_counted_with_what_the_spool_dropped(tmp_path:
     assert everything(tmp_path)[-1].dropped == {"solve": 7, "norm": 6}
 
 
-def test_the_number_of_the_next_frame_tells_whether_one_was_written(
+def test_the_number_of_the_next_frame_reports_whether_one_was_written(
     tmp_path: Path, small_segments: int
 ) -> None:
     """A checkpoint goes by it; so it must be right whatever was acknowledged, removed or torn."""

@@ -82,16 +82,16 @@ def test_json_has_full_numbers_and_all_fields(ask: Ask, writer: Writer) -> None:
     assert result.stderr == ""
 
 
-def test_pages_are_turned_with_the_cursor_that_is_told(ask: Ask, writer: Writer) -> None:
+def test_pages_are_turned_with_the_cursor_that_is_reported(ask: Ask, writer: Writer) -> None:
     store(writer, *(make_record(row, severity_us=float(row)) for row in range(5)))
     shown: list[str] = []
     options: list[str] = []
     for _ in range(3):
         result = ask("--limit", "2", *options)
         shown += [line.split()[0] for line in result.stdout.splitlines()[1:]]
-        told = re.search(r"of 5 calls(?:; next page: (--cursor \S+))?\n", result.stderr)
-        assert told is not None
-        options = (told[1] or "").split()
+        reported = re.search(r"of 5 calls(?:; next page: (--cursor \S+))?\n", result.stderr)
+        assert reported is not None
+        options = (reported[1] or "").split()
     assert shown == [f"0:1:3:{row}" for row in (4, 3, 2, 1, 0)]
     assert options == []
 
@@ -154,7 +154,7 @@ def test_calls_of_one_path_are_found_by_its_number(ask: Ask, writer: Writer) -> 
     assert ids(ask("--json", "--path", str(paths["0:1:3:2"]))) == ["0:1:3:2"]
 
 
-def test_programs_and_marks_are_shown_where_they_tell_something(ask: Ask, writer: Writer) -> None:
+def test_programs_and_marks_are_shown_where_they_report_something(ask: Ask, writer: Writer) -> None:
     store(writer, make_record(1), make_record(2, label=Label.NORMAL))
     assert "PROGRAM" not in ask("--label", "any").stdout
     writer.write_statistics(RunStatistics({0: "heat", 1: "coupler"}))

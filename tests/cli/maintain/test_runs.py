@@ -118,7 +118,7 @@ def test_runs_are_listed_by_their_folders(run: RunDirectory, made: MadeRun) -> N
     assert "2.50 s" in lines[2]
 
 
-def test_no_runs_are_told(tmp_path: Path) -> None:
+def test_no_runs_are_reported(tmp_path: Path) -> None:
     result = runs()
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no runs yet" in result.stderr

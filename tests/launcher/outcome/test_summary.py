@@ -1,4 +1,4 @@
-"""What the summary tells the user to mend."""
+"""What the summary asks the user to mend."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_large_step_comes_with_what_would_mend_it(summary_of: Summarize) -> None
     assert "(--period 0.5) or by leaving out norm (chimbuko filter" in line
 
 
-def test_addresses_without_names_are_told_once(summary_of: Summarize) -> None:
+def test_addresses_without_names_are_reported_once(summary_of: Summarize) -> None:
     names = [f"addr=<55{n}> [{{app}} {{0,0}}] (rank {rank})" for n in range(3) for rank in (0, 1)]
     summary = summary_of([function(name, 10, 100.0) for name in names])
     assert summary.unresolved == {"app": 6}
@@ -87,19 +87,19 @@ def test_functions_without_a_name_come_with_the_reason(summary_of: Summarize) ->
         "[PTHREAD] addr=<55d1> [{/a/bare} {0, 0}] (rank 1)",
         "f [{f.c} {1,0}]",
     ]
-    told = [Metadata(0, rank, 0, f"{UNNAMED_FUNCTIONS}/a/bare", "it has no symbols") for rank in (0, 1)]
-    summary = summary_of([function(name, 10, 100.0) for name in names], told)
+    reported = [Metadata(0, rank, 0, f"{UNNAMED_FUNCTIONS}/a/bare", "it has no symbols") for rank in (0, 1)]
+    summary = summary_of([function(name, 10, 100.0) for name in names], reported)
     assert (summary.unresolved, summary.unnamed) == ({"app": 2}, {"app": ["/a/bare: it has no symbols"]})
     (line,) = (line for line in summary_lines(summary) if line.startswith("Unresolved"))
     assert line.endswith("known by address only; /a/bare: it has no symbols")
 
 
 def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: Summarize) -> None:
-    told = [
+    reported = [
         Metadata(0, 0, 0, UNTRACED_CHILDREN, "2 (2 ls)"),
         Metadata(0, 1, 0, UNTRACED_CHILDREN, "12 (12 forked without work for long enough)"),
     ]
-    summary = summary_of([], told)
+    summary = summary_of([], reported)
     assert [line for line in summary_lines(summary) if line.startswith("Not traced")] == [
         "Not traced: 14 child processes, of rank 0:1: 12 (12 forked without work for long enough); "
         "0:0: 2 (2 ls)"
@@ -107,7 +107,7 @@ def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: 
 
 
 @pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])
-def test_stream_without_an_end_is_told(state: str, summary_of: Summarize) -> None:
+def test_stream_without_an_end_is_reported(state: str, summary_of: Summarize) -> None:
     summary = summary_of([], state=state)
     assert summary.broken_streams == ["0:3"]
     assert any("the end of 1 stream (0:3)" in line for line in summary_lines(summary))
@@ -128,7 +128,7 @@ def slow(rank: int, node: str, function: str, ratio: float, lost_s: float) -> Sl
     return SlowRank(0, rank, node, function, ratio, 9.0, 1e6 * lost_s, 10, 100)
 
 
-def test_slow_ranks_of_a_node_are_told_together_and_each_once() -> None:
+def test_slow_ranks_of_a_node_are_reported_together_and_each_once() -> None:
     of_node = [slow(rank, "node7", "", 1.1, 2.0) for rank in range(40, 50)]
     twice = [slow(40, "node7", "solve", 1.2, 90.0), slow(3, "node1", "write", 1.5, 6.0)]
     first, second = (" ".join(line.split()) for line in slow_lines(twice + of_node))
@@ -185,7 +185,7 @@ def test_losses_without_advice_are_named_only() -> None:
     assert loss_lines([Loss("7 of these", "")]) == ["Lost: 7 of these"]
 
 
-def test_what_there_was_no_room_for_is_told_with_its_remedy_and_counted_once(summary_of: Summarize) -> None:
+def test_what_there_was_no_room_for_comes_with_its_remedy_and_counts_once(summary_of: Summarize) -> None:
     losses = {NO_ROOM_RECORDS: 7, UNREAD_STREAMS: 1}
     summary = msgspec.structs.replace(summary_of([function("main", 1, 1e6)], losses=losses), dropped=9)
     lines = summary_lines(summary)

@@ -59,7 +59,7 @@ def make_store(url: str) -> None:
     close(engine)
 
 
-def test_each_severe_call_is_told_once_whatever_comes_again(
+def test_each_severe_call_is_reported_once_whatever_comes_again(
     broker: redis.Redis, any_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "PERIOD_S", 0.0)

@@ -36,7 +36,7 @@ def test_revisions_of_a_call_are_one_call() -> None:
     assert len(severe_calls(batches, 1000.0)) == 1
 
 
-def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_tells_of_the_others() -> None:
+def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_reports_of_the_others() -> None:
     gate = AlertGate()
     ((first, suppressed),) = gate.passing([call(1), call(2, severity_us=9000.0), call(3)], 100.0)
     assert (first.id, suppressed) == ("0:1:3:2", 0)

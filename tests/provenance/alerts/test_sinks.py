@@ -63,7 +63,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def told() -> list[str]:
+def reported() -> list[str]:
     """What the user is told."""
     return []
 
@@ -80,18 +80,18 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_a_webhook_gets_each_alert(receiver: Receiver, told: list[str]) -> None:
-    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), told.append)
+def test_a_webhook_gets_each_alert(receiver: Receiver, reported: list[str]) -> None:
+    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), reported.append)
     courier.send(b"{}")
     courier.send(b'{"call": 2}')
     courier.stop()
     assert receiver.got == [b"{}", b'{"call": 2}']
     assert set(receiver.kinds) == {"application/json"}
-    assert told == []
+    assert reported == []
 
 
 def test_a_command_gets_each_alert_on_its_input_and_no_password(
-    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHIMBUKO_STORE", f"postgresql://me:{SECRET}@db/x")
     script, out = tmp_path / "notify.py", tmp_path / "out put"
@@ -99,19 +99,19 @@ def test_a_command_gets_each_alert_on_its_input_and_no_password(
         "import os, sys\n"
         "open(sys.argv[1], 'a').write(sys.stdin.read() + str([n for n in os.environ if 'CHIMBUKO' in n]))\n"
     )
-    courier = AlertSender(*only({COMMAND_VARIABLE: f"{sys.executable} {script} '{out}'"}), told.append)
+    courier = AlertSender(*only({COMMAND_VARIABLE: f"{sys.executable} {script} '{out}'"}), reported.append)
     courier.send(b'{"call": "$(touch x); 0:1:2:3"}')
     courier.stop()
     assert out.read_text() == '{"call": "$(touch x); 0:1:2:3"}[]'
-    assert told == []
+    assert reported == []
 
 
-def test_a_failing_webhook_is_tried_again_and_told_of_once(
-    receiver: Receiver, told: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_failing_webhook_is_tried_again_and_reported_of_once(
+    receiver: Receiver, reported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sinks, "PAUSES_S", (0.01, 0.01))
     receiver.code = 503
-    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), told.append)
+    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), reported.append)
     courier.send(b"1")
     courier.send(b"2")
     until(lambda: len(receiver.got) >= 6)
@@ -120,9 +120,12 @@ def test_a_failing_webhook_is_tried_again_and_told_of_once(
     until(lambda: receiver.got[-1] == b"3")
     courier.stop()
     name = "the webhook at 127.0.0.1"
-    assert told[:2] == [f"{name} takes no alerts: it answers 503; trying again", f"{name} takes alerts again"]
-    assert told[2:] == ["2 alerts were not taken by the webhook at 127.0.0.1"]
-    assert SECRET not in str(told)
+    assert reported[:2] == [
+        f"{name} takes no alerts: it answers 503; trying again",
+        f"{name} takes alerts again",
+    ]
+    assert reported[2:] == ["2 alerts were not taken by the webhook at 127.0.0.1"]
+    assert SECRET not in str(reported)
 
 
 @pytest.mark.parametrize(
@@ -148,15 +151,15 @@ def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         deliver(b"{}")
 
 
-def test_nobody_waits_for_a_hook_that_hangs(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_a_hook_that_hangs(reported: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "STOP_S", 0.05)
     release = threading.Event()
-    courier = AlertSender("slow one", lambda body: release.wait() and None, told.append)
+    courier = AlertSender("slow one", lambda body: release.wait() and None, reported.append)
     for _ in range(sinks.MOST_WAITING + 11):
         courier.send(b"{}")
     courier.stop()
     release.set()
-    assert told == [f"{sinks.MOST_WAITING + 10} alerts were not taken by the slow one"]
+    assert reported == [f"{sinks.MOST_WAITING + 10} alerts were not taken by the slow one"]
 
 
 @pytest.mark.parametrize(

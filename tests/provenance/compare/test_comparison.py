@@ -85,7 +85,7 @@ def test_a_run_is_the_same_as_itself(before: RunProfile) -> None:
     assert {shift.effect for shift in found.functions} == {0.0}
 
 
-def test_what_waits_is_told_after_what_it_waits_for(before: RunProfile, profile: Profile) -> None:
+def test_what_waits_is_reported_after_what_it_waits_for(before: RunProfile, profile: Profile) -> None:
     found = compare(before, profile(6, slower={"relax [{heat.c} {47,0}]": 1.1, "MPI_Waitall()": 1.5}))
     assert [name for name, _ in named(found)] == ["relax [{heat.c} {47,0}]", "MPI_Waitall()"]
     assert [shift.is_waiting for shift in found.functions[:2]] == [False, True]
@@ -108,7 +108,7 @@ def test_lines_that_moved_make_no_new_function(before: RunProfile, profile: Prof
     assert "relax [{heat.c} {52,0}]" in {shift.name for shift in found.functions}
 
 
-def test_anomalies_that_are_more_frequent_are_told(before: RunProfile, profile: Profile) -> None:
+def test_anomalies_that_are_more_frequent_are_reported(before: RunProfile, profile: Profile) -> None:
     found = compare(before, profile(9, anomalies={"send": 80}))
     assert [shift.name for shift in found.functions if shift.has_more_anomalies] == ["send"]
     rate = next(shift.rates for shift in found.functions if shift.name == "send")

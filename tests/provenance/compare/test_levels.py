@@ -21,7 +21,7 @@ def counts_of(runtimes_us: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("median_us", [2.3, 7.0, 40.0, 9000.0])
-def test_a_shift_is_seen_whatever_the_clock_can_tell(median_us: float) -> None:
+def test_a_shift_is_seen_whatever_the_clock_can_report(median_us: float) -> None:
     random = np.random.default_rng(1)
     drawn = median_us * np.exp(0.3 * random.standard_normal(200_000))
     clock = random.random(len(drawn))

@@ -110,7 +110,7 @@ def test_filters_are_those_of_every_list(run: Run, filters: dict[str, object]) -
     assert set(run.calls(**filters).index) == {call.id for call in found}
 
 
-def test_an_unknown_filter_is_told(run: Run) -> None:
+def test_an_unknown_filter_is_reported(run: Run) -> None:
     with pytest.raises(ConfigError, match=r"^funktion: not a filter of calls; there are function, through"):
         run.calls(funktion="relax*")
     with pytest.raises(ConfigError, match=r"^sort 'length': not an order of calls"):
@@ -255,7 +255,7 @@ def test_two_runs_are_compared_as_everywhere(tmp_path: Path) -> None:
     assert paths["mean_after_us"].tolist() == [90.0, 90.0]
 
 
-def test_functions_of_one_run_alone_are_told(tmp_path: Path, run: Run) -> None:
+def test_functions_of_one_run_alone_are_reported(tmp_path: Path, run: Run) -> None:
     new = FunctionStatistics(0, "fresh", 7, 0, 0.0, *[5.0] * 6)
     directory = make_whole_run(tmp_path / "after").directory
     engine = open_for_writing(directory.store_url)

@@ -66,12 +66,12 @@ def test_stacks_are_those_of_calls_and_of_launches(folder: Path, exported_run: E
 
 
 def test_messages_and_counters_belong_to_records(folder: Path, exported_run: ExportedRun) -> None:
-    def told(record: CallRecord) -> list[tuple[object, ...]]:
+    def reported(record: CallRecord) -> list[tuple[object, ...]]:
         return [msgspec.structs.astuple(message) for message in record.messages]
 
     found = read(folder, "messages").drop(columns=["is_first"])
     assert [tuple(row) for row in found.itertuples(index=False)] == [
-        (record.id, *message) for record in exported_run.records for message in told(record)
+        (record.id, *message) for record in exported_run.records for message in reported(record)
     ]
     counters = read(folder, "counters")
     for source, part in (("window", "counters"), ("metric", "metrics"), ("node", "node_state")):

@@ -127,15 +127,15 @@ def test_there_is_a_track_of_each_rank_thread_and_counter(trace: Read) -> None:
 def test_each_call_stands_once_inside_its_parent(trace: Read, exported_run: ExportedRun) -> None:
     found = {begin.arguments["id"]: (begin, end, outer) for begin, end, outer in slices(trace.events[HOST])}
     records = [call for call in exported_run.records if (call.rank, call.thread) == (1, 0)]
-    told = {
+    reported = {
         each.id: each
         for record in records
         for each in (*record.call_stack, *record.window)
         if each.id != LAUNCH_ID
     }
-    assert found.keys() == told.keys() | {LAUNCH_ID}
+    assert found.keys() == reported.keys() | {LAUNCH_ID}
     assert len(found) == len(slices(trace.events[HOST]))
-    for event_id, call in told.items():
+    for event_id, call in reported.items():
         begin, end, _ = found[event_id]
         assert (begin.name, begin.time_us) == (call.function, call.entry_us)
         if call.exit_us:
@@ -147,7 +147,7 @@ def test_each_call_stands_once_inside_its_parent(trace: Read, exported_run: Expo
     assert found["0:1:3:0"][2] == "0:1:0:0"
 
 
-def test_what_was_judged_is_told(trace: Read, exported_run: ExportedRun) -> None:
+def test_what_was_judged_is_reported(trace: Read, exported_run: ExportedRun) -> None:
     anomaly, normal, *_ = exported_run.records
     found = {begin.arguments["id"]: begin for begin, _, _ in slices(trace.events[HOST])}
     for record in (anomaly, normal):

@@ -1,4 +1,4 @@
-"""Exports are the same each time, and what goes wrong is told in a line and leaves nothing behind."""
+"""Exports are the same each time, and what goes wrong is reported in a line and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def file_limit(size_bytes: int) -> Iterator[None]:
 
 
 @EVERY
-def test_a_full_disk_is_told(exported_run: ExportedRun, form: str) -> None:
+def test_a_full_disk_is_reported(exported_run: ExportedRun, form: str) -> None:
     with file_limit(1_000), pytest.raises(ConfigError, match=r"out: cannot be written \(.*[Ff]ile too large"):
         exported_run.export(form)
     assert not (exported_run.folder / "out").is_file()
 
 
 @pytest.mark.parametrize(("form", "package"), [("perfetto", "perfetto"), ("parquet", "pyarrow")])
-def test_a_missing_library_is_told(form: str, package: str) -> None:
+def test_a_missing_library_is_reported(form: str, package: str) -> None:
     script = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from chimbuko.errors import ConfigError\n"

@@ -1,4 +1,4 @@
-"""What the C++ Chimbuko tells of runtimes becomes moments and buckets that say the same."""
+"""What the C++ Chimbuko records of runtimes becomes moments and buckets that say the same."""
 
 from __future__ import annotations
 

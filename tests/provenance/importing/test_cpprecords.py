@@ -39,7 +39,7 @@ def read(**changes: Any) -> ForeignCall:
     return call_of(theirs(**changes), Label.ANOMALY)
 
 
-def test_what_version_1_does_not_tell_follows_from_its_statistics_of_total_runtimes() -> None:
+def test_what_version_1_does_not_report_follows_from_its_statistics_of_total_runtimes() -> None:
     call = read(func_stats=STATISTICS)
     record = call.record
     assert (record.id, record.program, record.rank, record.node) == ("0:3:2:40", 0, 3, "")
@@ -54,7 +54,7 @@ def test_a_call_without_statistics_lost_all_of_its_time() -> None:
 
 
 @pytest.mark.parametrize(("score", "metric"), [(5.0, "exclusive"), (30.0, "inclusive")])
-def test_the_score_tells_which_runtime_was_judged(score: float, metric: str) -> None:
+def test_the_score_reports_which_runtime_was_judged(score: float, metric: str) -> None:
     call = read(version=2, outlier_score=score, outlier_severity=150, algo_params=STATISTICS)
     assert (call.metric, call.record.score, call.record.severity_us) == (metric, score, 150)
 
@@ -78,7 +78,7 @@ def test_the_depth_of_neighbours_follows_from_their_parents() -> None:
         frame(43, 5_500, 0, parent_event_id="root"),
     ]
     record = read(call_stack=stack, event_window={"exec_window": window}).record
-    # The first one's parent is not told: it lay in both callers.
+    # The first one's parent is not known: it lay in both callers.
     assert [call.depth for call in record.window] == [3, 2, 3, 4, 0]
     assert [call.parent_id for call in record.window][-1] == ""
     assert (record.depth, record.children) == (2, 1)

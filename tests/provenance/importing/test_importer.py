@@ -51,10 +51,10 @@ FUNCTIONS = ("solve", "MPI_Recv()", "void Kokkos::parallel<double const&>()")
 def version_1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provenance]:
     """The run that came of files of version 1."""
     folder = tmp_path_factory.mktemp("runs") / "relax"
-    told: list[int] = []
-    imported = import_records(VERSION_1, folder, tell=told.append)
+    reported: list[int] = []
+    imported = import_records(VERSION_1, folder, report=reported.append)
     assert (imported.anomalies, imported.normal_calls, imported.refused) == (3, 2, 0)
-    assert told == [5]
+    assert reported == [5]
     with open_run(find_run(folder)) as provenance:
         yield provenance
 
@@ -70,7 +70,7 @@ def test_a_run_says_what_it_was(version_1: Provenance) -> None:
     assert version_1.programs() == {0: "relax"}
 
 
-def test_every_call_is_there_with_all_that_its_record_tells(version_1: Provenance) -> None:
+def test_every_call_is_there_with_all_that_its_record_reports(version_1: Provenance) -> None:
     for kind, label in (("anomalies", Label.ANOMALY), ("normalexecs", Label.NORMAL)):
         for line in (VERSION_1 / f"{kind}.jsonl").read_text().splitlines():
             theirs = json.loads(line)
@@ -101,7 +101,7 @@ def test_every_call_is_there_with_all_that_its_record_tells(version_1: Provenanc
             assert (known.n, known.mean) == (call.seen, call.expected_us)
 
 
-def test_what_is_told_of_steps_streams_and_functions_is_what_was_recorded(version_1: Provenance) -> None:
+def test_what_is_reported_of_steps_streams_and_functions_is_what_was_recorded(version_1: Provenance) -> None:
     steps = {(step.rank, step.step): (step.calls, step.anomalies) for step in version_1.steps.counts()}
     assert steps == {(0, 1): (2, 1), (1, 2): (3, 2)}
     health = {stream.rank: (stream.node, stream.calls, stream.anomalies) for stream in version_1.health()}

@@ -1,4 +1,4 @@
-"""Imported calls add up by step, stream and function; each model is told once for as long as it stays."""
+"""Imported calls add up by step, stream and function; each model is reported once for as long as it stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def call(row: int, learned: Learned | None = EARLY, **changes: object) -> Foreig
     return ForeignCall(make_record(row, function="solve", **changes), learned, None, [])
 
 
-def test_a_model_is_told_when_it_changes() -> None:
+def test_a_model_is_reported_when_it_changes() -> None:
     tally = ImportTally("sstd", "exclusive")
     given = [tally.add(call(row, learned)) for row, learned in enumerate((EARLY, EARLY, LATE, None))]
     assert [record.model_version for record, _ in given] == [1, 1, 2, 0]
@@ -47,7 +47,7 @@ def test_a_node_that_records_do_not_name_is_that_of_the_metadata() -> None:
     assert tally.health(4, 4).node == ""
 
 
-def test_what_is_told_of_a_function_comes_before_what_was_recorded() -> None:
+def test_what_is_reported_of_a_function_comes_before_what_was_recorded() -> None:
     tally = ImportTally("sstd", "exclusive")
     tally.add(call(0, LATE, severity_us=40.0))
     tally.add(call(1, EARLY, label=Label.NORMAL))
@@ -56,19 +56,23 @@ def test_what_is_told_of_a_function_comes_before_what_was_recorded() -> None:
     assert (own.exclusive_mean_us, own.exclusive_maximum_us, own.inclusive_mean_us) == (3.0, 6.0, 0.0)
     runtimes = RuntimeProfile(RunStatistics(50, 4.0, maximum=9.0), RunStatistics(50, 7.0, maximum=30.0))
     profiles = [FunctionProfile("solve", 0, runtimes), FunctionProfile("idle", app=2)]
-    told, other = tally.function_statistics(profiles)
-    assert (told.name, told.calls, told.inclusive_maximum_us) == ("solve", 50, 30.0)
+    reported, other = tally.function_statistics(profiles)
+    assert (reported.name, reported.calls, reported.inclusive_maximum_us) == ("solve", 50, 30.0)
     assert (other.program, other.name, other.calls) == (2, "idle", 0)
     assert tally.function_statistics([FunctionProfile("solve")]) == [own]
 
 
-def test_abnormal_calls_are_counted_by_step_where_records_tell_of_all() -> None:
+def test_abnormal_calls_are_counted_by_step_where_records_report_of_all() -> None:
     tally = ImportTally("sstd", "exclusive")
     for row, (rank, step) in enumerate([(1, 3), (1, 3), (2, 3), (1, 5)]):
         tally.add(call(row, rank=rank, step=step))
-    (all_told,) = tally.function_statistics([])
-    assert (all_told.flagged_steps, all_told.fewest_flagged, all_told.most_flagged) == (3, 1, 2)
-    assert (all_told.flagged_squares, all_told.flagged_cubes, all_told.flagged_fourths) == (6.0, 10.0, 18.0)
+    (all_of_it,) = tally.function_statistics([])
+    assert (all_of_it.flagged_steps, all_of_it.fewest_flagged, all_of_it.most_flagged) == (3, 1, 2)
+    assert (all_of_it.flagged_squares, all_of_it.flagged_cubes, all_of_it.flagged_fourths) == (
+        6.0,
+        10.0,
+        18.0,
+    )
     more = RunStatistics(50, 4.0, maximum=9.0)
-    (some_told,) = tally.function_statistics([FunctionProfile("solve", 0, RuntimeProfile(more, more))])
-    assert (some_told.anomalies, some_told.flagged_steps) == (0, 0)
+    (some_of_it,) = tally.function_statistics([FunctionProfile("solve", 0, RuntimeProfile(more, more))])
+    assert (some_of_it.anomalies, some_of_it.flagged_steps) == (0, 0)

@@ -228,7 +228,7 @@ def test_states_of_nodes_go_with_the_last_call_of_their_step(made: MadeRun, stor
     assert states == len(steps) + 1
 
 
-def test_rules_are_told_in_words() -> None:
+def test_rules_are_reported_in_words() -> None:
     assert str(PruneRule(keep=1000)) == "all, but the 1,000 worst"
     rule = PruneRule(below_us=5000.0, keep=10, keep_per_function=2)
     assert str(rule) == "severity below 5.00 ms, but the 10 worst and the 2 worst of each function"

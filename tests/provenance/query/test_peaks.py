@@ -55,11 +55,11 @@ def stored(any_store_url: str) -> tuple[Provenance, list[StepCount]]:
 
 
 def covered(found: Iterable[Peaks], steps: list[StepCount]) -> dict[tuple[int, int], set[int]]:
-    """Which analysed steps of each rank stretches tell of, once each says what its steps do."""
+    """Which analysed steps of each rank the stretches cover, once each says what its steps do."""
     by_rank: dict[tuple[int, int], dict[int, int]] = {}
     for step in steps:
         by_rank.setdefault((step.program, step.rank), {})[step.step] = step.anomalies
-    told: dict[tuple[int, int], set[int]] = {}
+    reported: dict[tuple[int, int], set[int]] = {}
     for peaks in found:
         for program, rank, first, row in zip(
             peaks.programs, peaks.ranks, peaks.steps, peaks.most, strict=True
@@ -70,8 +70,8 @@ def covered(found: Iterable[Peaks], steps: list[StepCount]) -> dict[tuple[int, i
                 within = {step for step in range(begin, begin + peaks.length) if step in of_rank}
                 if most:
                     assert most == max(min(of_rank[step], 254) + 1 for step in within)
-                    told.setdefault((int(program), int(rank)), set()).update(within)
-    return told
+                    reported.setdefault((int(program), int(rank)), set()).update(within)
+    return reported
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
@@ -80,8 +80,8 @@ def test_stretches_cover_all_steps(stored: tuple[Provenance, list[StepCount]], l
     with provenance:
         found = list(step_peaks(provenance.reader, level))
     assert max(peaks.length for peaks in found) <= 8 ** (level - 1)
-    told = covered(found, steps)
-    assert told == {key: {s.step for s in steps if (s.program, s.rank) == key} for key in RANKS}
+    reported = covered(found, steps)
+    assert reported == {key: {s.step for s in steps if (s.program, s.rank) == key} for key in RANKS}
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -92,10 +92,10 @@ def test_a_piece_has_the_ranks_and_steps_wanted(
     provenance, steps = stored
     ranks = (0, 3), (1, 0)
     with provenance:
-        told = covered(step_peaks(provenance.reader, level, ranks, among), steps)
+        reported = covered(step_peaks(provenance.reader, level, ranks, among), steps)
     for key in RANKS:
         wanted = {s.step for s in steps if (s.program, s.rank) == key and among[0] <= s.step <= among[1]}
         if ranks[0] <= key <= ranks[1]:
-            assert wanted <= told.get(key, set())
+            assert wanted <= reported.get(key, set())
         else:
-            assert key not in told
+            assert key not in reported

@@ -46,8 +46,8 @@ def test_a_new_store_loads_no_migrations(tmp_path: Path) -> None:
         "import sys; from chimbuko.provenance.store.engine import close, open_for_writing\n"
         f"close(open_for_writing('sqlite:///{tmp_path / 'new.db'}')); print('alembic' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "False\n"
+    reported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert reported.stdout == "False\n"
 
 
 if __name__ == "__main__":

@@ -267,7 +267,7 @@ def test_a_statement_cannot_lift_the_limit_on_its_time(postgresql_url: str) -> N
     engine.dispose()
 
 
-def test_what_only_tells_is_allowed_in_sqlite(sqlite_store: Path) -> None:
+def test_what_only_reports_is_allowed_in_sqlite(sqlite_store: Path) -> None:
     engine = open_for_reading(f"sqlite:///{sqlite_store}")
     assert "severity_us" in {row[1] for row in rows(engine, "PRAGMA table_info(calls)")}
     assert rows(engine, "EXPLAIN QUERY PLAN SELECT * FROM calls")

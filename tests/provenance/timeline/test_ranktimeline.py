@@ -54,7 +54,7 @@ def real_calls(draw: st.DrawFn) -> list[Call]:
 
 @st.composite
 def real_records(draw: st.DrawFn) -> tuple[list[Call], list[CallRecord]]:
-    """Real calls, and what some records tell of them, each at its own time."""
+    """Real calls, and what some records contain of them, each at its own time."""
     calls = draw(real_calls())
     if not calls:
         return [], []
@@ -62,15 +62,15 @@ def real_records(draw: st.DrawFn) -> tuple[list[Call], list[CallRecord]]:
     margin = draw(st.integers(0, 4))
     records = []
     for number in recorded:
-        told_us = calls[number].exit_us + draw(st.integers(0, 20))
+        reported_us = calls[number].exit_us + draw(st.integers(0, 20))
         window = calls[max(number - margin, 0) : number + margin + 1]
-        records.append(record_of(calls[number], window, told_us))
+        records.append(record_of(calls[number], window, reported_us))
     return calls, records
 
 
-def record_of(call: Call, window: Sequence[Call], told_us: int) -> CallRecord:
+def record_of(call: Call, window: Sequence[Call], reported_us: int) -> CallRecord:
     def exit_us(other: Call) -> int:
-        return other.exit_us if other.exit_us <= min(told_us, NEVER - 1) else 0
+        return other.exit_us if other.exit_us <= min(reported_us, NEVER - 1) else 0
 
     so_far_us = max(other.entry_us for other in window) - call.entry_us
     return make_record(
@@ -121,15 +121,17 @@ def test_each_call_stands_once_where_it_was(made: tuple[list[Call], list[CallRec
         assert list(rank_timelines(records)) == []
         return
     calls = {call.id: call for call in real}
-    told = {(call.id, call.exit_us) for record in records for call in (*record.call_stack, *record.window)}
+    reported = {
+        (call.id, call.exit_us) for record in records for call in (*record.call_stack, *record.window)
+    }
     slices = the_lane(records).slices
     assert_nested(slices)
-    assert sorted(each.id for each in slices) == sorted({event_id for event_id, _ in told})
+    assert sorted(each.id for each in slices) == sorted({event_id for event_id, _ in reported})
     inside = parents(slices)
     for each in slices:
         call = calls[each.id]
         assert each.begin_us == call.entry_us
-        assert each.is_open == ((each.id, call.exit_us) not in told)
+        assert each.is_open == ((each.id, call.exit_us) not in reported)
         if not each.is_open:
             assert each.end_us == call.exit_us
         assert each.end_us <= call.exit_us
@@ -187,7 +189,7 @@ def test_windows_that_touch_are_one() -> None:
     assert the_lane(records).windows == [(10, 30), (40, 50)]
 
 
-def test_messages_and_counters_that_several_windows_tell_of_stand_once() -> None:
+def test_messages_and_counters_that_several_windows_report_of_stand_once() -> None:
     twice = Message("SEND", 1, 2, 7, 100, 1_000_100, "0:1:3:90")
     once = Message("RECV", 2, 1, 7, 100, 1_000_200, "0:1:3:90")
     value = CounterValue("heap", 5, 1_000_100, "0:1:3:90")

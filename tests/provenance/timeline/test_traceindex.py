@@ -73,7 +73,7 @@ def test_a_picture_of_all_reads_little(index: SpanIndex) -> None:
     assert abnormal == CALLS // 500
 
 
-def test_what_was_lost_is_told_and_the_rest_is_known(index: SpanIndex) -> None:
+def test_what_was_lost_is_reported_and_the_rest_is_known(index: SpanIndex) -> None:
     window, _ = index.window(START_US, START_US + 10, 0, [])
     assert window.lost_us == [(START_US + 1000, START_US + 2000)]
     assert window.known_us[0] == [

@@ -78,13 +78,13 @@ def test_sums_follow_revisions_and_repetitions(any_store_url: str) -> None:
     writer.write_run(make_run())
     calls = make_calls(random, 120)
     for _ in range(6):
-        told = random.sample(calls, 60)
-        writer.write(make_batches([*told, *random.sample(told, 10)]))
+        reported = random.sample(calls, 60)
+        writer.write(make_batches([*reported, *random.sample(reported, 10)]))
         assert kept(engine, OF_CALLS) == made_anew(engine, OF_CALLS)
-        calls = [changed(random, call) if call in told else call for call in calls]
+        calls = [changed(random, call) if call in reported else call for call in calls]
     # What is older than what is stored changes nothing.
     before = kept(engine, OF_CALLS)
-    writer.write(make_batches([msgspec.structs.replace(call, revision=0) for call in told]))
+    writer.write(make_batches([msgspec.structs.replace(call, revision=0) for call in reported]))
     assert kept(engine, OF_CALLS) == before
     engine.dispose()
 
@@ -148,9 +148,9 @@ def health_of(batch: Any, rank: int) -> Any:
     return msgspec.structs.replace(batch.health, rank=rank)
 
 
-def test_a_step_that_is_told_differently_is_replaced_in_all_sums(engine: Engine, writer: Writer) -> None:
-    told = [StepCount(0, 1, step, 1_000, 2_000, 50, 2, 20.0, 3.0) for step in range(20)]
-    writer.write([make_batch(1, steps=told)])
+def test_a_step_that_is_reported_differently_is_replaced_in_all_sums(engine: Engine, writer: Writer) -> None:
+    reported = [StepCount(0, 1, step, 1_000, 2_000, 50, 2, 20.0, 3.0) for step in range(20)]
+    writer.write([make_batch(1, steps=reported)])
     writer.write([make_batch(2, steps=[StepCount(0, 1, 3, 1_000, 2_000, 50, 0, 0.0, 0.0)])])
     found = kept(engine, OF_STEPS)
     assert found == made_anew(engine, OF_STEPS)

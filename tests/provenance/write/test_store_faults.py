@@ -1,4 +1,4 @@
-"""The writer while its store really fails: all is stored once, afterwards, and the reason is told once."""
+"""The writer while its store really fails: all is stored once, afterwards; the reason is reported once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Bench:
         return cast(int, self.broker.xlen(RECORDS))
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """What the user is told."""
         return [line.decode() for _, line in read_stream(self.broker, STORE_NEWS, b"0", 100)]
 
@@ -94,11 +94,11 @@ class Bench:
         if failures:
             raise failures[0]
 
-    def assert_told_once(self, reason: str) -> None:
+    def assert_reported_once(self, reason: str) -> None:
         """What was wrong, and that it is over."""
-        assert len(self.told) == 2, self.told
-        assert reason in self.told[0]
-        assert "records are stored again" in self.told[1]
+        assert len(self.reported) == 2, self.reported
+        assert reason in self.reported[0]
+        assert "records are stored again" in self.reported[1]
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_file_damaged_in_mid_run_is_put_aside_and_a_new_one_begun(bench: Bench
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(f"sqlite:///{whole}") + stored_rows(destination.url) == rows_of(ALL)
     assert (tmp_path / "provenance.sqlite.damaged-1").stat().st_size > 0
-    (line,) = bench.told
+    (line,) = bench.reported
     assert "put aside" in line
     assert "provenance.sqlite.damaged-1" in line
 
@@ -181,12 +181,12 @@ def test_a_damaged_file_that_cannot_be_put_aside_is_waited_for(bench: Bench, dis
     remount(disk, "ro")
     with bench.writing(destination):
         bench.send(ALL)
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
         remount(disk, "rw")
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
-    assert "put aside" in bench.told[1]
+    assert "put aside" in bench.reported[1]
 
 
 def test_a_damaged_file_of_somebody_else_is_left_alone_until_it_is_restored(
@@ -199,13 +199,13 @@ def test_a_damaged_file_of_somebody_else_is_left_alone_until_it_is_restored(
     path.write_bytes(damaged)
     with bench.writing(destination):
         bench.send(ALL)
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
         assert path.read_bytes() == damaged
         copy.rename(path)
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
-    bench.assert_told_once("not a usable database")
+    bench.assert_reported_once("not a usable database")
 
 
 @pytest.fixture
@@ -231,12 +231,12 @@ def test_a_folder_that_cannot_be_written_delays_records(
     remount(disk, "ro")
     with bench.writing(destination):
         bench.send(ALL)
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
         remount(disk, "rw")
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
-    bench.assert_told_once("cannot be opened")
+    bench.assert_reported_once("cannot be opened")
 
 
 def test_a_store_that_is_locked_when_the_writer_starts_is_waited_for(
@@ -248,13 +248,13 @@ def test_a_store_that_is_locked_when_the_writer_starts_is_waited_for(
     holder.execute("BEGIN IMMEDIATE")
     with bench.writing(destination):
         bench.send(ALL)
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
         holder.execute("ROLLBACK")
         until(lambda: bench.acknowledged == BATCHES)
     holder.close()
     assert stored_rows(destination.url) == rows_of(ALL)
-    bench.assert_told_once("held by another program")
+    bench.assert_reported_once("held by another program")
 
 
 @pytest.fixture
@@ -281,13 +281,13 @@ def test_a_postgresql_killed_in_mid_write_and_started_again_has_all_once(
     with bench.writing(destination):
         until(lambda: bench.acknowledged > 0)
         postgresql.kill()
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert bench.waiting == BATCHES - bench.acknowledged
         postgresql.start()
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
-    bench.assert_told_once("cannot be reached")
-    assert "hush" not in str(bench.told)
+    bench.assert_reported_once("cannot be reached")
+    assert "hush" not in str(bench.reported)
 
 
 def test_connections_cut_by_the_server_lose_nothing(
@@ -315,12 +315,12 @@ def test_a_full_disk_of_postgresql_delays_records(
     remount(disk, "size=700k")
     bench.send(ALL)
     with bench.writing(destination):
-        until(lambda: bool(bench.told))
+        until(lambda: bool(bench.reported))
         assert bench.waiting == BATCHES - bench.acknowledged > 0
         remount(disk, "size=64m")
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
-    bench.assert_told_once("free some space")
+    bench.assert_reported_once("free some space")
     administrate(
         postgresql, f"DROP SCHEMA {postgresql_schema} CASCADE", f"DROP TABLESPACE {postgresql_schema}"
     )

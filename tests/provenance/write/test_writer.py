@@ -240,6 +240,6 @@ def test_the_latest_statistics_of_a_counter_are_kept(
     ],
 )
 def test_every_field_has_a_column(struct: type[msgspec.Struct], table: Table) -> None:
-    # A function or counter is told by its number.
+    # A function or counter is known by its number.
     numbered = {"program", "name"} if struct in (FunctionStatistics, CounterStatistics) else set()
     assert set(struct.__struct_fields__) - numbered <= set(table.columns.keys())

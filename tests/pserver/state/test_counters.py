@@ -1,4 +1,4 @@
-"""Counters over all ranks: totals that are told twice, or anew, count once."""
+"""Counters over all ranks: totals that are reported twice, or anew, count once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ values = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5)
 stream = st.tuples(st.integers(0, 1), st.integers(0, 20), st.sampled_from(["bytes", "power"]))
 
 
-def told(program: int, rank: int, name: str, of: list[int]) -> StreamCounters:
+def reported(program: int, rank: int, name: str, of: list[int]) -> StreamCounters:
     return StreamCounters(program, rank, [CounterStatistics(name, *Moments.of(of).row().tolist())])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(stream, values), max_size=30))
 def test_the_total_is_that_of_all_values(appended: list[tuple[tuple[int, int, str], list[int]]]) -> None:
-    """Each stream tells its totals again with each new value."""
+    """Each stream reports its totals again with each new value."""
     counters = Counters()
     streams: dict[tuple[int, int, str], list[int]] = {}
     for key, more in appended:
         streams.setdefault(key, []).extend(more)
-        counters.take([told(*key, streams[key])] * 2)
+        counters.take([reported(*key, streams[key])] * 2)
     restored = Counters()
     restored.restore(counters.dump())
     for one in (counters, restored):
@@ -47,11 +47,11 @@ def test_the_total_is_that_of_all_values(appended: list[tuple[tuple[int, int, st
             assert total.statistics.m2 == pytest.approx(expected.m2, rel=1e-9, abs=1e-3)
 
 
-def test_what_grew_by_a_tenth_is_told() -> None:
+def test_what_grew_by_a_tenth_is_reported() -> None:
     counters = Counters()
     changes = []
     for count in range(1, 201):
-        counters.take([told(0, 3, "bytes", [8] * count)])
+        counters.take([reported(0, 3, "bytes", [8] * count)])
         changes += counters.changes()
     assert 25 < len(changes) < 45
     assert not counters.changes()

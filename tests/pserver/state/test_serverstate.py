@@ -192,7 +192,7 @@ def test_what_is_sent_again_is_acknowledged_again() -> None:
     assert server.acknowledgements() == {}
 
 
-def test_what_is_saved_is_told_with_what_is_merged_next_or_with_the_next_save() -> None:
+def test_what_is_saved_is_reported_with_what_is_merged_next_or_with_the_next_save() -> None:
     server, agent = ServerState(), make_agent(0)
     for sequence in (1, 2):
         agent.learn(0, timers_of(0), learned_of(0, [(0, 5)]))
@@ -347,9 +347,9 @@ def test_a_frame_has_only_what_changed_since_the_last() -> None:
     assert second is not None and second.tick == 2
     assert [(one.rank, one.steps, one.total) for one in second.ranks] == [(1, 2, 2)]
     assert [step.step for step in second.steps] == [1]
-    # Functions without new anomalies are told in each fourth frame.
-    told = [frame for frame in (server.frame() for _ in range(5)) if frame and frame.functions]
-    ((function,),) = (frame.functions for frame in told)
+    # Functions without new anomalies are reported in each fourth frame.
+    reported = [frame for frame in (server.frame() for _ in range(5)) if frame and frame.functions]
+    ((function,),) = (frame.functions for frame in reported)
     assert (function.name, function.calls, function.exclusive_mean_us) == ("solve", 2, 6.0)
     last = server.frame(is_last=True)
     assert last is not None and last.is_last and last.steps == []
@@ -357,7 +357,7 @@ def test_a_frame_has_only_what_changed_since_the_last() -> None:
     assert [one.rank for one in last.ranks] == [one.rank for one in last.health] == [0, 1]
 
 
-def test_a_function_with_new_anomalies_is_told_at_once() -> None:
+def test_a_function_with_new_anomalies_is_reported_at_once() -> None:
     server, agent = ServerState(), make_agent(0)
     for anomalies in (0.0, 2.0):
         learned = learned_of(0, [(0, 5), (1, 5)])
@@ -495,7 +495,7 @@ def test_a_model_of_nothing_can_be_saved() -> None:
     assert functions == [] and table.shape == (0, BUCKETED_PROFILE.width)
 
 
-def test_drift_is_told_with_the_statistics() -> None:
+def test_drift_is_reported_with_the_statistics() -> None:
     server = ServerState(schema=BUCKETED_PROFILE)
     agent = Agent("agent0", 1, BUCKETED_PROFILE)
     for runtime_us in (100, 150):

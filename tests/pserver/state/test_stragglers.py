@@ -114,7 +114,7 @@ def test_a_rank_with_few_calls_is_not_slow_by_chance() -> None:
 
 
 def test_the_order_of_arrival_and_repetition_change_nothing() -> None:
-    """Ranks report one by one, some of them soon three windows behind, and some tell a window twice."""
+    """Ranks report one by one, some of them soon three windows behind, and some report a window twice."""
     paces = list(windows(8, 6, slow=[3], factor=1.3))
     expected = found(compared(paces))
     parts = [rows[rows["rank"] == rank] for rows in paces for rank in range(6)]

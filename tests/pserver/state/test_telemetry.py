@@ -1,4 +1,4 @@
-"""The telemetry: what agents tell adds up, only what changed is told, and what was saved goes on."""
+"""The telemetry: what agents report adds up, only what changed is reported, and what was saved goes on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def flagged(changes: TelemetryChanges) -> list[tuple]:
     return rows.tolist()
 
 
-def test_what_agents_tell_adds_up() -> None:
+def test_what_agents_report_adds_up() -> None:
     telemetry = new_telemetry()
     for step in range(3):
         telemetry.take(AGENT, delta(step), NUMBERS)
@@ -53,7 +53,7 @@ def test_what_agents_tell_adds_up() -> None:
     assert not telemetry.changes()
 
 
-def test_only_what_changed_is_told() -> None:
+def test_only_what_changed_is_reported() -> None:
     telemetry = new_telemetry()
     telemetry.take(AGENT, delta(0), NUMBERS)
     telemetry.changes()

@@ -12,7 +12,7 @@ from chimbuko.pserver.state.traffic import Traffic
 from tests.reference.telemetry import SlowTraffic
 
 messages = st.dictionaries(st.integers(0, 6), st.integers(1, 9), max_size=4)
-tellings = st.tuples(st.integers(0, 1), st.integers(0, 3), messages)
+reports = st.tuples(st.integers(0, 1), st.integers(0, 3), messages)
 
 
 def sent(program: int, rank: int, by_destination: dict[int, int]) -> Rows:
@@ -28,12 +28,12 @@ def totals(rows: Rows) -> dict[tuple[int, int, int], list[int]]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(tellings, st.booleans()), max_size=40), st.integers(1, 12))
-def test_the_matrix_is_that_of_a_dictionary(told: list, most_pairs: int) -> None:
+@given(st.lists(st.tuples(reports, st.booleans()), max_size=40), st.integers(1, 12))
+def test_the_matrix_is_that_of_a_dictionary(reported: list, most_pairs: int) -> None:
     """Between some tellings the totals are looked at; what was saved goes on."""
     traffic, slow = Traffic(most_pairs), SlowTraffic(most_pairs)
-    for telling, is_looked_at in told:
-        rows = sent(*telling)
+    for report_, is_looked_at in reported:
+        rows = sent(*report_)
         traffic.take(rows.tobytes())
         slow.take(rows)
         if is_looked_at:
@@ -45,14 +45,14 @@ def test_the_matrix_is_that_of_a_dictionary(told: list, most_pairs: int) -> None
     assert totals(traffic.everything()) == slow.everything()
 
 
-def test_pairs_are_told_when_they_have_grown_by_a_tenth() -> None:
+def test_pairs_are_reported_when_they_have_grown_by_a_tenth() -> None:
     traffic = Traffic()
-    told = 0
+    reported = 0
     for _ in range(1000):
         traffic.take(sent(0, 1, {2: 1}).tobytes())
         changes = traffic.changes()
-        told += len(changes)
-    assert 40 < told < 80
+        reported += len(changes)
+    assert 40 < reported < 80
     assert traffic.everything()["messages"].tolist() == [1000]
     assert not len(traffic.changes())
 

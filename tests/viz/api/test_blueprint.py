@@ -152,7 +152,7 @@ def test_only_get_is_answered(api: Api, method: str) -> None:
     assert {"GET", "HEAD"} <= set(answer.headers["Allow"].replace(" ", "").split(","))
 
 
-def test_what_may_be_asked_is_told(api: Api) -> None:
+def test_what_may_be_asked_is_reported(api: Api) -> None:
     answer = api.ask("calls", "OPTIONS")
     assert answer.status_code == 200 and answer.data == b""
     assert "GET" in answer.headers["Allow"] and "Access-Control-Allow-Origin" not in answer.headers

@@ -31,12 +31,12 @@ def test_each_path_stands_once_below_its_caller(calls: dict[tuple[int, tuple[str
         assert node.parent is None or node.parent < place
         found.append((node.program, (*above, node.function)))
     assert len(set(found)) == len(found)
-    told = {path: node for path, node in zip(found, tree.nodes, strict=True) if node.calls}
-    assert {path: node.calls for path, node in told.items()} == calls
-    assert all(node.inclusive is not None and node.inclusive.maximum_us == 4.0 for node in told.values())
-    # What is not told is a caller of what is.
+    reported = {path: node for path, node in zip(found, tree.nodes, strict=True) if node.calls}
+    assert {path: node.calls for path, node in reported.items()} == calls
+    assert all(node.inclusive is not None and node.inclusive.maximum_us == 4.0 for node in reported.values())
+    # A path that is not reported is the caller of one that is.
     callers = {(program, functions[:n]) for program, functions in calls for n in range(1, len(functions))}
-    assert set(found) - set(told) <= callers
+    assert set(found) - set(reported) <= callers
 
 
 def test_abnormal_calls_stand_with_their_paths(api: Api, finished: MadeRun) -> None:

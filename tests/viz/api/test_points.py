@@ -30,7 +30,7 @@ def rows_of(body: Any) -> list[dict[str, Any]]:
 
 
 def as_listed(body: Any) -> list[dict[str, Any]]:
-    """Calls as a list of calls tells of them."""
+    """Calls as a list of calls contains them."""
     return [
         {name: row[name] for name in (*SAME, *SAME_TOO)}
         | {
@@ -110,7 +110,7 @@ def test_the_caller_is_named(api: Api, finished: MadeRun) -> None:
     }
 
 
-def test_of_too_many_the_worst_and_some_normal_ones_are_told(api: Api, finished: MadeRun) -> None:
+def test_of_too_many_the_worst_and_some_normal_ones_are_reported(api: Api, finished: MadeRun) -> None:
     worst = sorted((record.severity_us for record in finished.anomalies), reverse=True)
     anomalies, normal = len(finished.anomalies), len(finished.records) - len(finished.anomalies)
     few = asked(api, "points?label=any&most=20")

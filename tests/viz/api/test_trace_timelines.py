@@ -81,7 +81,7 @@ def test_a_picture_of_all_stands_for_all_calls(served: ServedRun, rank: str, col
     assert size < 4 * columns * len(answer.rows) + 2 * stored
 
 
-def test_single_calls_are_those_that_the_records_tell_of(served: ServedRun) -> None:
+def test_single_calls_are_those_that_the_records_report_of(served: ServedRun) -> None:
     record = next(served.provenance.calls.records(CallFilter(program=0, rank=2)))
     times = [record.entry_us - 1000, record.exit_us + 1000]
     answer = asked(served, "0:2", from_us=times[0], to_us=times[1], columns=20_000)
@@ -103,8 +103,8 @@ def test_single_calls_are_those_that_the_records_tell_of(served: ServedRun) -> N
     assert len(neighbours) > 1
     for call in neighbours:
         if call.exit_us - call.entry_us >= answer.column_us:
-            told = (call.depth, call.function, call.entry_us, call.exit_us, int(call.is_anomaly))
-            assert found[call.id] == told
+            reported = (call.depth, call.function, call.entry_us, call.exit_us, int(call.is_anomaly))
+            assert found[call.id] == reported
 
 
 def test_messages_have_both_ends_where_both_ranks_are_shown(served: ServedRun, real_traces: Path) -> None:

@@ -63,19 +63,19 @@ def test_the_list_shows_all_fields(page: Page, provenance: Provenance) -> None:
         ".map(r => [...r.cells].map(c => c.innerText.trim()))"
     )
     for row, call in zip(rows, provenance.calls.page(CallFilter(label=None)).calls, strict=True):
-        told = dict(zip((heading.split(",")[0] for heading in headings), row, strict=True))
-        assert told["call"] == call.id
+        reported = dict(zip((heading.split(",")[0] for heading in headings), row, strict=True))
+        assert reported["call"] == call.id
         sign = "○" if call.label is Label.NORMAL else "▼" if call.exclusive_us < call.expected_us else "▲"
-        assert told["function"].startswith(sign)
-        assert told["exit"] == "open" if call.exit_us == 0 else told["exit"].startswith("+00:")
-        assert (told["rank"], told["step"], told["thread"]) == (
+        assert reported["function"].startswith(sign)
+        assert reported["exit"] == "open" if call.exit_us == 0 else reported["exit"].startswith("+00:")
+        assert (reported["rank"], reported["step"], reported["thread"]) == (
             str(call.rank),
             str(call.step),
             str(call.thread),
         )
-        assert (told["children"], told["messages"]) == (str(call.children), str(call.messages_count))
-        assert (told["node"], told["label"]) == (call.node, call.label.value)
-        assert told["GPU"] == ("yes" if call.is_gpu else "no")
+        assert (reported["children"], reported["messages"]) == (str(call.children), str(call.messages_count))
+        assert (reported["node"], reported["label"]) == (call.node, call.label.value)
+        assert reported["GPU"] == ("yes" if call.is_gpu else "no")
 
 
 def test_pages_of_the_list_follow_each_other(page: Page, provenance: Provenance) -> None:

@@ -154,7 +154,7 @@ def test_slower_faster_and_normal_calls_have_marks_of_their_own(watched: Watched
     assert shown["normal"][grey] > shown["anomaly"].get(grey, 0) > 0
 
 
-def test_a_mark_tells_all_fields_by_pointer_and_by_key(watched: Watched, made: MadeRun) -> None:
+def test_a_mark_reports_all_fields_by_pointer_and_by_key(watched: Watched, made: MadeRun) -> None:
     page = opened(watched, "rank=0:3")
     page.locator(CHART).focus()
     page.keyboard.press("ArrowRight")

@@ -271,8 +271,8 @@ def test_the_node_now_and_usually(page: Page, record: CallRecord, provenance: Pr
 
 
 def test_metadata_and_raw_record(page: Page, record: CallRecord, provenance: Provenance) -> None:
-    told = provenance.metadata(record.program, record.rank)
-    assert rows(page, "metadata") == [[item.key, item.value, str(item.thread)] for item in told]
+    reported = provenance.metadata(record.program, record.rank)
+    assert rows(page, "metadata") == [[item.key, item.value, str(item.thread)] for item in reported]
     page.locator(".raw summary").click()
     assert json.loads(page.locator(".raw pre").inner_text()) == as_object(record)
     page.get_by_role("button", name="Copy record").click()
@@ -342,11 +342,11 @@ def test_menus_copy_what_answers_the_same(page: Page, record: CallRecord, proven
     assert answered(command)["call"] == as_object(record)
     found = api_answer(page, "distribution")
     assert found["statistics"]["name"] == record.function
-    told = provenance.metadata(record.program, record.rank)
+    reported = provenance.metadata(record.program, record.rank)
     assert [(row["key"], row["value"]) for row in sql_rows(page, "metadata")] == [
-        (m.key, m.value) for m in told
+        (m.key, m.value) for m in reported
     ]
-    assert api_answer(page, "metadata")["metadata"] == as_object(told)
+    assert api_answer(page, "metadata")["metadata"] == as_object(reported)
     counters = {row["counter"]: row for row in sql_rows(page, "counters")}
     usual = Moments.of([value + record.rank for value in COUNTERS[OWN_COUNTER]])
     assert counters[OWN_COUNTER]["mean"] == pytest.approx(usual.mean)

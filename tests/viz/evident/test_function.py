@@ -135,13 +135,13 @@ def test_the_trend_is_the_sum_of_the_recorded_calls(
     most = max(total.severity_us for total in totals)
     for row, total in zip(found, totals, strict=True):
         assert in_column(heads[2], row[2]) == pytest.approx(total.severity_us, rel=5e-3, abs=1e-4 * most)
-    told = sql_rows(page, "function-trend")
-    assert [(row["step"], row["anomalies"]) for row in told] == [(t.step, t.anomalies) for t in totals]
-    assert [row["severity_us"] for row in told] == pytest.approx([total.severity_us for total in totals])
+    reported = sql_rows(page, "function-trend")
+    assert [(row["step"], row["anomalies"]) for row in reported] == [(t.step, t.anomalies) for t in totals]
+    assert [row["severity_us"] for row in reported] == pytest.approx([total.severity_us for total in totals])
     assert api_answer(page, "function-trend")["totals"] == as_object(totals)
 
 
-def test_a_column_of_the_trend_tells_and_opens_its_calls(page: Page, provenance: Provenance) -> None:
+def test_a_column_of_the_trend_reports_and_opens_its_calls(page: Page, provenance: Provenance) -> None:
     first = provenance.calls.totals("step", CallFilter(function=FUNCTIONS[1]))[0]
     chart = panel(page, "function-trend").locator("[role=application]")
     chart.focus()
@@ -180,9 +180,9 @@ def test_ranks_stand_by_time_lost(watched: Watched, provenance: Provenance, name
         assert (number(row[0]), number(row[1])) == (total.rank, total.anomalies)
         assert in_column(heads[2], row[2]) == pytest.approx(total.severity_us, rel=5e-3)
         assert in_column(heads[3], row[3]) == pytest.approx(total.highest_severity_us, rel=5e-3)
-    told = sql_rows(page, "function-ranks")
-    assert [(row["rank"], row["anomalies"]) for row in told] == [(t.rank, t.anomalies) for t in totals]
-    assert [row["highest_score"] for row in told] == [total.highest_score for total in totals]
+    reported = sql_rows(page, "function-ranks")
+    assert [(row["rank"], row["anomalies"]) for row in reported] == [(t.rank, t.anomalies) for t in totals]
+    assert [row["highest_score"] for row in reported] == [total.highest_score for total in totals]
 
 
 def test_a_rank_leads_to_its_calls(page: Page, provenance: Provenance) -> None:

@@ -51,7 +51,7 @@ def test_every_page_ends_in_the_state_of_the_database(tmp_path: Path, broker: Pr
                 pages[-1].read_grid()
         finish(made)
         for page in pages:
-            # The end is told, and after it that what was missed can be read.
+            # The end is reported, and after it that what was missed can be read.
             while page.next()["status"]["sentence"] != "Finished, exit 0.":
                 pass
             page.next()
@@ -163,11 +163,11 @@ def test_a_page_that_does_not_read_holds_nobody_up_and_is_told_what_it_missed(la
         (page,) = events._behind
         # One more than the bound, in two packets each, and what its connection holds already.
         assert MOST_WAITING < events._waiting(page) <= MOST_WAITING + 4
-        told = 0
+        reported = 0
         while events._waiting(page) > 0:
             assert asleep.next()["resync"] is False
-            told += 1
-        assert told < 3 * MOST_WAITING
+            reported += 1
+        assert reported < 3 * MOST_WAITING
         events.send(msgspec.structs.replace(large, grid=None))
         while not asleep.next()["resync"]:
             pass

@@ -80,11 +80,11 @@ def test_pages_of_both_are_answered(both: DashboardProcess) -> None:
     first, last = pages[0], pages[-1]
     jobs = [(page, page.ask("export", {"form": "v2"})) for page in (first, last)]
     for page, job in jobs:
-        told = page.end(job)
+        reported = page.end(job)
         for _ in range(8):
             # Whichever process is asked has it.
-            saved = requests.get(f"{both.base}api/v1/{told['address']}", headers=BEARER, timeout=60)
-            assert len(saved.content) == told["bytes"]
+            saved = requests.get(f"{both.base}api/v1/{reported['address']}", headers=BEARER, timeout=60)
+            assert len(saved.content) == reported["bytes"]
     workers = [words for words in children(both.process.pid).values() if "viz.jobs" in words]
     assert len(set(workers)) == 1
     close(pages)
@@ -99,8 +99,8 @@ def test_pages_of_both_hear_of_a_run_that_goes_on(tmp_path: Path, broker: Privat
         for page in pages:
             while page.next("frame")["status"]["anomalies"] < anomalies:
                 pass
-        told = pages[-1].end(pages[-1].ask("export", {"form": "v2"}))
-        assert told["name"] == "heat-v2.zip"
+        reported = pages[-1].end(pages[-1].ask("export", {"form": "v2"}))
+        assert reported["name"] == "heat-v2.zip"
         close(pages)
 
 

@@ -104,10 +104,10 @@ def test_answers_that_are_too_large_for_an_event_are_fetched(tmp_path: Path) -> 
     simulated.make_run(tmp_path / "before", functions, SimulatedRun(1, Noise()))
     after = simulated.make_run(tmp_path / "after", functions, SimulatedRun(2, Noise()))
     with dashboard(MadeRun(after)) as process, EventSocket(process.base) as page:
-        told = page.next("answer", job=page.ask("comparison", {"with": "before"}))
+        reported = page.next("answer", job=page.ask("comparison", {"with": "before"}))
         whole = fetch(process.base, "../comparison?with=before")
-        assert len(whole.content) > LARGEST_EVENT_BYTES and told["answer"] is None
-        assert fetch(process.base, told["job"]).json() == whole.json()
+        assert len(whole.content) > LARGEST_EVENT_BYTES and reported["answer"] is None
+        assert fetch(process.base, reported["job"]).json() == whole.json()
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_an_export_is_the_file_that_the_command_writes(
     page: EventSocket, shared: DashboardProcess, runs: MadeRun, tmp_path: Path, form: str, name: str
 ) -> None:
     job = page.ask("export", {"form": form, "label": "any", "step_max": "30"})
-    told = page.end(job)
-    assert told["name"] == name
-    saved = fetch(shared.base, told["address"].removeprefix("answers/"))
+    reported = page.end(job)
+    assert reported["name"] == name
+    saved = fetch(shared.base, reported["address"].removeprefix("answers/"))
     assert saved.headers["Content-Disposition"] == f"attachment; filename={name}"
-    assert len(saved.content) == told["bytes"]
+    assert len(saved.content) == reported["bytes"]
     output = tmp_path / name.removesuffix(".zip")
     words = ["export", str(runs.directory.path), "--format", form, "--step", ":30", "-o", str(output)]
     assert CliRunner().invoke(main, words).exit_code == 0
@@ -205,9 +205,9 @@ def test_the_same_question_of_two_pages_is_answered_once(
     with EventSocket(shared.base) as other:
         first, second = begin(page), other.ask("comparison", {"with": "before"})
         gate.open()
-        told = page.next("answer", job=first)
-        assert told["job"] == first
-        assert other.next("answer", job=second) == {**told, "id": second}
+        reported = page.next("answer", job=first)
+        assert reported["job"] == first
+        assert other.next("answer", job=second) == {**reported, "id": second}
 
 
 def test_a_page_that_was_away_goes_on_where_it_was(shared: DashboardProcess, gate: Gate) -> None:
@@ -337,9 +337,9 @@ def test_workers_that_somebody_started_answer_too(
         command = [sys.executable, "-m", "celery", "--quiet", "-A", "chimbuko.viz.jobs.worker", "worker"]
         with subprocess.Popen([*command, "--loglevel", "ERROR"], env=os.environ | shared) as worker:
             try:
-                told = page.end(job)
-                assert told["name"] == "heat-v2.zip"
-                assert len(fetch(process.base, job).content) == told["bytes"]
+                reported = page.end(job)
+                assert reported["name"] == "heat-v2.zip"
+                assert len(fetch(process.base, job).content) == reported["bytes"]
                 assert children(process.process.pid) == {}
             finally:
                 worker.terminate()

@@ -47,7 +47,7 @@ def test_slow_ranks_stay_until_there_are_others() -> None:
     assert agents.slow_ranks == []
 
 
-def test_after_the_end_the_report_tells(tmp_path: Path) -> None:
+def test_after_the_end_the_report_reports(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     agents = Agents()
     agents.read_report(run)

@@ -148,10 +148,10 @@ def test_grid_and_pages_that_follow_it_are_what_the_definition_says(batches: lis
         page = Page(grid)
         seen: dict[tuple[int, int, int], StepCount] = {}
         for batch in batches:
-            # A step is counted once; it may be told again.
-            told = [seen.setdefault((s.program, s.rank, s.step), s) for s in batch]
-            grid.add_steps(told)
-            twin.add(told)
+            # A step is counted once; it may be reported again.
+            reported = [seen.setdefault((s.program, s.rank, s.step), s) for s in batch]
+            grid.add_steps(reported)
+            twin.add(reported)
             update = grid.changes()
             if update is not None:
                 page.take(grid, update)
@@ -240,7 +240,7 @@ def test_memory_does_not_grow_with_steps() -> None:
     assert grid.columns <= MOST_COLUMNS
 
 
-def test_ten_thousand_ranks_are_told_in_a_frame() -> None:
+def test_ten_thousand_ranks_are_reported_in_a_frame() -> None:
     grid = Grid()
     grid.name((0, rank) for rank in range(10_000))
     grid.add_steps([step(0, rank, 0) for rank in range(10_000)])

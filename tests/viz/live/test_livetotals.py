@@ -49,13 +49,13 @@ def test_a_ranking_is_that_of_now() -> None:
 
 
 @given(seed=st.integers(0, 1000))
-def test_totals_come_out_the_same_in_any_order_and_however_often_they_are_told(seed: int) -> None:
+def test_totals_come_out_the_same_in_any_order_and_however_often_they_are_reported(seed: int) -> None:
     made = _made()
     frames = [made.frame(tick, tick) for tick in range(20)]
-    told = frames + random.Random(seed).sample(frames, 8)
-    random.Random(seed).shuffle(told)
+    reported = frames + random.Random(seed).sample(frames, 8)
+    random.Random(seed).shuffle(reported)
     tally = LiveTotals()
-    for frame in told:
+    for frame in reported:
         tally.add_frame(frame)
     assert sorted(tally.ranks.values(), key=lambda row: row.rank) == made.rank_statistics(20)
     assert sorted(tally.health.values(), key=lambda row: row.rank) == made.health(20, "reading")
@@ -106,12 +106,12 @@ def test_memory_does_not_grow_with_the_run() -> None:
 def test_recent_steps_are_found_by_rank() -> None:
     draw = random.Random(4)
     steps = [StepCount(draw.randrange(2), draw.randrange(5), at, 0, 1, 1, 0, 0.0) for at in range(300)]
-    recent, told = RecentSteps(100), 0
-    while told < len(steps):
+    recent, reported = RecentSteps(100), 0
+    while reported < len(steps):
         more = draw.randrange(1, 40)
-        recent.add(steps[told : told + more])
-        told += more
-        newest = steps[:told][-100:]
+        recent.add(steps[reported : reported + more])
+        reported += more
+        newest = steps[:reported][-100:]
         assert list(recent) == newest
         for rank in (0, 3), (1, 1), (1, 7):
             assert recent.of([rank]) == [step for step in newest if (step.program, step.rank) == rank]

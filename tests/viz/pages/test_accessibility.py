@@ -173,7 +173,7 @@ def test_system_colours_and_no_motion(
         "[...document.querySelectorAll('.panel')].map(p => getComputedStyle(p).borderTopStyle)"
     )
     assert set(borders) <= {"solid"}
-    # What is open is told by more than a ground, which is the system's here.
+    # What is open is marked by more than a ground, which is the system's here.
     if page.locator('.pages [aria-current="page"]').count():
         outline = page.locator('.pages [aria-current="page"]').evaluate(
             "e => getComputedStyle(e).outlineStyle"
@@ -236,12 +236,12 @@ def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
             page.wait_for_function(
                 "all => window.told.some(([text]) => text.endsWith(`${all} in all.`))", arg=live.anomalies()
             )
-        told = [(text, at) for text, at in page.evaluate("window.told") if "new anomal" in text]
+        reported = [(text, at) for text, at in page.evaluate("window.told") if "new anomal" in text]
         watched.close()
     live.close()
-    new = sum(int(text.split(" ")[0]) for text, _ in told)
+    new = sum(int(text.split(" ")[0]) for text, _ in reported)
     assert new == live.anomalies() - before, "none is told twice, or not at all"
-    assert all(later - earlier > 9_900 for (_, earlier), (_, later) in pairwise(told))
+    assert all(later - earlier > 9_900 for (_, earlier), (_, later) in pairwise(reported))
 
 
 def test_the_check_finds_what_is_wrong(watched: Watched, addresses: dict[str, tuple[str, str]]) -> None:

@@ -133,7 +133,7 @@ def test_streams_are_those_of_the_store_in_the_order_asked_for(page: Page, prove
     assert page.get_by_label("State of streams").input_value() == "broken"
 
 
-def test_what_was_found_and_not_kept_is_told(page: Page, provenance: Provenance) -> None:
+def test_what_was_found_and_not_kept_is_reported(page: Page, provenance: Provenance) -> None:
     (dropped,) = provenance.dropped()
     assert rows(page, "notkept") == [[dropped.function.removesuffix("()"), str(dropped.anomalies)]]
 

@@ -31,7 +31,7 @@ def named(figures: list[Figure]) -> dict[str, Figure]:
 @pytest.mark.thorough
 def test_every_page_of_a_crowd_ends_with_what_is_stored(browser: Browser) -> None:
     outcome = crowd.watch(browser, FEW_RANKS, pages=8, seconds=6.0, alone_s=0.5)
-    assert outcome.told["ticks"] > 4
+    assert outcome.reported["ticks"] > 4
     assert outcome.wrong == {}
 
 

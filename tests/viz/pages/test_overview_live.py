@@ -175,14 +175,14 @@ def test_a_server_that_comes_back_is_found_again(
         assert counts(page) == expected(live.made, 23)
 
 
-def test_the_end_of_the_run_is_told_and_the_page_keeps_all_of_it(
+def test_the_end_of_the_run_is_reported_and_the_page_keeps_all_of_it(
     opened: Watched, process: DashboardProcess, live: LiveRun
 ) -> None:
     page = opened.page
     live.advance(6)
     info = live.made.directory.read_info()
     live.made.directory.write_info(msgspec.structs.replace(info, state="finished", exit_code=7))
-    # As the run does when it has ended: what came last is told and asked for before the server goes.
+    # As the run does when it has ended: what came last is published and asked for before the server goes.
     process.process.terminate()
     page.wait_for_selector('[data-state="ended"] >> text="Finished, exit 7."', timeout=WAIT_MS)
     assert process.process.wait(WAIT_MS / 1000) == 0
@@ -275,7 +275,7 @@ def test_the_map_stands_still_while_paused_and_misses_nothing(mapped: Watched, l
     wait_for_cells(page, counted(live.made, 0, 29))
 
 
-def test_a_silent_rank_is_told_where_it_is(mapped: Watched, live: LiveRun) -> None:
+def test_a_silent_rank_is_reported_where_it_is(mapped: Watched, live: LiveRun) -> None:
     page = mapped.page
     silence = Silence(ZERO_US + 19_500_000, "MPI_Waitall()", ZERO_US + 19_000_000)
     live.advance(1, stored=False, silent={3: silence})
@@ -312,7 +312,7 @@ def test_before_the_first_step_every_panel_says_so_and_then_fills(
     live.close()
 
 
-def test_without_anomalies_the_page_says_how_far_one_can_tell(
+def test_without_anomalies_the_page_says_how_far_one_can_report(
     browser: Browser, broker: PrivateBroker, tmp_path: Path, page_files: Path
 ) -> None:
     live = LiveRun(make_run(tmp_path / "heat", "running", 0), broker.url, 0)

@@ -202,7 +202,7 @@ def test_zero_unknown_and_counts_have_colours_of_their_own(page: Page, cells: Ce
     assert unknown.isdisjoint(color for look in looks.values() for color in look)
 
 
-def test_a_cell_tells_ranks_steps_count_time_and_function(
+def test_a_cell_reports_ranks_steps_count_time_and_function(
     page: Page, cells: Cells, provenance: Provenance
 ) -> None:
     count, (rank, step) = max((count, where) for where, count in cells.items())
@@ -450,7 +450,7 @@ def test_a_rank_under_the_pointer_stands_out_everywhere(page: Page) -> None:
     assert all((rank != "3") == dim for rank, dim in calls)
 
 
-def test_hovering_a_rank_tells_about_it(page: Page, provenance: Provenance) -> None:
+def test_hovering_a_rank_reports_about_it(page: Page, provenance: Provenance) -> None:
     row = next(row for row in provenance.steps.rank_statistics() if row.rank == 1)
     page.locator('[data-list="top"] [data-rank="0:1"]').hover()
     lines = page.locator(".tip").inner_text().splitlines()
@@ -529,7 +529,7 @@ def test_a_rank_keeps_its_colour_when_others_go(page: Page) -> None:
     assert {rank: look(rank) for rank in (2, 3)} == looks
 
 
-def test_hovering_a_mark_tells_count_step_time_rank_and_worst_call(
+def test_hovering_a_mark_reports_count_step_time_rank_and_worst_call(
     page: Page, finished: MadeRun, provenance: Provenance
 ) -> None:
     select(page, 1)

@@ -174,7 +174,7 @@ def test_what_was_not_kept_and_what_was_lost_look_different(watched: Watched, ma
     assert "hatched: normal calls were analysed, not kept" in page.inner_text(".timeline .hidden >> nth=0")
 
 
-def test_a_call_is_told_selected_and_opened(watched: Watched, made: MadeRun) -> None:
+def test_a_call_is_reported_selected_and_opened(watched: Watched, made: MadeRun) -> None:
     record = worst(of_rank(made, 1, 8, 9))
     page = opened(watched, "rank=0:1&t=8000000..9000000")
     x, y = at(page, (record.entry_us + record.exit_us) / 2, record.depth)

@@ -178,11 +178,11 @@ def _removed(run: ServedRun) -> str:
     rules = Counter[tuple[int, str]]()
     for pruning in run.provenance.prunings():
         rules[pruning.pruned_us, pruning.rule] += pruning.anomalies + pruning.normal_calls
-    told = (
+    reported = (
         f"; {calls:,} calls were removed at {datetime.fromtimestamp(pruned_us / 1e6, UTC):%F %T} Z ({rule})"
         for (pruned_us, rule), calls in rules.items()
     )
-    return "".join(told)
+    return "".join(reported)
 
 
 class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> Answe
 
 
 class _reading:
-    """Tells how many of the calls have been read."""
+    """Reports how many of the calls have been read."""
 
     def __init__(self, run: JobRun, chosen: CallFilter, progress: Progress) -> None:
         self._progress = progress

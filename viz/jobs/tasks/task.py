@@ -16,7 +16,7 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.api.objects import encode, object_type
 
 Progress = Callable[[float, str], None]
-"""Told the share that is done, from 0 to 1, and what is being done now, like ``Reading rank 1164, step 86``.
+"""Called with the share that is done, from 0 to 1, and what is done now, like ``Reading rank 1164, step 86``.
 It may be called as often as is convenient; the page hears of it four times a second."""
 
 

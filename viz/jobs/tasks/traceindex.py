@@ -75,13 +75,13 @@ def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress
     with process:
         assert process.stdout is not None and process.stderr is not None
         for line in process.stdout:
-            told = msgspec.json.decode(line, type=_Told)
-            if told.rows is None:
+            reported = msgspec.json.decode(line, type=_Told)
+            if reported.rows is None:
                 before, of_rank = before + of_rank, 0
             else:
-                of_rank = told.rows
+                of_rank = reported.rows
                 share = min(1.0, (before + of_rank) / whole)
-                progress(share, f"Reading the trace of rank {told.program}:{told.rank}")
+                progress(share, f"Reading the trace of rank {reported.program}:{reported.rank}")
         complaint = process.stderr.read().strip().rpartition("\n")[2]
     if process.returncode:
         raise ConfigError(complaint.removeprefix("chimbuko: ") or "the recorded trace cannot be read")

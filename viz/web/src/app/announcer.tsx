@@ -10,7 +10,7 @@ const QUIET_MS = 10_000;
 /** Says to those who do not see the bar when the state changes, and now and then how many anomalies are new. */
 export function Announcer() {
   const [text, setText] = useState('');
-  const told = useRef({ anomalies: -1, at_ms: 0 });
+  const announced = useRef({ anomalies: -1, at_ms: 0 });
   const state = condition.value;
   const anomalies = status.value?.anomalies ?? null;
   useEffect(() => {
@@ -18,7 +18,7 @@ export function Announcer() {
   }, [state]);
   useEffect(() => {
     if (anomalies === null) return;
-    const last = told.current;
+    const last = announced.current;
     if (last.anomalies < 0) {
       last.anomalies = anomalies;
       return;
@@ -27,7 +27,7 @@ export function Announcer() {
     const wait_ms = Math.max(0, last.at_ms + QUIET_MS - Date.now());
     const timer = setTimeout(() => {
       setText(`${plural(anomalies - last.anomalies, 'new anomaly')}, ${exact(anomalies)} in all.`);
-      told.current = { anomalies, at_ms: Date.now() };
+      announced.current = { anomalies, at_ms: Date.now() };
     }, wait_ms);
     return () => clearTimeout(timer);
   }, [anomalies]);

@@ -6,7 +6,7 @@ import { exact } from '../shared/units/units';
 import { prepare } from '../shared/charts/canvas';
 import { paintCalls, paintRings } from './callpainter';
 import { go, view } from '../shared/address/address';
-import { hoveredCall, open, telling } from './calls';
+import { hoveredCall, open, wording } from './calls';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { theme } from '../shared/session/theme';
 import { onPage, placeIn } from '../shared/charts/pointer';
@@ -26,7 +26,7 @@ interface Props {
 }
 
 /**
- * The chart: hover tells, click selects, a click on the selected call opens its timeline, a drag or Ctrl-wheel zooms,
+ * The chart: hover explains, click selects, a click on the selected call opens its timeline, a drag or Ctrl-wheel zooms,
  * keys do the same.
  */
 export function CallChart({ points, label }: Props) {
@@ -36,8 +36,8 @@ export function CallChart({ points, label }: Props) {
   const { x, y, xScale, yScale, xRange, yRange, call } = view.value;
   const [drag, setDrag] = useState<Box | null>(null);
   const layout = useMemo(
-    () => layoutCalls(points, { x, y, xScale, yScale, xRange, yRange }, width, height, telling.value),
-    [points, x, y, xScale, yScale, xRange?.[0], xRange?.[1], yRange?.[0], yRange?.[1], width, height, telling.value],
+    () => layoutCalls(points, { x, y, xScale, yScale, xRange, yRange }, width, height, wording.value),
+    [points, x, y, xScale, yScale, xRange?.[0], xRange?.[1], yRange?.[0], yRange?.[1], width, height, wording.value],
   );
   const chosen = useMemo(() => (call === null ? -1 : placeOf(points, call)), [points, call]);
   const brush = drag !== null && Math.hypot(drag.x1 - drag.x0, drag.y1 - drag.y0) >= DRAG_PX ? brushed(layout, drag) : null;
@@ -153,7 +153,7 @@ function zoomByKey(key: string, layout: CallLayout, pointed: number, zoom: (box:
 
 function linesOf(points: Points, at: number): string[] {
   const call = callAt(points, at);
-  return [...callLines(call, telling.value), view.value.call === call.id ? 'click: its timeline' : 'click: select'];
+  return [...callLines(call, wording.value), view.value.call === call.id ? 'click: its timeline' : 'click: select'];
 }
 
 /** What is not drawn of what there is. */

@@ -1,7 +1,7 @@
 /** Lists and charts of calls, and the call that is looked at. */
 
 import { computed, signal } from '@preact/signals';
-import { anomaliesBy, idAt, type Telling } from './model/callpoints';
+import { anomaliesBy, idAt, type Wording } from './model/callpoints';
 import { filterQuery, filtersOf, UNFILTERED } from '../shared/asking/filters';
 import type { PageName, View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
@@ -82,8 +82,8 @@ export const detail = question(
 /** The call under the pointer, in chart and table alike. */
 export const hoveredCall = signal<string | null>(null);
 
-/** How calls are told here. */
-export const telling = computed<Telling>(() => ({
+/** How calls of this run are put into words. */
+export const wording = computed<Wording>(() => ({
   zero_us: zero_us.value,
   programs: programs.value,
   metric: run.value.value?.config.metric ?? 'exclusive',

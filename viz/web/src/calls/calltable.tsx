@@ -4,7 +4,7 @@ import { shortenAll, type ShortName } from '../shared/names/names';
 import { columnUnit, digits, exact, inUnit, ratio, scoreHeading } from '../shared/units/units';
 import { FIRST_VIEW, type Sort, type View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
-import { hoveredCall, open, telling } from './calls';
+import { hoveredCall, open, wording } from './calls';
 import { timeText } from '../shared/session/clock';
 import { hideTip, showTip } from '../shared/session/page';
 import type { CallSummary } from '../shared/api/types';
@@ -18,7 +18,7 @@ interface Column {
 
 /** All fields of calls but the function, durations of a column in one unit. */
 function columnsOf(rows: readonly CallSummary[]): Column[] {
-  const { programs, metric, detector } = telling.value;
+  const { programs, metric, detector } = wording.value;
   const durations = (title: string, sort: Sort, pick: (row: CallSummary) => number): Column => {
     const unit = columnUnit(rows.map(pick));
     return { title: `${title}, ${unit === 'clock' ? 'h:mm:ss' : unit}`, sort, number: true, text: (row) => inUnit(pick(row), unit) };
@@ -98,7 +98,7 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
     hoveredCall.value = row.id;
     const box = element.getBoundingClientRect();
     showTip(
-      { x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, telling.value), view.value.call === row.id ? 'click: its timeline' : 'click: select'] },
+      { x: box.left + 180, y: box.bottom - 8, lines: [...callLines(row, wording.value), view.value.call === row.id ? 'click: its timeline' : 'click: select'] },
       delay,
     );
   };
@@ -141,5 +141,5 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
 /** The call's mark, as in the chart. */
 export function Sign({ row }: { row: CallSummary }) {
   if (row.label !== 'anomaly') return <span class="sign">○</span>;
-  return isFaster(row, telling.value.metric) ? <span class="sign faster">▼</span> : <span class="sign slower">▲</span>;
+  return isFaster(row, wording.value.metric) ? <span class="sign faster">▼</span> : <span class="sign slower">▲</span>;
 }

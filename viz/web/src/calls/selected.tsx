@@ -3,7 +3,7 @@ import { shorten } from '../shared/names/names';
 import { duration, exact, ratio, score, sinceStart, wallClock } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, view } from '../shared/address/address';
-import { detail, telling } from './calls';
+import { detail, wording } from './calls';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Sign } from './calltable';
 import { MiniTimeline } from './minitimeline';
@@ -29,7 +29,7 @@ export function Selected() {
   );
 }
 
-const sentenceOf = (record: CallRecord): string => callAnswer(record, telling.value.metric, telling.value.programs);
+const sentenceOf = (record: CallRecord): string => callAnswer(record, wording.value.metric, wording.value.programs);
 
 function Chosen({ record }: { record: CallRecord }) {
   return (
@@ -57,7 +57,7 @@ function Onward({ text, title, to }: { text: string; title: string; to: Partial<
 }
 
 function Fields({ record }: { record: CallRecord }) {
-  const { zero_us, metric } = telling.value;
+  const { zero_us, metric } = wording.value;
   const usual = record.expected_us > 0 ? `, ${ratio(record[`${metric}_us`] / record.expected_us)}` : '';
   const fields: [string, string][] = [
     ['inclusive', duration(record.inclusive_us)],

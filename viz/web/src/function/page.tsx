@@ -78,7 +78,7 @@ function usualMarks(distribution: Distribution): RuntimeMark[] {
   ];
 }
 
-/** Imported runs tell one of the runtimes only; of the other, zero would be wrong. */
+/** Imported runs have one of the runtimes only; of the other, zero would be wrong. */
 function exclusiveFigures(found: FunctionStatistics): [string, string][] {
   if (found.exclusive_maximum_us === 0) return [['exclusive', 'unknown']];
   return [

@@ -10,7 +10,7 @@ import { HeatMap } from './heatmap/heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
 
-/** Told once: how long it takes to see something useful is measured up to here. */
+/** Marked once: the time until something useful is seen ends here. */
 const USEFUL = 'first-useful-paint';
 
 /** Where and when: the whole run at once. */

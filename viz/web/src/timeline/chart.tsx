@@ -5,11 +5,11 @@ import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from '.
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
-import { arrowLines, ribbonLines, spotLines, type Told } from './model/timelinewords';
+import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
 import { columnUnit, inUnit, wallTime } from '../shared/units/units';
 import type { Range } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
-import { telling } from '../calls/calls';
+import { wording } from '../calls/calls';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { zero_us } from '../shared/session/session';
 import { wallTimes } from '../shared/session/settings';
@@ -214,10 +214,6 @@ export function pan(from: Range, share: number): void {
   show(moved(positionsOf(from), share, bounds()));
 }
 
-export function told(): Told {
-  return telling.value;
-}
-
 function pictureOf(width: number, height: number, scroll: number): Picture {
   const scene = timeline.scene.value;
   const shown = positionsOf(timeline.shown.value);
@@ -232,7 +228,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     arrows: arrowsOf(scene, xOf, wide),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
     ticks: ticksOf(shown, wide, xOf),
-    programs: told().programs,
+    programs: wording.value.programs,
     theme: theme.value,
   };
 }
@@ -257,9 +253,9 @@ function tick(time: number, x: number, length: number): { x: number; text: strin
 }
 
 function wordsOf({ spot, arrow, mark }: Under): string[] | null {
-  if (mark !== undefined) return ribbonLines(mark, told());
-  if (arrow !== undefined) return arrowLines(arrow, told());
-  return spot === undefined ? null : spotLines(timeline.scene.value, spot, told());
+  if (mark !== undefined) return ribbonLines(mark, wording.value);
+  if (arrow !== undefined) return arrowLines(arrow, wording.value);
+  return spot === undefined ? null : spotLines(timeline.scene.value, spot, wording.value);
 }
 
 function click({ spot, arrow, mark }: Under): void {
@@ -305,7 +301,7 @@ export function follow(arrow: Arrow): void {
 export function point(spot: Spot, host: HTMLElement | null): void {
   focus.value = { spot, arrow: null };
   const { line, at } = spot;
-  const lines = spotLines(timeline.scene.value, spot, told());
+  const lines = spotLines(timeline.scene.value, spot, wording.value);
   spoken.value = lines.join(', ');
   const [first, last] = positionsOf(timeline.shown.value);
   const [begin, end] = [line.begin[at] as number, line.end[at] as number];

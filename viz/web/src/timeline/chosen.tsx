@@ -3,7 +3,7 @@ import { showCommand } from '../shared/asking/commands';
 import { shorten } from '../shared/names/names';
 import { spotLines } from './model/timelinewords';
 import { addressOf, follow, view } from '../shared/address/address';
-import { detail, telling } from '../calls/calls';
+import { detail, wording } from '../calls/calls';
 import { copy } from '../shared/session/page';
 import { run } from '../shared/session/session';
 import * as timeline from './timeline';
@@ -23,7 +23,7 @@ export function Chosen() {
         <div class="chosen-call">
           <p class="chosen-head">
             {record !== null ? (
-              <strong>{callAnswer(record, telling.value.metric, telling.value.programs)}</strong>
+              <strong>{callAnswer(record, wording.value.metric, wording.value.programs)}</strong>
             ) : (
               <span>
                 {detail.error.value === null ? `Reading call ${call}…` : 'No record of its own: only abnormal calls, and some normal ones, have one.'}
@@ -44,7 +44,7 @@ export function Chosen() {
           </p>
           {spot !== null && (
             <ul class="chosen-lines">
-              {spotLines(timeline.scene.value, spot, telling.value)
+              {spotLines(timeline.scene.value, spot, wording.value)
                 .slice(0, -1)
                 .map((line, at) => (
                   <li key={at} title={line}>

@@ -7,7 +7,7 @@ import { percent } from '../shared/units/units';
 import { FIRST_VIEW } from '../shared/address/model/view';
 import { timelineRequest } from './requests';
 import { go, view } from '../shared/address/address';
-import { telling } from '../calls/calls';
+import { wording } from '../calls/calls';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import * as timeline from './timeline';
@@ -36,9 +36,9 @@ export function TimelinePage() {
 function answer(): string {
   const record = timeline.record.value;
   const all = timeline.found.value.value;
-  if (record !== null) return callAnswer(record, telling.value.metric, telling.value.programs);
+  if (record !== null) return callAnswer(record, wording.value.metric, wording.value.programs);
   if (timeline.found.error.value !== null) return timeline.found.error.value;
-  return all === null ? ' ' : sceneAnswer(all, timeline.rested.value, telling.value);
+  return all === null ? ' ' : sceneAnswer(all, timeline.rested.value, wording.value);
 }
 
 function Picture() {
@@ -49,7 +49,7 @@ function Picture() {
   const summary =
     all === null
       ? ''
-      : `${sceneAnswer(all, shown, telling.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+      : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (
     <Panel
@@ -99,7 +99,7 @@ function Actions() {
     <>
       {partners.map((rank) => (
         <button key={rank} class="chip" onClick={() => timeline.togglePartner(rank)} aria-label={`Without rank ${rank}`} title="Without this rank">
-          rank {telling.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
+          rank {wording.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
         </button>
       ))}
       <button

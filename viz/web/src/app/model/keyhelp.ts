@@ -1,4 +1,4 @@
-/** All keys of the page, as help and documents tell them. Which of them act anywhere is in `app/keys`. */
+/** All keys of the page, as help and documents show them. Which of them act anywhere is in `app/keys`. */
 
 export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [key: string, text: string])[]])[] = [
   [

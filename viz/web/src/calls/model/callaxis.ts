@@ -2,7 +2,7 @@
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
-import type { Telling } from './callpoints';
+import type { Wording } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
 import { columnUnit, digits, durationUnit, exact, inUnit, scoreHeading, type DurationUnit } from '../../shared/units/units';
 import type { Span } from '../../shared/address/model/view';
@@ -46,12 +46,12 @@ export interface Placed {
 }
 
 /** Put the calls along an axis; `wide` where its texts stand side by side. */
-export function place(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, telling: Telling): Placed {
+export function place(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
   const { axis, range } = wanted;
   const { kind, title } = AXIS_KINDS[axis];
-  if (kind === 'names') return placeNames(points, axis, title, from, to, wide, telling);
+  if (kind === 'names') return placeNames(points, axis, title, from, to, wide, wording);
   const scale = scaleOf(axis, wanted.scale);
-  const values = valuesOf(points.columns, axis, telling.zero_us);
+  const values = valuesOf(points.columns, axis, wording.zero_us);
   const hasPlace = (value: number): boolean => !Number.isNaN(value) && (scale === 'linear' || value > 0);
   const way = Math.sign(to - from);
   // What has no place among the values has one aside, unless a part of the axis is wanted.
@@ -72,7 +72,7 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   const unit = kind === 'whole' && scale === 'linear' ? Math.abs(project(1) - project(0)) : 0;
   return {
     at,
-    axis: { title: `${axis === 'score' ? scoreHeading(telling.detector) : title}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) },
+    axis: { title: `${axis === 'score' ? scoreHeading(wording.detector) : title}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) },
     unit: unit >= 8 ? unit : 0,
   };
 }
@@ -156,7 +156,7 @@ export function timeText(us: number, unit: DurationUnit, step: number): string {
 }
 
 /** Rows of an axis of names, and which of them each call is in. */
-function rowsOf(points: Points, axis: Axis, telling: Telling): { names: string[]; row: (at: number) => number } {
+function rowsOf(points: Points, axis: Axis, wording: Wording): { names: string[]; row: (at: number) => number } {
   const { columns } = points;
   if (axis === 'function') {
     const order = byLoss(points);
@@ -172,7 +172,7 @@ function rowsOf(points: Points, axis: Axis, telling: Telling): { names: string[]
   }
   const places = points.ranks.map((_, at) => at).sort((a, b) => rankOrder(points.ranks[a] as string, points.ranks[b] as string));
   const order = new Map(places.map((number, row) => [number, row]));
-  const name = (rank: string): string => (telling.programs > 1 ? rank : (rank.split(':')[1] as string));
+  const name = (rank: string): string => (wording.programs > 1 ? rank : (rank.split(':')[1] as string));
   return { names: places.map((number) => name(points.ranks[number] as string)), row: (at) => order.get(columns.rank[at] as number) as number };
 }
 
@@ -189,8 +189,8 @@ function byLoss({ functions, columns }: Points): number[] {
   return [...lost.keys()].sort((a, b) => (lost.get(b) as number) - (lost.get(a) as number) || (name(a) < name(b) ? -1 : 1));
 }
 
-function placeNames(points: Points, axis: Axis, title: string, from: number, to: number, wide: boolean, telling: Telling): Placed {
-  const { names, row } = rowsOf(points, axis, telling);
+function placeNames(points: Points, axis: Axis, title: string, from: number, to: number, wide: boolean, wording: Wording): Placed {
+  const { names, row } = rowsOf(points, axis, wording);
   const unit = Math.abs(to - from) / Math.max(1, names.length);
   const middle = (number: number): number => from + (number + 0.5) * unit;
   const room = wide ? Math.max(SHORT_NAME, Math.min(NAME, Math.floor(unit / 6.5))) : NAME;

@@ -2,7 +2,7 @@
 
 import { AXIS_KINDS } from '../../shared/address/model/axes';
 import { place, type Placed, type PlacedAxis } from './callaxis';
-import { isFaster, type Telling } from './callpoints';
+import { isFaster, type Wording } from './callpoints';
 import type { Span, View } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
 
@@ -44,15 +44,15 @@ const CROWD = 5_000;
 const LANE = 8;
 
 /** Lay out the chart. */
-export function layoutCalls(points: Points, wanted: Wanted, width: number, height: number, telling: Telling): CallLayout {
+export function layoutCalls(points: Points, wanted: Wanted, width: number, height: number, wording: Wording): CallLayout {
   const isNamed = AXIS_KINDS[wanted.y].kind === 'names';
   const left = isNamed ? MARGIN.named : MARGIN.numbered;
   const [right, top, base] = [Math.max(left + 1, width - MARGIN.right), MARGIN.top, Math.max(MARGIN.top + 1, height - MARGIN.base)];
-  const across = place(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, telling);
+  const across = place(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, wording);
   // A number grows upwards, names are read downwards.
   const [from, to] = isNamed ? [top, base] : [base, top];
-  const up = place(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, telling);
-  const { kind, size } = marks(points, telling);
+  const up = place(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, wording);
+  const { kind, size } = marks(points, wording);
   if (across.unit > 0 && up.unit > 0) spread(across, up);
   else if (up.unit > 0) stack(up.at, across.at, up.unit);
   else if (across.unit > 0) stack(across.at, up.at, across.unit);
@@ -151,7 +151,7 @@ function stack(rows: Float32Array, along: Float32Array, unit: number): void {
 }
 
 /** What each mark is, and how large: 6, 8, 11 pixels by the time lost, beside the most that is lost. */
-function marks({ columns }: Points, telling: Telling): { kind: Uint8Array; size: Uint8Array } {
+function marks({ columns }: Points, wording: Wording): { kind: Uint8Array; size: Uint8Array } {
   const most = columns.severity_us[0] ?? 0;
   const kind = new Uint8Array(columns.rank.length);
   const size = new Uint8Array(columns.rank.length).fill(6);
@@ -159,7 +159,7 @@ function marks({ columns }: Points, telling: Telling): { kind: Uint8Array; size:
   for (let at = 0; at < kind.length; at++) {
     if (!columns.is_anomaly[at]) continue;
     const call = { inclusive_us: inclusive[at] as number, exclusive_us: exclusive[at] as number, expected_us: expected[at] as number };
-    kind[at] = isFaster(call, telling.metric) ? FASTER : SLOWER;
+    kind[at] = isFaster(call, wording.metric) ? FASTER : SLOWER;
     size[at] = sizeOf(columns.severity_us[at] as number, most);
   }
   return { kind, size };

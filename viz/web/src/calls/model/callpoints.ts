@@ -1,4 +1,4 @@
-/** Calls in columns, as the server tells them for a chart: which one is where, and what it is in words. */
+/** Calls in columns, as the server sends them for a chart: which one is where, and what it is in words. */
 
 import { ranked } from '../../shared/names/answer';
 import { filtersOf } from '../../shared/asking/filters';
@@ -12,8 +12,8 @@ export interface PointCall extends CallSummary {
   caller: string | null;
 }
 
-/** What it takes to say a call in words. */
-export interface Telling {
+/** What it takes to put a call into words. */
+export interface Wording {
   zero_us: number;
   programs: number;
   metric: Run['config']['metric'];
@@ -77,7 +77,7 @@ export function anomaliesBy({ columns }: Points, sort: Sort, descending: boolean
 }
 
 /** A call in words, line by line: what, how much, expected, judged how, where, when, in what company. */
-export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, detector }: Telling): string[] {
+export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, detector }: Wording): string[] {
   const took = call[`${metric}_us`];
   const times = call.expected_us > 0 ? `, ${ratio(took / call.expected_us)}` : '';
   const isAnomaly = call.label === 'anomaly';

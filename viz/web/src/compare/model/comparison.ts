@@ -81,7 +81,7 @@ export function barsOf(found: BothRuntimes, most = 48): Bar[] {
 
 const RARE = 0.001;
 
-/** What is rarer than one call in a thousand would squeeze all others: it is told in words. */
+/** What is rarer than one call in a thousand would squeeze all others: it is said in words. */
 function withoutTails(bars: readonly Bar[]): Bar[] {
   const isSeen = (bar: Bar): boolean => bar.before >= RARE || bar.after >= RARE;
   const first = bars.findIndex(isSeen);

@@ -38,7 +38,7 @@ session.follow({
     else if (frame.grid !== null) add(frame.grid);
   },
   onLinked() {
-    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    // What was sent before the link stood may not be in the answer that is on its way; what has ended is as it was read.
     if (isOpen.value && session.status.value?.state !== 'ended') readSoon();
   },
 });
@@ -48,7 +48,7 @@ function read(): Promise<void> {
   return reading.load(async (signal) => {
     const grid = await getGrid(signal);
     latest.value = grid;
-    // What was told while the answer was on its way may not be in it.
+    // What was sent while the answer was on its way may not be in it.
     for (const update of early.splice(0)) add(update);
     return grid;
   });

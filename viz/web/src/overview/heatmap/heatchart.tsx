@@ -71,7 +71,7 @@ interface Found extends Worst {
   function: string | null;
 }
 
-/** The picture: hover tells, click selects the worst rank, drag zooms, with Shift pans, Ctrl-wheel zooms, keys do the same. */
+/** The picture: hover explains, click selects the worst rank, drag zooms, with Shift pans, Ctrl-wheel zooms, keys do the same. */
 export function HeatChart({ grid }: { grid: Grid }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const cells = useRef<HTMLCanvasElement>(null);
@@ -98,10 +98,10 @@ export function HeatChart({ grid }: { grid: Grid }) {
     paintHeatFocus(prepare(above.current, width, height), cell && boxOf(layout, cell), brush, theme.value);
   }, [layout, theme.value, cell?.row, cell?.column, corner?.row, corner?.column, drag]);
   useEffect(() => {
-    if (cell && found && !drag) tell(cell, found, tip.value === null ? undefined : 0);
+    if (cell && found && !drag) explain(cell, found, tip.value === null ? undefined : 0);
   }, [found]);
 
-  const tell = (one: Cell, worst: Found | null, delay?: number): void => {
+  const explain = (one: Cell, worst: Found | null, delay?: number): void => {
     if (!element.current) return;
     const [x, y, w, h] = boxOf(layout, one);
     showTip({ ...onPage(element.current, x + w, y + h), lines: tipOf(layout, one, worst) }, delay);
@@ -111,7 +111,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     const ranks = one && ranksAt(grid, placesOf(layout, one.row, one.row));
     hoveredRank.value = ranks?.length === 1 && ranks[0] && ranks[0].first === ranks[0].last ? `${ranks[0].program}:${ranks[0].first}` : null;
     setFocus(one && focusOn(layout, one));
-    if (one) tell(one, cell && keyOf(layout, cell) === keyOf(layout, one) ? found : null, delay);
+    if (one) explain(one, cell && keyOf(layout, cell) === keyOf(layout, one) ? found : null, delay);
     else hideTip();
   };
   const hover = (event: PointerEvent): void => {

@@ -59,7 +59,7 @@ session.follow({
     if (!session.paused.value) show();
   },
   onLinked() {
-    // What was told before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    // What was sent before the link stood may not be in the answer that is on its way; what has ended is as it was read.
     if (session.status.value?.state !== 'ended') void readAgain();
   },
 });

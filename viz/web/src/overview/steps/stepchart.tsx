@@ -32,7 +32,7 @@ interface Props {
   zoom: Range | null;
 }
 
-/** The chart: hover tells, click lists the step's calls, drag chooses steps, with Shift pans, Ctrl-wheel zooms, keys do the same. */
+/** The chart: hover explains, click lists the step's calls, drag chooses steps, with Shift pans, Ctrl-wheel zooms, keys do the same. */
 export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -51,16 +51,16 @@ export function StepChart({ series, zoom }: Props) {
   }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
 
   useEffect(() => {
-    if (point !== null && detail !== null && drag === null) tell(point, detail, tip.value === null ? undefined : 0);
+    if (point !== null && detail !== null && drag === null) explain(point, detail, tip.value === null ? undefined : 0);
   }, [detail]);
 
-  const tell = (found: Point, worst: CallSummary | null, delay?: number): void => {
+  const explain = (found: Point, worst: CallSummary | null, delay?: number): void => {
     if (element.current) showTip({ ...onPage(element.current, found.x, found.y), lines: tipOf(found, worst) }, delay);
   };
   const show = (found: Point | null, delay?: number): void => {
     setFocus(found && { rank: found.series.rank, step: found.row[0] });
     hoveredRank.value = found?.series.rank ?? null;
-    if (found) tell(found, point !== null && found.row === point.row ? detail : null, delay);
+    if (found) explain(found, point !== null && found.row === point.row ? detail : null, delay);
     else hideTip();
   };
   const hover = (event: PointerEvent): void => {

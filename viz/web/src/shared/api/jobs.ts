@@ -1,4 +1,4 @@
-/** Long questions over the event socket: a worker answers them, and tells how far it is. */
+/** Long questions over the event socket: a worker answers them, and says how far it is. */
 
 import type { Socket } from 'socket.io-client';
 import { addressOfApi } from './http';

@@ -111,18 +111,18 @@ export type CallSummary = Pick<
 /** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
 export type StepRow = [number, number, number, number, number, number, number];
 
-/** What a frame tells of the whole grid. */
+/** What a frame says of the whole grid. */
 export interface GridUpdate {
   layout: number;
   steps_per_column: number;
   columns: number;
   /** A little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
   cells: ArrayBuffer;
-  /** Column and new start of those whose start is known, or earlier than was told. */
+  /** Column and new start of those whose start is known, or earlier than was sent. */
   starts: [column: number, start_us: number][];
 }
 
-/** What all pages are told, up to four times a second. */
+/** What all pages are sent, up to four times a second. */
 export interface LiveFrame {
   status: schema.Status;
   /** Something may have been missed: read histories and grid again. */

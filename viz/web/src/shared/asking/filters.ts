@@ -1,4 +1,4 @@
-/** What limits calls: how each filter is told, asked of the server and of the command, and dropped. */
+/** What limits calls: how each filter is worded, asked of the server and of the command, and dropped. */
 
 import { ranked } from '../names/answer';
 import { digits, duration, parseDuration, sinceStart } from '../units/units';
@@ -105,7 +105,7 @@ const FILTERS: readonly Filter[] = [
   {
     isSet: (view) => view.label !== 'any',
     text: (view) => (view.label === 'anomaly' ? 'anomalies only' : 'normal calls only'),
-    // Server and command have their own usual label, so it is always told.
+    // Server and command have their own usual label, so it is always sent.
     query: () => [],
     words: () => [],
     dropped: { label: 'any' },

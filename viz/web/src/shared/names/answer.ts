@@ -27,7 +27,7 @@ function nothingYet(answer: Answer, run: Run): string {
   return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${judged}.`;
 }
 
-/** How many times as long, or as short, calls take before that is told as a drift. */
+/** How many times as long, or as short, calls take before that is called a drift. */
 const DRIFT = 1.2;
 
 /** What the page of a function says first: how often it is abnormal, what that costs, and whether it drifts. */

@@ -1,4 +1,4 @@
-/** Times as the reader wants them: since the run's start, or as a clock on the wall told them. */
+/** Times as the reader wants them: since the run's start, or as a clock on the wall showed them. */
 
 import { clock, sinceStart, wallTime } from '../units/units';
 import { zero_us } from './session';

@@ -13,7 +13,7 @@ export function setLetters(act: boolean): void {
   localStorage.setItem(LETTERS, act ? 'on' : 'off');
 }
 
-/** Whether times are told as a clock on the wall did, not since the run's start. */
+/** Whether times are shown as a clock on the wall did, not since the run's start. */
 export const wallTimes = signal(localStorage.getItem(CLOCK) === 'wall');
 
 export function setWallTimes(wall: boolean): void {

@@ -5,14 +5,8 @@ import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type Ran
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './lines';
 import type { Range } from '../../shared/address/model/view';
 import { bytes, digits, duration, exact, plural, ratio, score, sinceStart } from '../../shared/units/units';
-import type { RankKey, Run } from '../../shared/api/types';
-
-export interface Told {
-  zero_us: number;
-  programs: number;
-  metric: Run['config']['metric'];
-  detector: string;
-}
+import type { RankKey } from '../../shared/api/types';
+import type { Wording } from '../../calls/model/callpoints';
 
 const numbered = (rank: RankKey, programs: number): string => (programs > 1 ? rank : rank.split(':')[1]) as string;
 
@@ -23,13 +17,13 @@ export const runtimeOf = ({ line, at }: Spot): number => timeOf(line.row.end, at
 const timeOf = (times: Float64Array, at: number): number => times[at] as number;
 
 /** All that is known of a span. */
-export function spotLines(scene: Scene, spot: Spot, told: Told): string[] {
+export function spotLines(scene: Scene, spot: Spot, wording: Wording): string[] {
   const { line, at } = spot;
   const { spans, row } = line;
   const flags = row.flags[at] as number;
-  const where = `rank ${numbered(spans.rank, told.programs)} · thread ${row.thread}${isGpu(spans, row.thread) ? ' (GPU)' : ''} · depth ${row.depth}`;
-  const from = sinceStart(timeOf(row.begin, at) - told.zero_us);
-  const when = flags & OPEN ? `from ${from}, has not ended` : `${from} to ${sinceStart(timeOf(row.end, at) - told.zero_us)}`;
+  const where = `rank ${numbered(spans.rank, wording.programs)} · thread ${row.thread}${isGpu(spans, row.thread) ? ' (GPU)' : ''} · depth ${row.depth}`;
+  const from = sinceStart(timeOf(row.begin, at) - wording.zero_us);
+  const when = flags & OPEN ? `from ${from}, has not ended` : `${from} to ${sinceStart(timeOf(row.end, at) - wording.zero_us)}`;
   const name = folded(nameOf(spot));
   if (flags & MERGED) {
     const runtime = duration(runtimeOf(spot));
@@ -45,11 +39,11 @@ export function spotLines(scene: Scene, spot: Spot, told: Told): string[] {
   const lines = [name, `inclusive ${duration(runtimeOf(spot))}${exclusive < 0 ? '' : `, exclusive ${duration(exclusive)}`}`];
   const judged = judgedOf(spans, row, at);
   if (judged !== undefined) {
-    const took = told.metric === 'inclusive' ? judged.inclusive_us : judged.exclusive_us;
+    const took = wording.metric === 'inclusive' ? judged.inclusive_us : judged.exclusive_us;
     const times = judged.expected_us > 0 ? `, ${ratio(took / judged.expected_us)}` : '';
-    lines.push(`expected ${duration(judged.expected_us)} ${told.metric}${times}`);
+    lines.push(`expected ${duration(judged.expected_us)} ${wording.metric}${times}`);
     const lost = judged.is_anomaly ? `▲ ${duration(judged.severity_us)} lost` : '○ normal';
-    lines.push(`${lost}, score ${score(judged.score, told.detector)}`);
+    lines.push(`${lost}, score ${score(judged.score, wording.detector)}`);
   } else if (flags & ANOMALY) lines.push('▲ abnormal');
   lines.push(where, when);
   const parent = parentOf(scene, spot);
@@ -64,9 +58,9 @@ const isGpu = (spans: RankSpans, thread: number): boolean => spans.threads.some(
 
 const folded = (name: string): string => (name.length > 160 ? `${name.slice(0, 100)}…${name.slice(-56)}` : name);
 
-export function arrowLines(arrow: Arrow, told: Told): string[] {
+export function arrowLines(arrow: Arrow, wording: Wording): string[] {
   const { link, rank } = arrow;
-  const at = (time: number): string => sinceStart(time - told.zero_us);
+  const at = (time: number): string => sinceStart(time - wording.zero_us);
   if (link.kind === LAUNCHED) {
     return [
       link.count > 1 ? `${exact(link.count)} launches` : 'launch',
@@ -79,22 +73,22 @@ export function arrowLines(arrow: Arrow, told: Told): string[] {
   const [from, to] = link.kind === RECEIVED ? [other, rank] : [rank, other];
   const [sent, received] = link.kind === RECEIVED ? [link.otherTime, link.time] : [link.time, link.otherTime];
   const what = link.count > 1 ? `${exact(link.count)} messages, ${bytes(link.bytes)} in all` : `message of ${bytes(link.bytes)}, tag ${link.tag}`;
-  const lines = [what, `rank ${numbered(from, told.programs)} → rank ${numbered(to, told.programs)}`];
+  const lines = [what, `rank ${numbered(from, wording.programs)} → rank ${numbered(to, wording.programs)}`];
   if (link.count > 1) lines.push('the first:');
   lines.push(sent < 0 ? 'when it was sent is not known' : `sent ${at(sent)}`, received < 0 ? 'when it was received is not known' : `received ${at(received)}`);
   if (sent >= 0 && received >= 0) lines.push(`under way for ${duration(Math.max(0, received - sent))}`);
-  if (arrow.waited_us > 0) lines.push(`rank ${numbered(to, told.programs)} had waited ${duration(arrow.waited_us)} when it was sent`);
-  return [...lines, arrow.to === null ? `click: show rank ${numbered(other, told.programs)}, too` : 'click: to its other end'];
+  if (arrow.waited_us > 0) lines.push(`rank ${numbered(to, wording.programs)} had waited ${duration(arrow.waited_us)} when it was sent`);
+  return [...lines, arrow.to === null ? `click: show rank ${numbered(other, wording.programs)}, too` : 'click: to its other end'];
 }
 
-export function ribbonLines(mark: RibbonMark, told: Told): string[] {
+export function ribbonLines(mark: RibbonMark, wording: Wording): string[] {
   const worst = mark.spots.reduce((best, spot) => (severityOf(spot) > severityOf(best) ? spot : best));
   const first = mark.spots[0] as Spot;
-  const from = sinceStart((first.line.row.begin[first.at] as number) - told.zero_us);
+  const from = sinceStart((first.line.row.begin[first.at] as number) - wording.zero_us);
   return [
     mark.spots.length === 1 ? '▲ 1 abnormal call' : `▲ ${exact(mark.spots.length)} abnormal calls`,
     `${mark.spots.length === 1 ? '' : 'the worst: '}${folded(nameOf(worst))}`,
-    `${duration(severityOf(worst))} lost, rank ${numbered(worst.line.spans.rank, told.programs)}`,
+    `${duration(severityOf(worst))} lost, rank ${numbered(worst.line.spans.rank, wording.programs)}`,
     `from ${from}`,
     'click: select and show it',
   ];
@@ -114,9 +108,9 @@ export function rangeText(first: number, last: number, zero_us: number): string 
 }
 
 /** What the page says first, where no recorded call is chosen. */
-export function sceneAnswer(ranks: readonly RankSpans[], [first, last]: Range, told: Told): string {
+export function sceneAnswer(ranks: readonly RankSpans[], [first, last]: Range, wording: Wording): string {
   const main = ranks[0] as RankSpans;
-  const name = `Rank ${numbered(main.rank, told.programs)}`;
+  const name = `Rank ${numbered(main.rank, wording.programs)}`;
   const abnormal = [...main.judged.values()].filter((call) => call.is_anomaly && call.entry_us <= last && call.entry_us + call.inclusive_us >= first);
   const worst = abnormal.reduce<(typeof abnormal)[number] | null>((best, call) => (best === null || call.severity_us > best.severity_us ? call : best), null);
   if (worst === null) return `${name}: no abnormal call in this time.`;

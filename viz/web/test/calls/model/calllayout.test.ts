@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { AXES, AXIS_KINDS } from '../../../src/shared/address/model/axes';
-import type { Telling } from '../../../src/calls/model/callpoints';
+import type { Wording } from '../../../src/calls/model/callpoints';
 import { timeText } from '../../../src/calls/model/callaxis';
 import {
   boxAround,
@@ -19,11 +19,11 @@ import {
 import { pointsOf, type Row } from './points';
 import type { Points } from '../../../src/shared/api/types';
 
-const TELLING: Telling = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', detector: 'sstd' };
+const WORDING: Wording = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', detector: 'sstd' };
 const ENTRY_BY_FUNCTION: Wanted = { x: 'entry', y: 'function', xScale: null, yScale: null, xRange: null, yRange: null };
 
 const laid = (points: Points, wanted: Partial<Wanted> = {}, width = 900, height = 300): CallLayout =>
-  layoutCalls(points, { ...ENTRY_BY_FUNCTION, ...wanted }, width, height, TELLING);
+  layoutCalls(points, { ...ENTRY_BY_FUNCTION, ...wanted }, width, height, WORDING);
 
 const call = (change: Partial<Row>): Partial<Row> => change;
 const THREE: Points = pointsOf([
@@ -35,7 +35,7 @@ const THREE: Points = pointsOf([
 describe('marks', () => {
   test('anomalies are slower or faster, others normal', () => expect([...laid(THREE).kind]).toEqual([SLOWER, FASTER, NORMAL]));
 
-  test('the size tells the time lost beside the most', () => {
+  test('the size shows the time lost beside the most', () => {
     expect([...laid(THREE).size]).toEqual([11, 6, 6]);
     expect([100, 34, 33, 10, 9].map((lost) => sizeOf(lost, 100))).toEqual([11, 11, 8, 8, 6]);
   });
@@ -130,7 +130,7 @@ describe('axes', () => {
     expect(new Set([...layout.x].map((x, at) => `${x.toFixed(1)} ${(layout.y[at] as number).toFixed(1)}`)).size).toBe(50);
   });
 
-  test('names that have no room are left out, the worst first among those told', () => {
+  test('names that have no room are left out, the worst first among those shown', () => {
     const many = pointsOf(Array.from({ length: 200 }, (_, at) => call({ function: `stage_${at}`, severity_us: 1000 - at, is_anomaly: true })));
     const ticks = laid(many).yAxis.ticks;
     expect(ticks[0]?.text).toBe('stage_0');

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { anomaliesBy, callAt, callLines, callsAnswer, idAt, placeOf, type Telling } from '../../../src/calls/model/callpoints';
+import { anomaliesBy, callAt, callLines, callsAnswer, idAt, placeOf, type Wording } from '../../../src/calls/model/callpoints';
 import { FIRST_VIEW, type View } from '../../../src/shared/address/model/view';
 import { pointsOf } from './points';
 
 const ZERO_US = 1_700_000_000_000_000;
-const TELLING: Telling = { zero_us: ZERO_US, programs: 1, metric: 'exclusive', detector: 'sstd' };
+const WORDING: Wording = { zero_us: ZERO_US, programs: 1, metric: 'exclusive', detector: 'sstd' };
 
 const SLOW = {
   function: 'MD_NEWTON [{newton.F} {12,0}]',
@@ -76,7 +76,7 @@ describe('one of many', () => {
 
 describe('in words', () => {
   test('what, how much, expected, judged how, where, when, in what company', () =>
-    expect(callLines(callAt(points, 0), TELLING)).toEqual([
+    expect(callLines(callAt(points, 0), WORDING)).toEqual([
       SLOW.function,
       'inclusive 350 ms, exclusive 312 ms',
       'expected exclusive 100 ms, 3.1×',
@@ -87,14 +87,14 @@ describe('in words', () => {
     ]));
 
   test('faster, on a GPU, not ended, of unknown caller', () =>
-    expect(callLines(callAt(points, 1), { ...TELLING, programs: 2, detector: 'robust' }).slice(3)).toEqual([
+    expect(callLines(callAt(points, 1), { ...WORDING, programs: 2, detector: 'robust' }).slice(3)).toEqual([
       '▼ anomaly: 0 µs lost, score 6',
       'rank 0:1164, thread 0, node node1164, on a GPU, step 87',
       '+00:01:26.123 to now: it has not ended; 2023-11-14 22:14:46.123 Z',
       'caller unknown, 1 child, 1 message',
     ]));
 
-  test('a normal call', () => expect(callLines(callAt(points, 2), TELLING)[3]).toBe('○ normal, score 0.1 σ'));
+  test('a normal call', () => expect(callLines(callAt(points, 2), WORDING)[3]).toBe('○ normal, score 0.1 σ'));
 });
 
 describe('the answer', () => {

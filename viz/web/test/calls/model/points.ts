@@ -34,7 +34,7 @@ const USUAL: Row = {
   is_open: false,
 };
 
-export function pointsOf(changes: readonly Partial<Row>[], told: Partial<Points> = {}): Points {
+export function pointsOf(changes: readonly Partial<Row>[], given: Partial<Points> = {}): Points {
   const rows = changes.map((change) => ({ ...USUAL, ...change }));
   const functions = [...new Set(rows.flatMap((row) => [row.function, row.caller ?? row.function]))];
   const ranks = [...new Set(rows.map((row) => row.rank))];
@@ -52,6 +52,6 @@ export function pointsOf(changes: readonly Partial<Row>[], told: Partial<Points>
     anomalies,
     normal_calls: rows.length - anomalies,
     analysed: null,
-    ...told,
+    ...given,
   };
 }

@@ -20,7 +20,7 @@ import {
 import { arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
 import { answer } from './timelineanswer';
 
-const told = { zero_us: 0, programs: 1, metric: 'exclusive', detector: 'sstd' } as const;
+const wording = { zero_us: 0, programs: 1, metric: 'exclusive', detector: 'sstd' } as const;
 const own = decodeTimeline('0:1', answer);
 const other = decodeTimeline('0:2', {
   ...answer,
@@ -54,7 +54,7 @@ describe('a scene', () => {
     expect(lineAt(scene, 43)).toBeNull();
   });
 
-  test('tells what was not kept from what was lost', () => {
+  test('distinguishes what was not kept from what was lost', () => {
     expect(scene.lanes[0]?.notKept).toEqual([
       [0, 100],
       [400, 600],
@@ -93,7 +93,7 @@ describe('a scene', () => {
 describe('arrows', () => {
   const arrows = arrowsOf(scene, (time) => time, 1000);
 
-  test('a message that both ends tell of is one, from sender to receiver', () => {
+  test('a message that both ends report is one, from sender to receiver', () => {
     expect(arrows).toHaveLength(2);
     expect(arrows[0]).toMatchObject({ x: 120, y: 30, to: { x: 130, y: 56 }, isInward: false });
     expect(arrows[1]).toMatchObject({ x: 700, to: null, isInward: true });
@@ -106,7 +106,7 @@ describe('arrows', () => {
   });
 
   test('say what they are', () => {
-    expect(arrowLines(arrows[0] as (typeof arrows)[0], told)).toEqual([
+    expect(arrowLines(arrows[0] as (typeof arrows)[0], wording)).toEqual([
       'message of 8 kB, tag 9',
       'rank 1 → rank 2',
       'sent +00:00:00.000',
@@ -115,30 +115,30 @@ describe('arrows', () => {
       'rank 2 had waited 110 µs when it was sent',
       'click: to its other end',
     ]);
-    expect(arrowLines(arrows[1] as (typeof arrows)[0], told)).toContain('click: show rank 3, too');
+    expect(arrowLines(arrows[1] as (typeof arrows)[0], wording)).toContain('click: show rank 3, too');
   });
 });
 
 describe('words', () => {
   test('of an abnormal call', () => {
-    const lines = spotLines(scene, chosen, told);
+    const lines = spotLines(scene, chosen, wording);
     expect(lines.slice(0, 4)).toEqual(['relax', 'inclusive 100 µs, exclusive 90 µs', 'expected 30 µs exclusive, 3×', '▲ 60 µs lost, score 8 σ']);
     expect(lines).toContain('called by main · 0 children, 1 message');
     expect(lines.length).toBeLessThanOrEqual(8);
   });
 
   test('of merged calls, and of one without a record', () => {
-    expect(spotLines(scene, { line: chosen.line, at: 2 }, told)[0]).toBe('5 short calls in 3 µs');
-    expect(spotLines(scene, { line: chosen.line, at: 0 }, told)).toContain('click: select');
-    expect(spotLines(scene, { line: scene.lines[0] as Spot['line'], at: 0 }, told).join()).toContain('has not ended');
+    expect(spotLines(scene, { line: chosen.line, at: 2 }, wording)[0]).toBe('5 short calls in 3 µs');
+    expect(spotLines(scene, { line: chosen.line, at: 0 }, wording)).toContain('click: select');
+    expect(spotLines(scene, { line: scene.lines[0] as Spot['line'], at: 0 }, wording).join()).toContain('has not ended');
   });
 
   test('of the page', () => {
-    expect(sceneAnswer([own, other], [0, 1000], told)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
-    expect(sceneAnswer([own, other], [300, 1000], told)).toBe('Rank 1: no abnormal call in this time.');
+    expect(sceneAnswer([own, other], [0, 1000], wording)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
+    expect(sceneAnswer([own, other], [300, 1000], wording)).toBe('Rank 1: no abnormal call in this time.');
     expect(sourceText([own])).toContain('not kept');
     expect(sourceText([{ ...own, source: 'trace' }])).toBe('All calls of the recorded trace. Calls shorter than 4 µs are merged, abnormal ones never.');
     expect(rangeText(86e6, 86.6e6, 0)).toBe('86.000–86.600 s');
-    expect(ribbonLines(ribbonOf(anomaliesOf(scene), (time) => time, 1000)[0] as Parameters<typeof ribbonLines>[0], told)[0]).toBe('▲ 2 abnormal calls');
+    expect(ribbonLines(ribbonOf(anomaliesOf(scene), (time) => time, 1000)[0] as Parameters<typeof ribbonLines>[0], wording)[0]).toBe('▲ 2 abnormal calls');
   });
 });

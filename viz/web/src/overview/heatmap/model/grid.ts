@@ -3,7 +3,7 @@
  *
  * A row stands for consecutive ranks of one program, a column for consecutive steps. A cell is the largest number of
  * anomalies that one of these ranks had in one of these steps. Cells only ever grow, from unknown over 0 upwards, so
- * what is read and what is told may be put together in any order, and more than once.
+ * what is read and what is sent live may be put together in any order, and more than once.
  */
 
 import type { GridAnswer, GridProgram, GridUpdate, RankKey } from '../../../shared/api/types';
@@ -13,7 +13,7 @@ export type Grid = Omit<GridAnswer, 'ok' | 'cells'> & { cells: Uint8Array };
 
 /** A cell where no step was analysed. */
 export const UNKNOWN = 255;
-/** The largest number that a cell tells from larger ones. */
+/** The largest number that a cell distinguishes from larger ones. */
 export const MOST = 254;
 
 export function decoded(answer: GridAnswer, cells: Uint8Array): Grid {
@@ -43,7 +43,7 @@ export function merged(grid: Grid, update: GridUpdate): Grid | null {
   return { ...grid, steps_per_column, columns, start_us, cells };
 }
 
-/** Of two cells the one that tells more: unknown is less than 0. */
+/** Of two cells the one that says more: unknown is less than 0. */
 export const larger = (one: number, other: number): number => (one === UNKNOWN ? other : other === UNKNOWN ? one : Math.max(one, other));
 
 const earlier = (one: number, other: number): number => (one === 0 ? other : other === 0 ? one : Math.min(one, other));

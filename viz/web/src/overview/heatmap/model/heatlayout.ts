@@ -325,9 +325,9 @@ function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: numbe
   const found = wholeTicks(steps[0], steps[1] - 1, Math.max(2, Math.floor((right - left) / 150)));
   let newest = 0;
   return found.map((step) => {
-    const told = timeOfStep(grid, step);
+    const known_us = timeOfStep(grid, step);
     // A rank that began a step late, or early, is no reason to go back in time.
-    const start = told !== null && told >= newest ? told : null;
+    const start = known_us !== null && known_us >= newest ? known_us : null;
     newest = start ?? newest;
     const name = step.toLocaleString('en-US');
     return { x: xOfStep(layout, step), text: start === null ? name : `${name} · ${clockOf(start)}` };
@@ -355,7 +355,7 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
     if (band === null || span === undefined) return [];
     return [{ y: yOf(layout, band + 0.5), text: several ? `${span.program}:${span.first}` : span.first.toLocaleString('en-US') }];
   });
-  // The last rank is told, so that one sees how many there are: what stands too near above it goes.
+  // The last rank is labelled, so that one sees how many there are: what stands too near above it goes.
   const last = found[found.length - 1];
   return found.filter((tick, at) => at === 0 || tick === last || (last !== undefined && last.y - tick.y >= 14 && tick.y - (found[0]?.y ?? 0) >= 14));
 }

@@ -46,7 +46,7 @@ export const SLOT_COLOURS: readonly Pair[] = [
 
 export const SLOTS = 12;
 
-/** Fills of timeline bars by group of function; the group is also told by its underline. */
+/** Fills of timeline bars by group of function; its underline also shows the group. */
 export const GROUP_FILLS = {
   app: ['#DCE4F0', '#2B3B54'],
   mpi: ['#E3D8F7', '#45366E'],

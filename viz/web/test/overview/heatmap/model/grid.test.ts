@@ -69,7 +69,7 @@ test('cells that have grown are put where they belong, the rest stays', () => {
   expect(before.cells[0]).toBe(0);
 });
 
-test('what was read later than it was told does not shrink', () => {
+test('what was read later than it was sent does not shrink', () => {
   const after = merged(
     grid(1, 1, [5, 5, 5, 5, 5]),
     update(1, 1, [
@@ -106,8 +106,8 @@ describe('in whatever order frames come, and with whatever is read between them,
       return Math.floor((seed / 2147483648) * below);
     };
     for (let run = 0; run < 50; run++) {
-      const told = Array.from({ length: 60 }, (): Cell => [random(5), random(32), random(6)]);
-      const updates = told.map(([row, step, value]) => {
+      const sent = Array.from({ length: 60 }, (): Cell => [random(5), random(32), random(6)]);
+      const updates = sent.map(([row, step, value]) => {
         const width = 1 << random(3);
         return update(width, Math.floor(step / width) + 1, [[row, Math.floor(step / width), value]]);
       });
@@ -115,7 +115,7 @@ describe('in whatever order frames come, and with whatever is read between them,
       for (const one of updates) shown = merged(shown, one) as Grid;
       shown = merged(shown, update(4, 8, [])) as Grid;
       const twin = new Array<number>(5 * 8).fill(UNKNOWN);
-      for (const [row, step, value] of told) {
+      for (const [row, step, value] of sent) {
         const cell = row * 8 + Math.floor(step / 4);
         twin[cell] = larger(twin[cell] as number, value);
       }

@@ -30,7 +30,7 @@ test('nothing new leaves the same array', () => {
   expect(merge(history, [])).toBe(history);
 });
 
-test('a step told again replaces the older one', () => {
+test('a step sent again replaces the older one', () => {
   expect(merge(merge([], [row(1), row(2)]), [row(1, 7)])[0]).toEqual(row(1, 7));
   expect(merge([], [row(1), row(1, 7)])).toEqual([row(1, 7)]);
 });
