@@ -213,7 +213,7 @@ class Window:
         self._at = max(0, start + offset)
         return self._at
 
-    def report(self) -> int:
+    def tell(self) -> int:
         """Where it goes on."""
         return self._at
 
