@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
-from chimbuko.protocol.broker import broker_from_environment, wake_ourselves
-from chimbuko.protocol.messages import Seal
+from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.server import Server
 from chimbuko.pserver.state.checkpoint import read_state
@@ -54,8 +53,8 @@ def main() -> None:
             state.restore(saved)
             log("goes on from what was saved")
         metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
-        server = Server(broker_from_environment(), Seal(options.run_id), state, options.state, metrics)
-        should_stop = StopSignal(wake_ourselves)
+        server = Server(RunBroker.from_environment(options.run_id), state, options.state, metrics)
+        should_stop = StopSignal(partial(wake_ourselves, options.run_id))
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
         load()

@@ -11,20 +11,8 @@ import msgspec
 import redis
 
 from chimbuko.process.lifetime import StopSignal, log
-from chimbuko.protocol.broker import PatientReader, notify_user
-from chimbuko.protocol.keys import (
-    ACKS,
-    DELTAS,
-    FRAMES,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
-    PROGRAMS,
-    SNAPSHOT,
-    SNAPSHOT_WANTED,
-    STATISTICS,
-)
-from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame, Seal
+from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
+from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.state.checkpoint import write_state
 from chimbuko.pserver.state.serverstate import Published, ServerState
@@ -77,14 +65,13 @@ class Server:
 
     def __init__(
         self,
-        broker: redis.Redis,
-        seal: Seal,
+        broker: RunBroker,
         state: ServerState,
         path: Path | None,
         metrics: MetricsPort | None = None,
     ) -> None:
         self._broker = broker
-        self._seal = seal
+        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._state = state
         self._path = path
         self._metrics = metrics
@@ -94,7 +81,7 @@ class Server:
         self._must_publish_all = True
         self._has_news = False
         """Whether something is merged that is not saved,"""
-        self._is_untold = False
+        self._is_unpublished = False
         """of which agents do not know yet,"""
         self._is_unshown = False
         """or dashboards;"""
@@ -132,14 +119,14 @@ class Server:
     def _serve_once(self, is_stopping: bool) -> bool:
         """Merge what has come and publish it; True if nothing had."""
         wait_s = 0.0 if is_stopping else max(self._due_s() - time.monotonic(), 0.0)
-        (entries,), is_awaited = self._reader.read({DELTAS: self._read_to}, READ_COUNT, wait_s)
+        (entries,), is_awaited = self._reader.read({self._keys.deltas: self._read_to}, READ_COUNT, wait_s)
         if self._must_publish_all:
             whole = self._state.whole()
             # Those of a server that knew more would make agents forget what this one needs.
-            self._broker.delete(ACKS)
+            self._client.delete(self._keys.acks)
             self._publish(whole, is_whole=True)
             if self._in_flight:
-                self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
+                self._client.xadd(self._keys.statistics, {PAYLOAD: self._in_flight})
             self._must_publish_all = False
         for entry, payload in entries:
             self._merge(entry, payload)
@@ -148,14 +135,14 @@ class Server:
                 # where another server was killed before it could.
                 self._report()
         if entries:
-            self._has_news = self._is_untold = self._is_unshown = self._is_unstored = True
+            self._has_news = self._is_unpublished = self._is_unshown = self._is_unstored = True
         if len(entries) == READ_COUNT:
             return False
         now = time.monotonic()
         if self._state.is_lockstep or now - self._published_at >= PUBLISH_S:
             self._report()
             self._acknowledge()
-            self._is_untold = False
+            self._is_unpublished = False
         if is_awaited or now - self._ticked_at >= TICK_S:
             self._ticked_at, self._is_unshown = now, False
             # Those whose functions are in the base have a model before their first delta.
@@ -174,7 +161,7 @@ class Server:
         due_s = [time.monotonic() + IDLE_S]
         if self._must_publish_all:
             due_s.append(0.0)
-        if self._is_untold:
+        if self._is_unpublished:
             due_s.append(self._published_at + PUBLISH_S)
         if self._is_unshown:
             due_s.append(self._ticked_at + TICK_S)
@@ -185,7 +172,7 @@ class Server:
         return min(due_s)
 
     def _name_programs(self) -> None:
-        programs = cast(dict[bytes, bytes], self._broker.hgetall(PROGRAMS))
+        programs = cast(dict[bytes, bytes], self._client.hgetall(self._keys.programs))
         self._state.name_programs({int(number): name.decode() for name, number in programs.items()})
 
     def _merge(self, entry: bytes, payload: bytes) -> None:
@@ -212,7 +199,7 @@ class Server:
     def _acknowledge(self) -> None:
         acknowledgements = self._state.acknowledgements()
         if acknowledgements:
-            self._broker.hset(ACKS, mapping=_encoded(acknowledgements))
+            self._client.hset(self._keys.acks, mapping=_encoded(acknowledgements))
 
     def _publish(self, published: Published, is_whole: bool = False) -> None:
         acknowledgements = self._state.acknowledgements()
@@ -223,18 +210,18 @@ class Server:
             update = msgspec.structs.replace(update, acknowledgements=acknowledgements)
         rows = {str(number): _encoder.encode(row) for number, row in published.rows}
         names = [_encoder.encode(name) for name in published.names]
-        with self._broker.pipeline(transaction=True) as pipeline:
+        with self._client.pipeline(transaction=True) as pipeline:
             if is_whole:
-                pipeline.delete(MODEL)
-                pipeline.delete(FUNCTIONS)
+                pipeline.delete(self._keys.model)
+                pipeline.delete(self._keys.functions)
             if acknowledgements:
-                pipeline.hset(ACKS, mapping=_encoded(acknowledgements))
+                pipeline.hset(self._keys.acks, mapping=_encoded(acknowledgements))
             if rows:
-                pipeline.hset(MODEL, mapping=cast(dict[Any, Any], rows))
+                pipeline.hset(self._keys.model, mapping=cast(dict[Any, Any], rows))
             if names:
-                pipeline.rpush(FUNCTIONS, *names)
+                pipeline.rpush(self._keys.functions, *names)
             payload = self._seal.encode(update)
-            pipeline.xadd(MODEL_UPDATES, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
+            pipeline.xadd(self._keys.model_updates, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
             pipeline.execute()
 
     def _tick(self, is_last: bool) -> None:
@@ -242,23 +229,23 @@ class Server:
         frame = self._state.frame(is_last)
         if frame is not None:
             payload = self._seal.encode(frame)
-            entry = cast(bytes, self._broker.xadd(FRAMES, {PAYLOAD: payload}))
+            entry = cast(bytes, self._client.xadd(self._keys.frames, {PAYLOAD: payload}))
             self._frames.append((entry, len(payload)))
             self._trim_frames()
             self._report_metrics(frame)
-        if self._broker.getdel(SNAPSHOT_WANTED) is not None:
-            self._broker.set(SNAPSHOT, self._seal.encode(self._state.snapshot()))
+        if self._client.getdel(self._keys.snapshot_wanted) is not None:
+            self._client.set(self._keys.snapshot, self._seal.encode(self._state.snapshot()))
 
     def _store(self, is_last: bool = False) -> None:
         """Publish to the store what changed, unless it is not through with what came before."""
         self._stored_at = time.monotonic()
-        if self._broker.xlen(STATISTICS) and not is_last:
+        if self._client.xlen(self._keys.statistics) and not is_last:
             return
         self._in_flight, self._is_unstored = b"", False
         statistics = self._state.statistics(is_last)
         if statistics is not None:
             self._in_flight = self._seal.encode(statistics)
-            self._broker.xadd(STATISTICS, {PAYLOAD: self._in_flight})
+            self._client.xadd(self._keys.statistics, {PAYLOAD: self._in_flight})
 
     def _report_metrics(self, frame: Frame) -> None:
         if self._metrics is not None:
@@ -270,13 +257,13 @@ class Server:
             return
         while size > KEPT_FRAMES_BYTES and len(self._frames) > 1:
             size -= self._frames.popleft()[1]
-        self._broker.xtrim(FRAMES, minid=self._frames[0][0], approximate=False)
+        self._client.xtrim(self._keys.frames, minid=self._frames[0][0], approximate=False)
 
     def _report_foreign(self, error: ForeignMessage) -> None:
         """Say once to the user that somebody speaks another version, or to another run."""
         if not self._is_foreign_reported:
             self._is_foreign_reported = True
-            notify_user(self._broker, f"what an agent has learned is left out: {error}")
+            self._broker.notify_user(f"what an agent has learned is left out: {error}")
 
     def _report_unsaved(self, path: Path, error: OSError) -> None:
         if self._is_unsaved_reported:
@@ -286,7 +273,7 @@ class Server:
             f"({error.strerror}); it goes on in memory, and if it is killed that is lost"
         )
         log(line)
-        notify_user(self._broker, line)
+        self._broker.notify_user(line)
         self._is_unsaved_reported = True
 
     def _save(self) -> None:
@@ -299,7 +286,7 @@ class Server:
                 # Agents would keep what they have sent for ever: they learn here that it is saved.
                 self._report_unsaved(self._path, error)
         are_all_reported = self._state.is_saved()
-        self._broker.xtrim(DELTAS, minid=self._read_to.decode(), approximate=False)
+        self._client.xtrim(self._keys.deltas, minid=self._read_to.decode(), approximate=False)
         self._acknowledge()
         self._has_news = not are_all_reported
         now = time.monotonic()

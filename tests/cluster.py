@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 
 from chimbuko.protocol.broker import valkey_server
-from chimbuko.protocol.keys import PROGRAMS
+from chimbuko.protocol.keys import RunKeys
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
     for client in (ours, others):
         while not _answers(client):
             time.sleep(0.01)
-    is_low = ours.cluster("KEYSLOT", PROGRAMS) < 8192
+    is_low = ours.cluster("KEYSLOT", RunKeys("run").programs) < 8192
     for client, (first, last) in zip(
         (ours, others) if is_low else (others, ours), ((0, 8191), (8192, 16383)), strict=True
     ):

@@ -93,7 +93,7 @@ def main(
             )
         else:
             logs = run.logs if broker else None
-            worker_pool = WorkerPool(jobs_broker or broker, own_worker or not jobs_broker, jobs_folder, logs)
+            worker_pool = WorkerPool(jobs_broker, own_worker or not jobs_broker, jobs_folder, logs)
             place = serving(run, port, token, broker, names, worker_pool, given, is_alone=shared is None)
         with place as url:
             say_ready(url=url)

@@ -18,7 +18,7 @@ from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import StopSignal, do_without_scipy, hold, log, say_ready
 from chimbuko.process.starting import uncollected
-from chimbuko.protocol.broker import broker_from_environment
+from chimbuko.protocol.runbroker import RunBroker
 
 
 @cache
@@ -50,7 +50,7 @@ def main() -> None:
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 
-        agent = Agent(spec, broker_from_environment(), forks)
+        agent = Agent(spec, RunBroker.from_environment(spec.run), forks)
         say_ready(service=spec.agent)
         with claim:
             agent.run(should_stop)

@@ -31,7 +31,7 @@ from chimbuko.follow.alarm import Alarm
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.process.lifetime import StopSignal, log
-from chimbuko.protocol.messages import Seal
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 
 _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
@@ -46,7 +46,7 @@ DELIVERY_TIMEOUT_S = 20.0
 class Agent:
     """One agent, from the first stream to the last finding delivered."""
 
-    def __init__(self, spec: AgentSpec, broker: redis.Redis, forks: ForkServer) -> None:
+    def __init__(self, spec: AgentSpec, broker: RunBroker, forks: ForkServer) -> None:
         self._spec = spec
         self._broker = broker
         self._schema = make_detector(spec.config).schema
@@ -58,9 +58,8 @@ class Agent:
         self._watch = HangWatchdog(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._delta_log = delta_log = DeltaLog(Path(spec.scratch) / "last-delta")
-        seal = Seal(spec.run)
         self._statistics = ModelSync(
-            broker, statistics, self._streams, self._bell, seal, delta_log, period_s, lockstep
+            broker, statistics, self._streams, self._bell, delta_log, period_s, lockstep
         )
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
@@ -72,10 +71,9 @@ class Agent:
             view,
             self._news,
             self._bell,
-            seal,
             lockstep,
         )
-        self._recorders = RecorderService(broker, self._streams, seal)
+        self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
         intake = Intake(spec, broker, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
@@ -198,7 +196,7 @@ class Agent:
         while True:
             try:
                 if is_away:
-                    self._broker.ping()
+                    self._broker.client.ping()
                     self._link.broker_was_away()
                     is_away = False
                 if self._is_closing.is_set():

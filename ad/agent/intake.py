@@ -19,8 +19,8 @@ from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.broker import program_number
 from chimbuko.protocol.rankclaims import claim_instance, claim_rank
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 
 ROOM_RETRY_S = 1.0
@@ -51,7 +51,7 @@ class Intake:
     def __init__(
         self,
         spec: AgentSpec,
-        broker: redis.Redis,
+        broker: RunBroker,
         streams: list[StreamHandle],
         statistics: ModelSync,
         news: RoomNews,
@@ -124,7 +124,7 @@ class Intake:
 
     def _claim(self, name: StreamName, transport: Transport, contact: str = "") -> None:
         """Make it a candidate, if it is this agent's to read."""
-        program = program_number(self._broker, name.program)
+        program = self._broker.program_number(name.program)
         is_ours = claim_rank(self._broker, name.program, name.rank, self._spec.agent)
         if not is_ours or (program, name.rank) in self._claimed:
             log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")

@@ -6,13 +6,11 @@ import time
 from collections import deque
 
 import msgspec
-import redis
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.protocol.broker import read_stream
-from chimbuko.protocol.keys import RECALL_ANSWERS, RECALL_REQUESTS
-from chimbuko.protocol.messages import RecallAnswer, RecallRequest, Seal
+from chimbuko.protocol.messages import RecallAnswer, RecallRequest
+from chimbuko.protocol.runbroker import RunBroker
 
 POLL_S = 0.5
 READ_COUNT = 10
@@ -33,9 +31,8 @@ class RecorderService:
         Grows as streams are found.
     """
 
-    def __init__(self, broker: redis.Redis, streams: list[StreamHandle], seal: Seal) -> None:
+    def __init__(self, broker: RunBroker, streams: list[StreamHandle]) -> None:
         self._broker = broker
-        self._seal = seal
         self._streams = streams
         self._read_to = b"0"
         self._polled_at = 0.0
@@ -60,9 +57,9 @@ class RecorderService:
         return bool(self._due)
 
     def _receive(self) -> None:
-        entries = read_stream(self._broker, RECALL_REQUESTS, self._read_to, READ_COUNT)
+        entries = self._broker.read(self._broker.keys.recall_requests, self._read_to, READ_COUNT)
         self._read_to = entries[-1][0] if entries else self._read_to
-        for request in self._seal.decoded(entries, _requests):
+        for request in self._broker.seal.decoded(entries, _requests):
             wanted = set(request.streams)
             self._due += [(request, stream) for stream in self._streams if stream.key in wanted]
 
@@ -70,9 +67,9 @@ class RecorderService:
         stream.learn_names()
         recording = read_recording(stream.recorder_path)
         steps = recording.between(request.start_us, request.end_us, stream.names)
-        key = f"{RECALL_ANSWERS}:{request.id}"
+        key = self._broker.keys.recall_answers(request.id)
         size_bytes = sum(step.size_bytes for step in steps)
-        sent_bytes = self._broker.incrby(f"{key}:bytes", size_bytes)
+        sent_bytes = self._broker.client.incrby(f"{key}:bytes", size_bytes)
         is_left_out = sent_bytes > MOST_ANSWER_BYTES
         answer = RecallAnswer(
             stream=stream.key,
@@ -82,8 +79,8 @@ class RecorderService:
             steps=[] if is_left_out else steps,
             is_left_out=is_left_out,
         )
-        with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.rpush(key, self._seal.encode(answer))
+        with self._broker.client.pipeline(transaction=False) as pipeline:
+            pipeline.rpush(key, self._broker.seal.encode(answer))
             pipeline.expire(key, ANSWERS_LIVE_S)
             pipeline.expire(f"{key}:bytes", ANSWERS_LIVE_S)
             pipeline.execute()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 
 import msgspec
-import redis
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.handoff.bell import AgentBell
@@ -19,9 +18,8 @@ from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
-from chimbuko.protocol.broker import wake
-from chimbuko.protocol.keys import RECORD_ACKS, RECORDS
-from chimbuko.protocol.messages import PAYLOAD, Seal
+from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.protocol.runbroker import RunBroker
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""
@@ -68,24 +66,23 @@ class SpoolShipper:
 
     def __init__(
         self,
-        broker: redis.Redis,
+        broker: RunBroker,
         statistics: ModelSync,
         streams: list[StreamHandle],
         reports: SpoolDelivery,
         view: AgentTelemetry,
         news: RoomNews,
         bell: AgentBell,
-        seal: Seal,
         is_lockstep: bool,
     ) -> None:
         self._broker = broker
+        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._statistics = statistics
         self._streams = streams
         self._reports = reports
         self._view = view
         self._news = news
         self._bell = bell
-        self._seal = seal
         self._is_lockstep = is_lockstep
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
@@ -159,7 +156,7 @@ class SpoolShipper:
         waiting = [delivery for delivery in self._deliveries if delivery.is_waiting]
         if not waiting:
             return
-        answers = self._broker.hmget(RECORD_ACKS, [delivery.key for delivery in waiting])
+        answers = self._client.hmget(self._keys.record_acks, [delivery.key for delivery in waiting])
         for delivery, answer in zip(waiting, answers, strict=True):
             if answer is not None:
                 delivery.arrived(int(answer))
@@ -177,14 +174,14 @@ class SpoolShipper:
         for stream, frames in zip(streams, taken[1:], strict=True):
             self._count(stream, frames)
         if self._is_store_wanted:
-            wake(self._broker)
+            self._broker.wake()
             self._is_store_wanted = False
 
     def _send(self, frames: list[bytes]) -> None:
         if frames:
-            with self._broker.pipeline(transaction=False) as pipeline:
+            with self._client.pipeline(transaction=False) as pipeline:
                 for frame in frames:
-                    pipeline.xadd(RECORDS, {PAYLOAD: self._seal.enclose(frame)})
+                    pipeline.xadd(self._keys.records, {PAYLOAD: self._seal.enclose(frame)})
                 pipeline.execute()
             self._is_store_wanted = self._is_flushing
 

@@ -18,7 +18,6 @@ from chimbuko.ad.streamprocess.commitschedule import quiet_s
 from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import StreamHealth
-from chimbuko.protocol.keys import ACKS, DELTAS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.protocol.messages import (
     ALL_EPOCHS,
     PAYLOAD,
@@ -26,8 +25,8 @@ from chimbuko.protocol.messages import (
     Delta,
     FunctionName,
     ModelUpdate,
-    Seal,
 )
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.packed import PackedTable
 
 RECEIVED_PER_PERIOD = 3
@@ -73,20 +72,18 @@ class ModelSync:
 
     def __init__(
         self,
-        broker: redis.Redis,
+        broker: RunBroker,
         statistics: AgentStatistics,
         streams: list[StreamHandle],
         bell: AgentBell,
-        seal: Seal,
         delta_log: DeltaLog,
         period_s: float,
         is_lockstep: bool,
     ) -> None:
-        self._broker = broker
+        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._statistics = statistics
         self._streams = streams
         self._bell = bell
-        self._seal = seal
         self._delta_log = delta_log
         self._period_s = period_s
         self._is_lockstep = is_lockstep
@@ -239,12 +236,12 @@ class ModelSync:
         self, streams: list[StreamHandle], deltas: Sequence[Delta] = (), block_ms: int | None = None
     ) -> None:
         """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
-        with self._broker.pipeline(transaction=False) as pipeline:
+        with self._client.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
+                pipeline.xadd(self._keys.deltas, {PAYLOAD: self._seal.encode(delta)})
             if not deltas:
-                pipeline.hget(ACKS, self._statistics.agent)
-            pipeline.xread({MODEL_UPDATES: self._read_to}, count=READ_COUNT, block=block_ms)
+                pipeline.hget(self._keys.acks, self._statistics.agent)
+            pipeline.xread({self._keys.model_updates: self._read_to}, count=READ_COUNT, block=block_ms)
             reported, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
         entries = [entry for _, entries in answers or [] for entry in entries]
         self._read_to = entries[-1][0] if entries else self._read_to
@@ -281,7 +278,7 @@ class ModelSync:
         rows: dict[int, PackedTable | None] = {}
         if wanted:
             fields = [str(number) for number in wanted]
-            answers = cast(list[bytes | None], self._broker.hmget(MODEL, fields))
+            answers = cast(list[bytes | None], self._client.hmget(self._keys.model, fields))
             rows = {
                 number: None if row is None else _rows.decode(row)
                 for number, row in zip(wanted, answers, strict=True)
@@ -292,7 +289,7 @@ class ModelSync:
         is_new = self._statistics.is_of_another_server(update)
         known = 0 if is_new else self._statistics.known_functions
         if update.functions > known or is_new:
-            names = cast(list[bytes], self._broker.lrange(FUNCTIONS, known, -1))
+            names = cast(list[bytes], self._client.lrange(self._keys.functions, known, -1))
             self._statistics.learn_functions(update.server, [_names.decode(name) for name in names])
 
     def _give_model(self, stream: StreamHandle) -> None:
@@ -384,9 +381,9 @@ class ModelSync:
         return closed
 
     def _send(self, deltas: list[Delta]) -> None:
-        with self._broker.pipeline(transaction=False) as pipeline:
+        with self._client.pipeline(transaction=False) as pipeline:
             for delta in deltas:
-                pipeline.xadd(DELTAS, {PAYLOAD: self._seal.encode(delta)})
+                pipeline.xadd(self._keys.deltas, {PAYLOAD: self._seal.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
 

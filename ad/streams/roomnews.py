@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-import redis
-
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.streamprocess.shortage import WORDS
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.broker import notify_user
+from chimbuko.protocol.runbroker import RunBroker
 
 GATHER_S = 0.5
 """All streams of a node are short of room together: they are reported in one line."""
@@ -30,7 +28,7 @@ class RoomNews:
         ``$TMPDIR``, and on which node that is.
     """
 
-    def __init__(self, broker: redis.Redis, folder: Path, node: str) -> None:
+    def __init__(self, broker: RunBroker, folder: Path, node: str) -> None:
         self._broker = broker
         self._where = f"no room in $TMPDIR ({folder.resolve()} on {node})"
         self._news: SimpleQueue[tuple[str, str]] = SimpleQueue()
@@ -63,7 +61,7 @@ class RoomNews:
         for text, streams in list(self._gathered.items()):
             more = f" and {len(streams) - MOST_NAMED} more" if len(streams) > MOST_NAMED else ""
             line = text.format(", ".join(streams[:MOST_NAMED]) + more)
-            notify_user(self._broker, line)
+            self._broker.notify_user(line)
             del self._gathered[text]
 
     def _gather(self) -> None:

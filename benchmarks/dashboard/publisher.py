@@ -27,8 +27,7 @@ from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.calls.recordarrays import pack
 from chimbuko.process.lifetime import StopSignal, say_ready
-from chimbuko.protocol.broker import BROKER_VARIABLE, connect
-from chimbuko.protocol.keys import FRAMES
+from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.messages import (
     PAYLOAD,
     Frame,
@@ -36,8 +35,8 @@ from chimbuko.protocol.messages import (
     RankStatistics,
     RecordBatch,
     RunStatistics,
-    Seal,
 )
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
@@ -160,8 +159,7 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
     """Publish until the time is over or somebody asks this process to end."""
     should_stop = StopSignal()
     application = Application.of(run)
-    client = connect(broker_url)
-    encode = Seal(run.read_info().id).encode
+    broker = RunBroker.connect(broker_url, run.read_info().id)
     kept = 0
     with stored(run, is_stored) as writer:
         say_ready(ranks=len(application.health))
@@ -174,15 +172,15 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
             frame, steps = application.advance()
             if writer is not None:
                 _store(writer, application, steps)
-            payload = encode(frame)
+            payload = broker.seal.encode(frame)
             kept = kept or max(1, KEPT_FRAMES_BYTES // len(payload))
-            client.xadd(FRAMES, {PAYLOAD: payload}, maxlen=kept)
+            broker.client.xadd(broker.keys.frames, {PAYLOAD: payload}, maxlen=kept)
             latest_s = max(latest_s, time.monotonic() - due_s - TICK_S)
         last = application.end()
         if writer is not None:
             writer.write_statistics(RunStatistics(health=last.health, functions=last.functions))
         ended_us = START_US + max(one.steps for one in last.health) * PERIOD_US
-        client.xadd(FRAMES, {PAYLOAD: encode(last)}, maxlen=kept)
+        broker.client.xadd(broker.keys.frames, {PAYLOAD: broker.seal.encode(last)}, maxlen=kept)
     run.write_info(msgspec.structs.replace(run.read_info(), state="finished", exit_code=0, ended_us=ended_us))
     anomalies = sum(rank.total for rank in last.ranks)
     say_ready(ticks=application.tick, anomalies=anomalies, most_late_s=round(latest_s, 3))

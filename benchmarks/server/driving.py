@@ -18,10 +18,9 @@ import msgspec
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
-from benchmarks.server.services import SEAL
+from benchmarks.server.services import KEYS, SEAL
 from benchmarks.server.wire import Life, Requests, Wire, command
 from chimbuko.ad.modelsync.modelsync import look_s
-from chimbuko.protocol.keys import ACKS, DELTAS
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
@@ -141,7 +140,7 @@ class Driver:
             if not self._watched:
                 continue
             names = list(self._watched)
-            (answers,) = yield Requests(command(b"HMGET", ACKS.encode(), *names))
+            (answers,) = yield Requests(command(b"HMGET", KEYS.acks.encode(), *names))
             now = time.monotonic()
             for name, answer in zip(names, answers, strict=True):
                 sequence, due, sent = self._watched[name]
@@ -192,4 +191,4 @@ class Driver:
 
 
 def _sending(delta: bytes) -> Requests:
-    return Requests(command(b"XADD", DELTAS.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))
+    return Requests(command(b"XADD", KEYS.deltas.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))

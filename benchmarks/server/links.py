@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 
 from benchmarks.server.agents import RealAgent, SimulatedAgent
-from benchmarks.server.services import SEAL
+from benchmarks.server.services import KEYS, SEAL
 from benchmarks.server.wire import Requests, command
-from chimbuko.protocol.keys import ACKS, FUNCTIONS, MODEL, MODEL_UPDATES
 from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
 from chimbuko.statistics.packed import PackedTable
 
@@ -35,7 +34,7 @@ class Link(ABC):
         """Last delta that the agent knows is merged."""
         self.row_bytes = 0
         """Size of all rows that were fetched."""
-        self._ask_acknowledgement = command(b"HGET", ACKS.encode(), agent.name.encode())
+        self._ask_acknowledgement = command(b"HGET", KEYS.acks.encode(), agent.name.encode())
         self._read_to = b"0"
 
     @property
@@ -45,7 +44,7 @@ class Link(ABC):
 
     def receive(self) -> Asking:
         """Ask for acknowledgements and updates, and fetch what follows from them."""
-        words = b"XREAD", b"COUNT", READ_COUNT, b"STREAMS", MODEL_UPDATES.encode(), self._read_to
+        words = b"XREAD", b"COUNT", READ_COUNT, b"STREAMS", KEYS.model_updates.encode(), self._read_to
         acknowledged, streams = yield Requests(self._ask_acknowledgement + command(*words), 2)
         if acknowledged is not None:
             self.merged = _acknowledgements.decode(acknowledged).merged
@@ -141,8 +140,8 @@ class Directory:
 
 
 def _names_after(known: int) -> bytes:
-    return command(b"LRANGE", FUNCTIONS.encode(), b"%d" % known, b"-1")
+    return command(b"LRANGE", KEYS.functions.encode(), b"%d" % known, b"-1")
 
 
 def _rows_of(numbers: Sequence[int] | set[int]) -> bytes:
-    return command(b"HMGET", MODEL.encode(), *(b"%d" % number for number in sorted(numbers)))
+    return command(b"HMGET", KEYS.model.encode(), *(b"%d" % number for number in sorted(numbers)))

@@ -19,11 +19,11 @@ import redis
 from benchmarks.server.agents import Follower, RealAgent, SimulatedAgent, encode
 from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds
-from benchmarks.server.services import SEAL, Services
+from benchmarks.server.services import KEYS, RUN_ID, SEAL, Services
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import connect, program_number, read_stream
-from chimbuko.protocol.keys import FRAMES, MODEL, SNAPSHOT, SNAPSHOT_WANTED
+from chimbuko.protocol.broker import connect
 from chimbuko.protocol.messages import Frame
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.schema import TableSchema, schema_of
 
 MOST_REAL = 25_000
@@ -150,7 +150,7 @@ def measure(
     ):
         with connect(services.broker.url) as broker:
             for program in range(load.programs):
-                assert program_number(broker, f"program{program}") == program
+                assert RunBroker(broker, RUN_ID).program_number(f"program{program}") == program
 
         def sample() -> None:
             samples.append(
@@ -162,8 +162,8 @@ def measure(
             driver.run()
         with connect(services.broker.url) as broker:
             snapshot = everything_at(broker)
-            rows = cast(dict[bytes, bytes], broker.hgetall(MODEL))
-            frames = read_stream(broker, FRAMES, b"0", MOST_FRAMES)
+            rows = cast(dict[bytes, bytes], broker.hgetall(KEYS.model))
+            frames = RunBroker(broker, RUN_ID).read(KEYS.frames, b"0", MOST_FRAMES)
     lost, wrong = losses(load, agents, driver, snapshot)
     first, last = samples[0], samples[-1]
     elapsed_s = last.at_s - first.at_s
@@ -229,10 +229,10 @@ def full_table_bytes(load: Load, schema: TableSchema, drawn: Seconds) -> float:
 
 def everything_at(broker: redis.Redis) -> Frame:
     """What a dashboard gets that comes late."""
-    broker.set(SNAPSHOT_WANTED, "1")
+    broker.set(KEYS.snapshot_wanted, "1")
     deadline = time.monotonic() + SNAPSHOT_S
     while time.monotonic() < deadline:
-        answer = broker.get(SNAPSHOT)
+        answer = broker.get(KEYS.snapshot)
         if isinstance(answer, bytes):
             return SEAL.decode(answer, msgspec.msgpack.Decoder(Frame))
         time.sleep(0.05)

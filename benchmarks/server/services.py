@@ -11,10 +11,11 @@ from typing import Self
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.protocol.keys import RunKeys
 from chimbuko.protocol.messages import Seal
 
 RUN_ID = "benchmark"
-SEAL = Seal(RUN_ID)
+KEYS, SEAL = RunKeys(RUN_ID), Seal(RUN_ID)
 
 
 class Services:

@@ -150,7 +150,7 @@ class Controller:
     def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         application = news_of_application()
-        with Progress(services.client, services.info.id) as progress:
+        with Progress(services.broker) as progress:
             while self._is_going_on(agents):
                 self._look(progress, services, agents)
                 wakeup.wait(LOOK_S, [*services.visitors, *application])

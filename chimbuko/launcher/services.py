@@ -28,32 +28,24 @@ from chimbuko.process.restarts import Revivals
 from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import (
-    BROKER_VARIABLE,
-    LOOPBACK,
-    MOST_NEWS,
-    PrivateBroker,
-    connect,
-    program_number,
-    read_stream,
-)
-from chimbuko.protocol.keys import DASHBOARD, OF_RUN, PROGRAMS, RUN, STORE_NEWS
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker
 from chimbuko.protocol.rankclaims import beginnings, rivalries
+from chimbuko.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.filesystems import is_on_network
 from chimbuko.runs.scratch import ScratchNote, scratch_folder
-from chimbuko.viz.jobs.keys import LEFT_BEHIND
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0
 """How often the broker is asked for news: six questions, which take a millisecond."""
 FULL_DISK_BYTES = 1 << 18
-CLAIM_S = 900
-"""Longer than the end of a run takes, during which the claim on the broker is not renewed."""
-KEYS = (*OF_RUN, *LEFT_BEHIND)
+KEPT_S = 3600
+"""What a run has at a broker that it shares with others goes so long after the run has died. Longer than the
+end of a run takes; agents send again what is gone."""
+KEEP_PERIOD_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +98,7 @@ class Services:
             self._info = msgspec.structs.replace(self._info, store_url=self._store_url)
         self._store_news_to = b"0"
         self._private_broker: PrivateBroker | None = None
+        self._broker: RunBroker | None = None
         self._broker_revivals = Revivals()
         self._mishaps = Mishaps(problems)
         self._learning = ServiceGroup(problems)
@@ -113,7 +106,7 @@ class Services:
         self._ask_at_s = 0.0
         self._programs: dict[bytes, bytes] = {}
         self._instances = 0
-        self._broker_is_ours = False
+        self._keep_at_s = 0.0
 
     def __enter__(self) -> Services:
         self._claim = hold(claim_name(self._info.id))
@@ -139,6 +132,12 @@ class Services:
             self.metrics_url = facts.get("metrics", self.metrics_url)
 
     @property
+    def broker(self) -> RunBroker:
+        """A connection to the run's broker, from the start of the services on."""
+        assert self._broker is not None
+        return self._broker
+
+    @property
     def dashboard_url(self) -> str:
         """Its address with the token; empty where there is none."""
         return self._dashboard.url if self._dashboard else ""
@@ -159,7 +158,7 @@ class Services:
         now_s = time.monotonic()
         if now_s >= self._ask_at_s:
             self._ask_at_s = now_s + ASK_PERIOD_S
-            self._keep_claim()
+            self._keep_up()
             lines += self._news()
         return lines
 
@@ -172,7 +171,7 @@ class Services:
 
     def _new_instances(self) -> list[str]:
         with suppress(redis.RedisError):
-            lines = beginnings(self.client)
+            lines = beginnings(self.broker)
             self._instances, before = len(lines), self._instances
             return lines[before:]
         return []
@@ -180,7 +179,7 @@ class Services:
     def _store_news(self) -> list[str]:
         """What the writer had to say since the last time."""
         with suppress(redis.RedisError):
-            entries = read_stream(self.client, STORE_NEWS, self._store_news_to, MOST_NEWS)
+            entries = self.broker.read(self.broker.keys.store_news, self._store_news_to, MOST_NEWS)
             lines = [line.decode() for _, line in entries]
             self._store_news_to = entries[-1][0] if entries else self._store_news_to
             self._problems += lines
@@ -189,7 +188,7 @@ class Services:
 
     def _new_rivalries(self) -> list[str]:
         with suppress(redis.RedisError):
-            lines = [line for line in rivalries(self.client) if line not in self._problems]
+            lines = [line for line in rivalries(self.broker) if line not in self._problems]
             self._problems += lines
             return lines
         return []
@@ -203,22 +202,32 @@ class Services:
         # It may be killed while it starts, or there is no process to be had: then there is a next time.
         with suppress(ServiceError, OSError):
             broker.start()
-            self._keep_claim()
+            self._keep_up()
         return ["the broker ended early and was started again"]
 
-    def _keep_claim(self) -> None:
-        """Say that the broker is ours, and what would be lost with it."""
+    def _keep_up(self) -> None:
+        """See to it that the broker has what would be lost with it, and forgets us if we die."""
         with suppress(redis.RedisError):
-            self.client.expire(RUN, CLAIM_S)
             self._remember_programs()
-            if self.dashboard_url:
-                self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+            self._write_dashboard()
+            now_s = time.monotonic()
+            if self._private_broker is None and now_s >= self._keep_at_s:
+                with self.broker.client.pipeline(transaction=False) as pipeline:
+                    for key in self.broker.keys.all:
+                        pipeline.expire(key, KEPT_S)
+                    pipeline.execute()
+                self._keep_at_s = now_s + KEEP_PERIOD_S
+
+    def _write_dashboard(self) -> None:
+        if self.dashboard_url:
+            self.broker.client.set(self.broker.keys.dashboard, self.dashboard_url.partition("?")[0])
 
     def _remember_programs(self) -> None:
         """Only the numbers of programs would be lost with the broker: agents send again all else."""
-        known = cast(dict[bytes, bytes], self.client.hgetall(PROGRAMS))
+        known = cast(dict[bytes, bytes], self.broker.client.hgetall(self.broker.keys.programs))
         if self._programs and not known:
-            self.client.hset(PROGRAMS, mapping=cast(dict[Any, Any], self._programs))
+            programs = cast(dict[Any, Any], self._programs)
+            self.broker.client.hset(self.broker.keys.programs, mapping=programs)
         self._programs = known or self._programs
 
     def write_info(self, info: RunInfo) -> None:
@@ -272,14 +281,12 @@ class Services:
             self._private_broker = PrivateBroker(self.run.logs / "broker.log", *self.options.bind)
             self._private_broker.start()
             self.broker_url = self._private_broker.url
-        self.client = connect(self.broker_url)
-        """A connection to the run's broker."""
-        self._claim_broker()
+        self._broker = RunBroker.connect(self.broker_url, info.id)
         # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
         with suppress(OSError):
             self.run.write_broker_url(self.broker_url)
         for program in self.options.programs:
-            program_number(self.client, program)
+            self.broker.program_number(program)
         secret = {BROKER_VARIABLE: self.broker_url}
         alerts = self.options.choices.alerts
         self._learning.add(
@@ -300,7 +307,7 @@ class Services:
             self._dashboard = Dashboard(
                 self.run, self.broker_url, choices.port, choices.dashboard_processes, self._problems
             )
-            self.client.set(DASHBOARD, self.dashboard_url.partition("?")[0])
+            self._write_dashboard()
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs, start=fork)
@@ -332,22 +339,11 @@ class Services:
             words += ["--metrics-port", str(options.choices.metrics_port)]
         return words
 
-    def _claim_broker(self) -> None:
-        """One run at a time uses a broker's database; the claim lapses if the run dies."""
-        if not self.client.set(RUN, self._info.id, nx=True, ex=CLAIM_S):
-            raise ServiceError(
-                "the broker's database is used by another run; wait for its end, or give another database "
-                "by its number, as in redis://HOST:6379/1"
-            )
-        self._broker_is_ours = True
-        # What a run that died has left.
-        self.client.delete(*(key for key in KEYS if key != RUN))
-
     def _leave_broker(self) -> None:
         self.run.broker_path.unlink(missing_ok=True)
         if self._private_broker is not None:
             self._private_broker.stop()
             self._private_broker = None
-        elif self._broker_is_ours:
+        elif self._broker is not None:
             with suppress(redis.RedisError):
-                self.client.delete(*KEYS)
+                self._broker.client.delete(*self._broker.keys.all)

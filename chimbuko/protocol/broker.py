@@ -10,29 +10,18 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
-from weakref import WeakSet
 
 import redis
 from redis.cluster import RedisCluster
 
-from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.process.lifetime import become_ours
 from chimbuko.process.oomscore import Sacrifice, oom_score
-from chimbuko.protocol.keys import PROGRAMS, STORE_NEWS, WAKE
-from chimbuko.protocol.messages import PAYLOAD
-
-Entries = list[tuple[bytes, bytes]]
-"""Of a stream: id and encoded message."""
-
-MOST_NEWS = 100
-"""Lines for the user that the broker keeps; the services read them every few seconds."""
 
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
@@ -78,110 +67,6 @@ def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
         raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); is it running?") from error
     # All that we use of it is as with a single server.
     return cast(redis.Redis, cluster)
-
-
-def broker_from_environment() -> redis.Redis:
-    """The broker that the process which started us named; each interruption of the connection is an error.
-
-    Raises
-    ------
-    ServiceError
-        It named none.
-    """
-    url = os.environ.get(BROKER_VARIABLE)
-    if not url:
-        raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-    return connect(url, redis_connect_func=_Interruptions())
-
-
-class _Interruptions:
-    """Makes the second beginning of a connection fail, and the third one not, and so on.
-
-    Otherwise the client connects again without a word, and whoever stood still while the broker was started
-    anew would never know that what was in it is lost.
-    """
-
-    def __init__(self) -> None:
-        self._begun: WeakSet[redis.Connection] = WeakSet()
-
-    def __call__(self, connection: redis.Connection) -> None:
-        if connection in self._begun:
-            self._begun.remove(connection)
-            raise redis.ConnectionError("the connection was interrupted")
-        connection.on_connect()  # type: ignore[no-untyped-call]
-        self._begun.add(connection)
-
-
-def read_stream(
-    client: redis.Redis, stream: str, after: bytes, count: int, block_ms: int | None = None
-) -> list[tuple[bytes, bytes]]:
-    """Entries of a stream after the id ``after``, as (id, encoded message).
-
-    With ``block_ms`` it waits for them; where none comes, up to 100 ms longer than that (Valkey looks
-    at its timers ten times a second).
-    """
-    answer = cast(list[Any], client.xread({stream: after}, count=count, block=block_ms) or [])
-    return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
-
-
-class PatientReader:
-    """Reads streams, and waits for entries as long as nobody waits for this process."""
-
-    def __init__(self, client: redis.Redis) -> None:
-        self._client = client
-        self._woken_to = b"0"
-
-    def read_again(self) -> None:
-        """A broker that was restarted may number anew."""
-        self._woken_to = b"0"
-
-    def read(self, after: Mapping[str, bytes], count: int, wait_s: float) -> tuple[list[Entries], bool]:
-        """Entries of each stream after an id, as (id, encoded message), and whether somebody waits.
-
-        Waits for either, as ``read_stream`` does; not at all for 0 s.
-        """
-        block_ms = max(round(1000 * wait_s), 1) if wait_s > 0.0 else None
-        wanted = cast(Any, {**after, WAKE: self._woken_to})
-        answer = cast(list[Any], self._client.xread(wanted, count=count, block=block_ms) or [])
-        found = {stream.decode(): entries for stream, entries in answer}
-        if woken := found.get(WAKE, []):
-            self._woken_to = woken[-1][0]
-        messages = [[(entry, fields[PAYLOAD]) for entry, fields in found.get(stream, [])] for stream in after]
-        return messages, bool(woken)
-
-
-def wake(client: redis.Redis) -> None:
-    """Let server and store know that somebody waits for them."""
-    client.xadd(WAKE, {PAYLOAD: b""}, maxlen=1)
-
-
-def wake_ourselves() -> None:
-    """For a handler of signals: end a wait for the broker in this process."""
-    with suppress(ChimbukoError, redis.RedisError), connect(os.environ[BROKER_VARIABLE], 1.0) as client:
-        wake(client)
-
-
-def notify_user(client: redis.Redis, line: str) -> None:
-    """Notify the user of the run of something, at once and in its summary."""
-    client.xadd(STORE_NEWS, {PAYLOAD: line}, maxlen=MOST_NEWS)
-
-
-def program_number(client: redis.Redis, name: str) -> int:
-    """Index of a program in this run, the same for all who ask; the next free one for a new program."""
-    with client.pipeline(transaction=True) as pipeline:
-        while True:
-            try:
-                pipeline.watch(PROGRAMS)  # type: ignore[no-untyped-call]
-                known = cast("bytes | None", pipeline.hget(PROGRAMS, name))
-                if known is not None:
-                    return int(known)
-                number = pipeline.hlen(PROGRAMS)
-                pipeline.multi()
-                pipeline.hset(PROGRAMS, name, str(number))
-                pipeline.execute()
-                return number
-            except redis.WatchError:
-                continue
 
 
 class PrivateBroker:

@@ -2,83 +2,64 @@
 
 from __future__ import annotations
 
-# What stands in braces decides where in a cluster a key is: all are together, since some change together.
-DELTAS = "{chimbuko}:deltas"
-"""Stream of ``Delta``, agents to server."""
-ACKS = "{chimbuko}:acks"
-"""Hash: agent to an ``Acknowledgement``."""
-MODEL_UPDATES = "{chimbuko}:model-updates"
-"""Stream of ``ModelUpdate``, server to agents."""
-MODEL = "{chimbuko}:model"
-"""Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
-FUNCTIONS = "{chimbuko}:functions"
-"""List of ``FunctionName``, in order of their numbers."""
-RECORDS = "{chimbuko}:records"
-"""Stream of ``RecordBatch``, agents to store."""
-RECORD_ACKS = "{chimbuko}:record-acks"
-"""Hash: stream key to the last batch sequence that is committed in the store."""
-STATISTICS = "{chimbuko}:statistics"
-"""Stream of ``RunStatistics``, server to store, which removes what it has written."""
-WAKE = "{chimbuko}:wake"
-"""Stream of empty entries, anybody to server and store: somebody waits, so neither do they."""
-STORE_NEWS = "{chimbuko}:store-news"
-"""Stream of lines for the user, anybody to services: what keeps records from being stored and when it ends,
-what there is no room for."""
-FRAMES = "{chimbuko}:frames"
-"""Stream of ``Frame``, server to dashboards."""
-DASHBOARD = "{chimbuko}:dashboard"
-"""Key with the address of the dashboard, without its token; ends in ``/``."""
-SNAPSHOT_WANTED = "{chimbuko}:snapshot-wanted"
-"""Key that a dashboard sets which came late, or was away."""
-SNAPSHOT = "{chimbuko}:snapshot"
-"""Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
-PROGRAMS = "{chimbuko}:programs"
-"""Hash: program name to program index."""
-RECALL_REQUESTS = "{chimbuko}:recorder-requests"
-"""Stream of ``RecallRequest``, anybody to agents."""
-RECALL_ANSWERS = "{chimbuko}:recorder-answers"
-"""Begins the key of a list of ``RecallAnswer`` that ends in the request's id, and of a count of its bytes."""
 
-RUN = "{chimbuko}:run"
-"""Key with the id of the run that uses the broker's database."""
+class RunKeys:
+    """The keys of one run: several runs may share a broker.
 
-OWNERS = "{chimbuko}:rank-owners"
-"""Hash: program and rank to the agent that reads its stream."""
-RIVALS = "{chimbuko}:rank-rivals"
-"""Hash: program and rank to an agent that found another stream of it, which is not read."""
-INSTANCES = "{chimbuko}:instances"
-"""Hash: program and number of an instance, from 1 on, to the rank in the run of what it takes for rank 0."""
+    What stands in braces decides where in a cluster a key is: all of a run are together, since some change
+    together.
+    """
 
-ROLL_CALL = "{chimbuko}:roll-call"
-"""Hash: agent to its ``Answer``."""
-ENDING = "{chimbuko}:ending"
-"""There from the start of the services on; what it holds says whether the run is to come to an end."""
+    def __init__(self, run_id: str) -> None:
+        begin = f"{{chimbuko:{run_id}}}:"
+        self._recall_answers = begin + "recall-answers:"
+        self.deltas = begin + "deltas"
+        """Stream of ``Delta``, agents to server."""
+        self.acks = begin + "acks"
+        """Hash: agent to an ``Acknowledgement``."""
+        self.model_updates = begin + "model-updates"
+        """Stream of ``ModelUpdate``, server to agents."""
+        self.model = begin + "model"
+        """Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
+        self.functions = begin + "functions"
+        """List of ``FunctionName``, in order of their numbers."""
+        self.records = begin + "records"
+        """Stream of ``RecordBatch``, agents to store."""
+        self.record_acks = begin + "record-acks"
+        """Hash: stream key to the last batch sequence that is committed in the store."""
+        self.statistics = begin + "statistics"
+        """Stream of ``RunStatistics``, server to store, which removes what it has written."""
+        self.wake = begin + "wake"
+        """Stream of empty entries, anybody to server and store: somebody waits, so neither do they."""
+        self.store_news = begin + "store-news"
+        """Stream of lines for the user, anybody to services: what keeps records from being stored and when it
+        ends, what there is no room for."""
+        self.frames = begin + "frames"
+        """Stream of ``Frame``, server to dashboards."""
+        self.dashboard = begin + "dashboard"
+        """Key with the address of the dashboard, without its token; ends in ``/``."""
+        self.snapshot_wanted = begin + "snapshot-wanted"
+        """Key that a dashboard sets which came late, or was away."""
+        self.snapshot = begin + "snapshot"
+        """Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
+        self.programs = begin + "programs"
+        """Hash: program name to program index."""
+        self.recall_requests = begin + "recall-requests"
+        """Stream of ``RecallRequest``, anybody to agents."""
+        self.owners = begin + "rank-owners"
+        """Hash: program and rank to the agent that reads its stream."""
+        self.rivals = begin + "rank-rivals"
+        """Hash: program and rank to an agent that found another stream of it, which is not read."""
+        self.instances = begin + "instances"
+        """Hash: program and number of an instance, from 1 on, to the rank in the run of what it takes for
+        rank 0."""
+        self.roll_call = begin + "roll-call"
+        """Hash: agent to its ``Answer``."""
+        self.ending = begin + "ending"
+        """There from the start of the services on; it says whether the run is to come to an end."""
+        self.all = tuple(key for name, key in vars(self).items() if not name.startswith("_"))
+        """Those that a run leaves behind, if nobody removes them."""
 
-JOBS = "{chimbuko}:jobs:"
-"""Begins the keys of long questions and their workers (``viz.jobs.keys``), who may have another broker."""
-
-OF_RUN = (
-    DELTAS,
-    ACKS,
-    MODEL_UPDATES,
-    MODEL,
-    FUNCTIONS,
-    RECORDS,
-    RECORD_ACKS,
-    STATISTICS,
-    WAKE,
-    STORE_NEWS,
-    FRAMES,
-    DASHBOARD,
-    SNAPSHOT_WANTED,
-    SNAPSHOT,
-    PROGRAMS,
-    RECALL_REQUESTS,
-    RUN,
-    OWNERS,
-    RIVALS,
-    INSTANCES,
-    ROLL_CALL,
-    ENDING,
-)
-"""Those that a run leaves behind, if nobody removes them."""
+    def recall_answers(self, request_id: str) -> str:
+        """Key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""
+        return self._recall_answers + request_id

@@ -10,9 +10,8 @@ import time
 from typing import cast
 
 import msgspec
-import redis
 
-from chimbuko.protocol.keys import ENDING, ROLL_CALL
+from chimbuko.protocol.runbroker import RunBroker
 
 LOST_AFTER_S = 60.0
 """An agent of which nothing is heard for so long is not waited for."""
@@ -40,16 +39,16 @@ class Presence:
         Its name, one of its own among all agents of the run.
     """
 
-    def __init__(self, broker: redis.Redis, agent: str) -> None:
-        self._broker = broker
+    def __init__(self, broker: RunBroker, agent: str) -> None:
+        self._client, self._keys = broker.client, broker.keys
         self._agent = agent
 
     def say(self, is_done: bool, problems: list[str]) -> bool:
         """Say that the agent is there, or done; True if the run is to come to an end."""
         answer = msgspec.msgpack.encode(Answer(time.monotonic_ns(), is_done, problems))
-        with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.hset(ROLL_CALL, self._agent, answer)
-            pipeline.get(ENDING)
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.hset(self._keys.roll_call, self._agent, answer)
+            pipeline.get(self._keys.ending)
             _, ending = pipeline.execute()
         return bool(ending == TO_END)
 
@@ -57,8 +56,8 @@ class Presence:
 class Membership:
     """The services' end."""
 
-    def __init__(self, broker: redis.Redis) -> None:
-        self._broker = broker
+    def __init__(self, broker: RunBroker) -> None:
+        self._client, self._keys = broker.client, broker.keys
         self._answers: dict[str, Answer] = {}
         self._heard_at: dict[str, float] = {}
         self.is_ending = False
@@ -66,10 +65,12 @@ class Membership:
 
     def look(self) -> list[str]:
         """Hear what the agents say; one line for each that came, or is done."""
-        with self._broker.pipeline(transaction=False) as pipeline:
-            pipeline.set(ENDING, TO_END) if self.is_ending else pipeline.set(ENDING, GOING_ON, nx=True)
-            pipeline.get(ENDING)
-            pipeline.hgetall(ROLL_CALL)
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.set(self._keys.ending, TO_END) if self.is_ending else pipeline.set(
+                self._keys.ending, GOING_ON, nx=True
+            )
+            pipeline.get(self._keys.ending)
+            pipeline.hgetall(self._keys.roll_call)
             _, ending, answers = pipeline.execute()
         self.is_ending = self.is_ending or ending == TO_END
         return [
@@ -110,6 +111,6 @@ class Membership:
         return [agent for agent, answer in self._answers.items() if not answer.is_done]
 
 
-def ask_to_end(broker: redis.Redis) -> bool:
+def ask_to_end(broker: RunBroker) -> bool:
     """Ask the services of a run, and all its agents, to come to an end; False if nobody there listens."""
-    return bool(broker.set(ENDING, TO_END, xx=True))
+    return bool(broker.client.set(broker.keys.ending, TO_END, xx=True))

@@ -6,23 +6,21 @@ from __future__ import annotations
 
 from typing import cast
 
-import redis
-
-from chimbuko.protocol.keys import INSTANCES, OWNERS, RIVALS
+from chimbuko.protocol.runbroker import RunBroker
 
 
-def claim_rank(broker: redis.Redis, program: str, rank: int, agent: str) -> bool:
+def claim_rank(broker: RunBroker, program: str, rank: int, agent: str) -> bool:
     """Whether an agent may read a rank of a program: the first one that asks may, also when it asks again."""
     name = f"{program}, rank {rank}"
-    broker.hsetnx(OWNERS, name, agent)
-    is_ours = broker.hget(OWNERS, name) == agent.encode()
+    broker.client.hsetnx(broker.keys.owners, name, agent)
+    is_ours = broker.client.hget(broker.keys.owners, name) == agent.encode()
     if not is_ours:
-        broker.hset(RIVALS, name, agent)
+        broker.client.hset(broker.keys.rivals, name, agent)
     return is_ours
 
 
 def claim_instance(
-    broker: redis.Redis, program: str, rank: int, agent: str, first_instance: int
+    broker: RunBroker, program: str, rank: int, agent: str, first_instance: int
 ) -> tuple[int, int]:
     """A rank for one that a program has again, since it was started again.
 
@@ -43,19 +41,19 @@ def claim_instance(
     """
     instance = first_instance
     while True:
-        beginning = broker.hget(INSTANCES, f"{program}:{instance}")
+        beginning = broker.client.hget(broker.keys.instances, f"{program}:{instance}")
         if beginning is None:
-            broker.hsetnx(INSTANCES, f"{program}:{instance}", _ranks_of(broker, program))
+            broker.client.hsetnx(broker.keys.instances, f"{program}:{instance}", _ranks_of(broker, program))
             continue
         first_rank = int(cast(bytes, beginning))
-        if broker.hsetnx(OWNERS, f"{program}, rank {first_rank + rank}", agent):
+        if broker.client.hsetnx(broker.keys.owners, f"{program}, rank {first_rank + rank}", agent):
             return instance, first_rank
         instance += 1
 
 
-def _ranks_of(broker: redis.Redis, program: str) -> int:
+def _ranks_of(broker: RunBroker, program: str) -> int:
     """One more than the highest rank of a program that somebody reads."""
-    owners = cast(dict[bytes, bytes], broker.hgetall(OWNERS))
+    owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners))
     beginning = f"{program}, rank "
     return 1 + max(
         (int(name[len(beginning) :]) for name in map(bytes.decode, owners) if name.startswith(beginning)),
@@ -63,19 +61,19 @@ def _ranks_of(broker: redis.Redis, program: str) -> int:
     )
 
 
-def beginnings(broker: redis.Redis) -> list[str]:
+def beginnings(broker: RunBroker) -> list[str]:
     """One line for each time that a program was started again."""
-    found = cast(dict[bytes, bytes], broker.hgetall(INSTANCES))
+    found = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.instances))
     return [
         f"{name.decode().rpartition(':')[0]} was started again: its ranks count from {int(first_rank)} on"
         for name, first_rank in sorted(found.items(), key=lambda item: int(item[1]))
     ]
 
 
-def rivalries(broker: redis.Redis) -> list[str]:
+def rivalries(broker: RunBroker) -> list[str]:
     """One line for each rank that has a stream on more nodes than one."""
-    rivals = cast(dict[bytes, bytes], broker.hgetall(RIVALS))
-    owners = cast(dict[bytes, bytes], broker.hgetall(OWNERS)) if rivals else {}
+    rivals = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.rivals))
+    owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners)) if rivals else {}
     return [
         f"{name.decode()}, is on several nodes; of {owners.get(name, b'one').decode()} it was analysed, of "
         f"{rival.decode()} it was not: give each rank of a program a number of its own"

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import msgspec
-import redis
 from sqlalchemy import Engine, select
 
-from chimbuko.protocol.keys import DASHBOARD
 from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
 from chimbuko.provenance.store.encode import CALL_KEY
@@ -36,7 +35,7 @@ class Alerting:
     def __init__(
         self,
         run_id: str,
-        broker: redis.Redis,
+        broker: RunBroker,
         least_us: float,
         hooks: Mapping[str, Deliver],
         report: Callable[[str], None],
@@ -56,7 +55,9 @@ class Alerting:
         found = severe_calls(batches, self._least_us)
         if not found:
             return []
-        self._dashboard = (cast("bytes | None", self._broker.get(DASHBOARD)) or b"").decode()
+        self._dashboard = (
+            cast("bytes | None", self._broker.client.get(self._broker.keys.dashboard)) or b""
+        ).decode()
         known = self._stored(engine, list(found))
         return [call for key, call in found.items() if key not in known]
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -21,15 +21,8 @@ from sqlalchemy import Engine
 
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
-from chimbuko.protocol.broker import (
-    Entries,
-    PatientReader,
-    broker_from_environment,
-    read_stream,
-    wake_ourselves,
-)
-from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, STATISTICS
-from chimbuko.protocol.messages import RecordBatch, RunStatistics, Seal
+from chimbuko.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
 from chimbuko.provenance.store.encode import warm_kernels
@@ -119,11 +112,11 @@ class WriterService:
         Where agents and server leave their messages.
     """
 
-    def __init__(self, broker: redis.Redis, destination: Destination) -> None:
+    def __init__(self, broker: RunBroker, destination: Destination) -> None:
         self.status = WriterStatus(broker)
         self._broker = broker
+        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._destination = destination
-        self._seal = Seal(destination.run_id)
         self._alerting: Alerting | None = None
         if destination.alert_us is not None:
             self._alerting = Alerting(
@@ -181,7 +174,7 @@ class WriterService:
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
         self.open()
-        wanted = {RECORDS: self._records_to, STATISTICS: self._statistics_to}
+        wanted = {self._keys.records: self._records_to, self._keys.statistics: self._statistics_to}
         wait_s = 0.0 if is_stopping else IDLE_S
         (records, statistics), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
         if records:
@@ -204,7 +197,7 @@ class WriterService:
         if left_s <= 0.0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
             return []
         self._reader.read({}, 1, left_s)
-        return read_stream(self._broker, RECORDS, entries[-1][0], room)
+        return self._broker.read(self._keys.records, entries[-1][0], room)
 
     def _store_records(self, entries: Entries) -> None:
         batches = list(self._seal.decoded(entries, _batches))
@@ -212,10 +205,12 @@ class WriterService:
             self._write(batches)
         except StoreRefused:
             self._write_one_by_one(batches)
-        with self._broker.pipeline(transaction=False) as pipeline:
+        with self._client.pipeline(transaction=False) as pipeline:
             if batches:
-                pipeline.hset(RECORD_ACKS, mapping={batch.stream: batch.sequence for batch in batches})
-            pipeline.xdel(RECORDS, *(entry for entry, _ in entries))
+                pipeline.hset(
+                    self._keys.record_acks, mapping={batch.stream: batch.sequence for batch in batches}
+                )
+            pipeline.xdel(self._keys.records, *(entry for entry, _ in entries))
             pipeline.execute()
         self._records_to = entries[-1][0]
         self._stored_at = time.monotonic()
@@ -241,7 +236,7 @@ class WriterService:
                 self._writer.write_statistics(statistics)
             except StoreRefused as error:
                 log(f"statistics are left out: {error}")
-        self._broker.xdel(STATISTICS, *(entry for entry, _ in entries))
+        self._client.xdel(self._keys.statistics, *(entry for entry, _ in entries))
         self._statistics_to = entries[-1][0]
 
 
@@ -264,17 +259,14 @@ def main() -> None:
     )
     parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
     options = parser.parse_args()
-    should_stop = StopSignal(wake_ourselves)
+    should_stop = StopSignal(partial(wake_ourselves, options.run_id))
     try:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
         hooks = {} if options.alert_us is None else hooks_of(os.environ)
         destination = Destination(options.store, options.run_id, info, options.alert_us, hooks)
-        service = WriterService(
-            broker_from_environment(),
-            destination,
-        )
+        service = WriterService(RunBroker.from_environment(options.run_id), destination)
         # What may mend itself is waited for below.
         with suppress(StoreBusy, StoreDamaged):
             service.open()

@@ -9,7 +9,7 @@ import redis
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.broker import notify_user
+from chimbuko.protocol.runbroker import RunBroker
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
@@ -20,7 +20,7 @@ STOP_GRACE_S = 10.0
 class WriterStatus:
     """Says once that something does not work, and waits longer each time."""
 
-    def __init__(self, broker: redis.Redis) -> None:
+    def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
         self._retry_s = FIRST_RETRY_S
         self._said: type[ChimbukoError] | None = None
@@ -52,4 +52,4 @@ class WriterStatus:
         """Into the log, and to the services: their user shall see it, too."""
         log(line)
         with suppress(redis.RedisError):
-            notify_user(self._broker, line)
+            self._broker.notify_user(line)

@@ -18,8 +18,8 @@ import pytest
 
 from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ChimbukoError
-from chimbuko.protocol.broker import connect
 from chimbuko.protocol.rankclaims import rivalries
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
@@ -204,10 +204,10 @@ def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(
             for node in ("node0", "node1")
         ]
         with ended(services, *agents):
-            client = connect(run.read_broker_url())
-            wait_until(lambda: bool(rivalries(client)), job)
-            (line,) = rivalries(client)
-            client.close()
+            broker = RunBroker.connect(run.read_broker_url(), run.read_info().id)
+            wait_until(lambda: bool(rivalries(broker)), job)
+            (line,) = rivalries(broker)
+            broker.client.close()
             wait_until(lambda: sum(stream.steps for stream in health_of(run)) >= 5, job)
             job.communicate()
             assert job.returncode == 0

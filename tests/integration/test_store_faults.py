@@ -16,7 +16,7 @@ import pytest
 
 from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES
 from chimbuko.protocol.broker import connect
-from chimbuko.protocol.keys import RECORDS
+from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runs.directory import RunDirectory
@@ -60,7 +60,7 @@ def test_a_database_is_damaged_and_then_locked_while_its_writer_is_killed(
     run.wait_for_line("held by another program")
     time.sleep(moments.uniform(0.0, LOCKED_S))
     with connect(RunDirectory(run.folder).read_broker_url()) as client:
-        assert cast(int, client.memory_usage(RECORDS) or 0) < 2 * MOST_IN_FLIGHT_BYTES
+        assert cast(int, client.memory_usage(RunKeys(run.info.id).records) or 0) < 2 * MOST_IN_FLIGHT_BYTES
     holder.execute("ROLLBACK")
     holder.close()
     assert run.end() == 0, run.output

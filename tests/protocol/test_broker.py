@@ -21,14 +21,11 @@ from chimbuko.protocol.broker import (
     BROKER_VARIABLE,
     PrivateBroker,
     address_of,
-    broker_from_environment,
     connect,
-    program_number,
-    read_stream,
     valkey_server,
 )
-from chimbuko.protocol.keys import FUNCTIONS, MODEL, MODEL_UPDATES, OF_RUN
 from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.protocol.runbroker import RunBroker
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +65,7 @@ def test_a_service_knows_that_the_broker_was_started_anew_while_it_did_something
 ) -> None:
     with PrivateBroker(tmp_path / "broker.log") as broker:
         monkeypatch.setenv(BROKER_VARIABLE, broker.url)
-        client = broker_from_environment()
+        client = RunBroker.from_environment("run").client
         for _ in range(2):
             client.set("key", "value")
             broker.stop()
@@ -182,19 +179,20 @@ def test_errors_do_not_show_the_password() -> None:
 def test_the_environment_names_the_broker(broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(BROKER_VARIABLE, raising=False)
     with pytest.raises(ServiceError, match="CHIMBUKO_BROKER is not set"):
-        broker_from_environment()
+        RunBroker.from_environment("run")
     monkeypatch.setenv(BROKER_VARIABLE, broker.url)
-    client = broker_from_environment()
+    client = RunBroker.from_environment("run").client
     assert client.ping()
     client.close()
 
 
 def test_a_stream_is_read_in_order_from_where_one_was(client: redis.Redis) -> None:
     entries = [client.xadd("stream", {PAYLOAD: bytes([number])}) for number in range(5)]
-    assert [payload for _, payload in read_stream(client, "stream", b"0", 3)] == [b"\0", b"\1", b"\2"]
-    assert [entry for entry, _ in read_stream(client, "stream", entries[2], 10)] == entries[3:]
-    assert read_stream(client, "stream", entries[4], 10) == []
-    assert read_stream(client, "stream", entries[4], 10, block_ms=1) == []
+    broker = RunBroker(client, "run")
+    assert [payload for _, payload in broker.read("stream", b"0", 3)] == [b"\0", b"\1", b"\2"]
+    assert [entry for entry, _ in broker.read("stream", entries[2], 10)] == entries[3:]
+    assert broker.read("stream", entries[4], 10) == []
+    assert broker.read("stream", entries[4], 10, block_ms=1) == []
 
 
 def test_programs_are_numbered_once_whoever_asks(broker: PrivateBroker) -> None:
@@ -203,10 +201,10 @@ def test_programs_are_numbered_once_whoever_asks(broker: PrivateBroker) -> None:
     answers: list[dict[str, int]] = []
 
     def ask(shift: int) -> None:
-        one = connect(broker.url)
+        one = RunBroker.connect(broker.url, "run")
         order = names[shift:] + names[:shift]
-        answers.append({name: program_number(one, name) for name in order})
-        one.close()
+        answers.append({name: one.program_number(name) for name in order})
+        one.client.close()
 
     threads = [threading.Thread(target=ask, args=(shift,)) for shift in range(8)]
     for thread in threads:
@@ -221,20 +219,21 @@ def test_programs_are_numbered_once_whoever_asks(broker: PrivateBroker) -> None:
 @pytest.mark.timeout(60)
 def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
     """All that our processes do with a broker, and their keys on the other node."""
-    client = connect(cluster)
+    broker = RunBroker.connect(cluster, "run")
+    client = broker.client
     assert isinstance(client, RedisCluster)
-    assert [program_number(client, name) for name in ("heat", "viz", "heat")] == [0, 1, 0]
+    assert [broker.program_number(name) for name in ("heat", "viz", "heat")] == [0, 1, 0]
     with client.pipeline(transaction=True) as pipeline:
-        pipeline.delete(MODEL)
-        pipeline.hset(MODEL, mapping={"1": b"row"})
-        pipeline.rpush(FUNCTIONS, b"name")
-        pipeline.xadd(MODEL_UPDATES, {PAYLOAD: b"update"}, maxlen=10, approximate=True)
+        pipeline.delete(broker.keys.model)
+        pipeline.hset(broker.keys.model, mapping={"1": b"row"})
+        pipeline.rpush(broker.keys.functions, b"name")
+        pipeline.xadd(broker.keys.model_updates, {PAYLOAD: b"update"}, maxlen=10, approximate=True)
         pipeline.execute()
     with client.pipeline(transaction=False) as pipeline:
-        pipeline.hget(MODEL, "1")
-        pipeline.xread({MODEL_UPDATES: b"0"}, count=5, block=20)
+        pipeline.hget(broker.keys.model, "1")
+        pipeline.xread({broker.keys.model_updates: b"0"}, count=5, block=20)
         row, updates = pipeline.execute()
     assert row == b"row" and len(updates) == 1
-    assert read_stream(client, MODEL_UPDATES, b"0", 5)[0][1] == b"update"
-    assert client.delete(*OF_RUN) == 4
+    assert broker.read(broker.keys.model_updates, b"0", 5)[0][1] == b"update"
+    assert client.delete(*broker.keys.all) == 4
     client.close()

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
 
-from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.protocol.membership import Membership, Presence, ask_to_end
+from chimbuko.protocol.runbroker import RunBroker
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 
 @pytest.fixture
-def client(broker: PrivateBroker) -> Iterator[redis.Redis]:
-    one = connect(broker.url)
+def client(broker: PrivateBroker) -> Iterator[RunBroker]:
+    one = RunBroker.connect(broker.url, "run")
     yield one
-    one.close()
+    one.client.close()
 
 
-def test_a_run_is_over_when_all_agents_are_done(client: redis.Redis) -> None:
+def test_a_run_is_over_when_all_agents_are_done(client: RunBroker) -> None:
     membership, first, second = Membership(client), Presence(client, "agent-a"), Presence(client, "agent-b")
     assert membership.look() == []
     assert not first.say(False, []) and not second.say(False, [])
@@ -43,7 +43,7 @@ def test_a_run_is_over_when_all_agents_are_done(client: redis.Redis) -> None:
     assert membership.is_over and membership.problems == ["a reader ended early"]
 
 
-def test_a_run_without_agents_is_over_when_it_is_to_end(client: redis.Redis) -> None:
+def test_a_run_without_agents_is_over_when_it_is_to_end(client: RunBroker) -> None:
     membership = Membership(client)
     membership.look()
     assert not membership.is_over
@@ -54,7 +54,7 @@ def test_a_run_without_agents_is_over_when_it_is_to_end(client: redis.Redis) -> 
 
 
 def test_an_agent_of_which_nothing_is_heard_is_not_waited_for(
-    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    client: RunBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     membership, agent = Membership(client), Presence(client, "agent-a")
     agent.say(False, [])
@@ -66,7 +66,7 @@ def test_an_agent_of_which_nothing_is_heard_is_not_waited_for(
     assert membership.problems == ["agent-a did not come to an end; nothing is heard of it"]
 
 
-def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker, client: redis.Redis) -> None:
+def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker, client: RunBroker) -> None:
     membership, agent = Membership(client), Presence(client, "agent-a")
     membership.look()
     agent.say(False, [])
@@ -76,13 +76,13 @@ def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker,
     os.kill(broker.pid, signal.SIGKILL)
     broker.stop()
     broker.start()
-    renewed = connect(broker.url)
+    renewed = RunBroker.connect(broker.url, "run")
     assert membership.look() == [] and not membership.is_over
     assert Presence(renewed, "agent-a").say(True, [])
     assert membership.look() == ["agent-a is done"]
     assert membership.is_over
-    renewed.close()
+    renewed.client.close()
 
 
-def test_nobody_listens_where_no_services_wait_for_agents(client: redis.Redis) -> None:
+def test_nobody_listens_where_no_services_wait_for_agents(client: RunBroker) -> None:
     assert not ask_to_end(client)

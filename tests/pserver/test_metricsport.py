@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
-from chimbuko.protocol.keys import DELTAS, FRAMES, PROGRAMS
-from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics, Seal
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges, TelemetryDelta
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.prometheus import PrometheusCollector
@@ -113,7 +113,8 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 
 def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
-    connect(broker.url).hset(PROGRAMS, "heat", 0)
+    run = RunBroker.connect(broker.url, "run", timeout_s=30.0)
+    run.client.hset(run.keys.programs, "heat", 0)
     environment = {BROKER_VARIABLE: broker.url}
     server = Service(
         "pserver",
@@ -130,9 +131,8 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
             health=[health(0, 3, 12)],
             telemetry=TelemetryDelta(figures=FIGURES),
         )
-        client = connect(broker.url, timeout_s=30.0)
-        client.xadd(DELTAS, {PAYLOAD: Seal("run").encode(delta)})
-        assert client.xread({FRAMES: b"0"}, block=20_000)
+        run.client.xadd(run.keys.deltas, {PAYLOAD: run.seal.encode(delta)})
+        assert run.client.xread({run.keys.frames: b"0"}, block=20_000)
         samples: Samples = {}
         # What is in a frame is reported a moment after it.
         while ("chimbuko_agents",) not in samples or not samples["chimbuko_agents",]:

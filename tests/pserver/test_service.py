@@ -13,18 +13,9 @@ import redis
 from chimbuko.calls.record import StepCount
 from chimbuko.errors import ServiceError
 from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect, read_stream
-from chimbuko.protocol.keys import (
-    ACKS,
-    DELTAS,
-    FRAMES,
-    FUNCTIONS,
-    MODEL,
-    MODEL_UPDATES,
-    SNAPSHOT,
-    SNAPSHOT_WANTED,
-)
-from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate, Seal
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE
@@ -39,7 +30,6 @@ from tests.pserver.state.test_serverstate import (
 )
 
 SSTD = ["--run-id", "run", "--detector", "sstd"]
-SEAL = Seal("run")
 BLOCK_MS = 20_000
 """The longest wait; nothing here takes a hundredth of it."""
 
@@ -62,17 +52,20 @@ class Peer:
     """An agent's and a dashboard's view of the broker."""
 
     def __init__(self, url: str) -> None:
-        self._client = connect(url, timeout_s=30.0)
-        self._read_to = {MODEL_UPDATES: b"0", FRAMES: b"0"}
+        self._broker = RunBroker.connect(url, "run", timeout_s=30.0)
+        self._client, self._keys = self._broker.client, self._broker.keys
+        self._read_to = {self._keys.model_updates: b"0", self._keys.frames: b"0"}
 
     def send(self, delta: Delta) -> None:
-        self._client.xadd(DELTAS, {PAYLOAD: SEAL.encode(delta)})
+        self._client.xadd(self._keys.deltas, {PAYLOAD: self._broker.seal.encode(delta)})
 
     def next_update(self) -> ModelUpdate:
-        return SEAL.decode(self._next(MODEL_UPDATES), msgspec.msgpack.Decoder(ModelUpdate))
+        return self._broker.seal.decode(
+            self._next(self._keys.model_updates), msgspec.msgpack.Decoder(ModelUpdate)
+        )
 
     def next_frame(self) -> Frame:
-        return SEAL.decode(self._next(FRAMES), msgspec.msgpack.Decoder(Frame))
+        return self._broker.seal.decode(self._next(self._keys.frames), msgspec.msgpack.Decoder(Frame))
 
     def merged(self, agent: str) -> int:
         return self._acknowledged(agent).merged
@@ -86,31 +79,31 @@ class Peer:
     def model(self) -> dict[str, Moments]:
         names = [
             msgspec.msgpack.decode(name, type=FunctionName).name
-            for name in self._client.lrange(FUNCTIONS, 0, -1)
+            for name in self._client.lrange(self._keys.functions, 0, -1)
         ]
         rows = {
             names[int(number)]: PROFILE.unpack(msgspec.msgpack.decode(row, type=PackedTable))
-            for number, row in self._client.hgetall(MODEL).items()
+            for number, row in self._client.hgetall(self._keys.model).items()
         }
         return {name: Moments.from_row(row[0, EXCLUSIVE]) for name, row in rows.items()}
 
     def snapshot(self) -> Frame:
-        self._client.delete(SNAPSHOT)
-        self._client.set(SNAPSHOT_WANTED, 1)
+        self._client.delete(self._keys.snapshot)
+        self._client.set(self._keys.snapshot_wanted, 1)
         deadline = time.monotonic() + 20
-        while (answer := self._client.get(SNAPSHOT)) is None:
+        while (answer := self._client.get(self._keys.snapshot)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        return SEAL.decode(answer, msgspec.msgpack.Decoder(Frame))
+        return self._broker.seal.decode(answer, msgspec.msgpack.Decoder(Frame))
 
     def kept_deltas(self) -> int:
-        return int(self._client.xlen(DELTAS))
+        return int(self._client.xlen(self._keys.deltas))
 
     def close(self) -> None:
         self._client.close()
 
     def _acknowledged(self, agent: str) -> Acknowledgement:
-        answer = self._client.hget(ACKS, agent)
+        answer = self._client.hget(self._keys.acks, agent)
         return (
             Acknowledgement(-1, 0, 0)
             if answer is None
@@ -118,7 +111,7 @@ class Peer:
         )
 
     def _next(self, stream: str) -> bytes:
-        ((entry, payload),) = read_stream(self._client, stream, self._read_to[stream], 1, BLOCK_MS)
+        ((entry, payload),) = self._broker.read(stream, self._read_to[stream], 1, BLOCK_MS)
         self._read_to[stream] = entry
         return payload
 

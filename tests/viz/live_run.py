@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from chimbuko.calls.record import Silence
-from chimbuko.protocol.broker import connect
-from chimbuko.protocol.keys import FRAMES
 from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.viz.made_run import MadeRun, store
@@ -21,7 +20,7 @@ class LiveRun:
     def __init__(self, made: MadeRun, broker_url: str, first: int) -> None:
         self.made = made
         self.broker_url = broker_url
-        self._client = connect(broker_url)
+        self._broker = RunBroker.connect(broker_url, made.directory.read_info().id)
         self.next = first
         """The step that comes next."""
         self._engine = open_for_writing(made.directory.read_info().store_url)
@@ -40,7 +39,7 @@ class LiveRun:
                 msgspec.structs.replace(row, silence=(silent or {}).get(row.rank)) for row in frame.health
             ]
             encoded = self.made.seal.encode(msgspec.structs.replace(frame, health=health))
-            self._client.xadd(FRAMES, {PAYLOAD: encoded})
+            self._broker.client.xadd(self._broker.keys.frames, {PAYLOAD: encoded})
         self.next += steps
 
     def anomalies(self, *ranks: int) -> int:
@@ -53,5 +52,5 @@ class LiveRun:
 
     def close(self) -> None:
         """Let go of broker and store."""
-        self._client.close()
+        self._broker.client.close()
         self._engine.dispose()

@@ -26,6 +26,7 @@ from chimbuko.calls.recordarrays import pack
 from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.protocol.keys import RunKeys
 from chimbuko.protocol.messages import (
     Frame,
     FunctionModel,
@@ -75,6 +76,11 @@ class MadeRun:
     def seal(self) -> Seal:
         """Of the run's messages."""
         return Seal(self.directory.read_info().id)
+
+    @property
+    def keys(self) -> RunKeys:
+        """At its broker."""
+        return RunKeys(self.directory.read_info().id)
 
     @property
     def anomalies(self) -> list[CallRecord]:

@@ -7,18 +7,16 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
-
-from redis.cluster import RedisCluster
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker, connect
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import listen
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
@@ -44,7 +42,7 @@ def serving_together(
     """Serve the dashboard of a run by several processes while the context lasts; gives its address.
 
     Each follows the run by itself. A broker joins them, so that a page whose link was lost may come back to
-    another one: the run's, that of the workers elsewhere, or a private one.
+    another one: that of the workers elsewhere, or a private one.
 
     Parameters
     ----------
@@ -65,19 +63,26 @@ def serving_together(
         port = listening.getsockname()[1]
         folder = jobs_folder or Path(stack.enter_context(_temporary_folder()))
         logs = run.logs if broker_url else folder
-        joined = jobs_broker or broker_url
-        if joined is None or _is_cluster(joined):
-            joined = stack.enter_context(PrivateBroker(logs / "jobs-broker.log")).url
+        joint = None
+        if jobs_broker is None:
+            joint = stack.enter_context(PrivateBroker(logs / "jobs-broker.log"))
+            jobs_broker = joint.url
         words = ["--run-dir", str(run.path), "--shared", str(listening.fileno())]
         words += [word for host in hosts for word in ("--host", host)]
-        if jobs_broker is None:
+        if joint is not None:
             words.append("--own-worker")
         if jobs_folder is None:
             words.append("--sweep")
-        secrets = {TOKEN_VARIABLE: token, JOBS_VARIABLE: joined, FOLDER_VARIABLE: str(folder)}
+        secrets = {
+            TOKEN_VARIABLE: token,
+            JOBS_VARIABLE: jobs_broker,
+            FOLDER_VARIABLE: str(folder),
+        }
         if broker_url is not None:
             secrets[BROKER_VARIABLE] = broker_url
-        stack.enter_context(_members(processes, words, secrets, logs, listening, stopping))
+        stack.enter_context(
+            _members(processes, words, secrets, logs, listening, stopping, None if jobs_broker else joint)
+        )
         yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
 
 
@@ -90,12 +95,6 @@ def _temporary_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_cluster(url: str) -> bool:
-    """Whether a broker is a cluster, with which neither Celery nor Socket.IO can speak."""
-    with connect(url) as client:
-        return isinstance(client, RedisCluster)
-
-
 @contextmanager
 def _members(
     processes: int,
@@ -104,6 +103,7 @@ def _members(
     logs: Path,
     listening: socket.socket,
     stopping: threading.Event,
+    joint: PrivateBroker | None,
 ) -> Iterator[None]:
     """Processes that are looked after while the context lasts."""
     group = ServiceGroup([])
@@ -113,6 +113,9 @@ def _members(
         while not ended.wait(LOOK_S):
             for line in group.look_after():
                 log(line)
+            if joint is not None and not joint.is_running:
+                with suppress(ServiceError, OSError):
+                    joint.start()
             if group.is_given_up:
                 stopping.set()
 

@@ -93,7 +93,7 @@ def serving(
         feed = Feed(run, provenance, broker_url)
         channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
         logs = run.logs if broker_url else None
-        queue = JobQueue(run.path, worker_pool or WorkerPool(broker_url, logs=logs), channel)
+        queue = JobQueue(run.path, worker_pool or WorkerPool(None, logs=logs), channel)
         app = create_app(provenance, run.read_info(), feed, token, hosts, queue=queue, is_alone=is_alone)
         server = make_server(
             LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()

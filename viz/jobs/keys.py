@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from chimbuko.protocol.keys import JOBS
-
 JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
 """Environment variable with the URL of the broker of long questions."""
 FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
 """Environment variable with the folder that a dashboard shares with workers elsewhere."""
-PREFIX = JOBS
+PREFIX = "{chimbuko}:jobs:"
+"""Begins all keys: no run's, as workers that somebody started answer for all dashboards at their broker."""
 QUEUE = "questions"
-LEFT_BEHIND = tuple(
-    PREFIX + key
-    for key in (
-        QUEUE,
-        f"_kombu.binding.{QUEUE}",
-        f"_kombu.binding_permanent.{QUEUE}",
-        "_kombu.binding_deadlines",
-        "unacked",
-        "unacked_index",
-        "unacked_mutex",
-    )
-)
-"""Keys that do not lapse by themselves."""
 
 
 def wanted_key(job: str) -> str:

@@ -40,7 +40,7 @@ class WorkerPool:
     Parameters
     ----------
     url
-        Of the broker; None for a private one.
+        Of a broker that others look after; None for a private one.
     has_worker
         Whether a worker of our own answers; else those that somebody starts at that broker.
     folder
@@ -102,12 +102,10 @@ class WorkerPool:
         Raises
         ------
         ServiceError
-            One of them does not start.
+            One of them does not start, or the broker is none for Celery.
         """
         if self._url is not None and isinstance(self.client, RedisCluster):
-            # Celery speaks with single servers only.
-            self._client.close()
-            self._url = self._client = None
+            raise ServiceError("Celery cannot speak with a Redis Cluster: give --jobs-broker a single server")
         if self._url is None or (self._broker is not None and not self._broker.is_running):
             self._start_broker()
         self.client.ping()

@@ -18,9 +18,8 @@ from redis.retry import Retry
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import Silence, StepCount, StreamHealth
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.protocol.broker import read_stream, wake
-from chimbuko.protocol.keys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.protocol.messages import Frame, FunctionStatistics, Seal
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runs.directory import RunDirectory, RunInfo
@@ -86,7 +85,6 @@ class Feed:
     def __init__(self, run: RunDirectory, provenance: Provenance, broker_url: str | None) -> None:
         self.run = run
         self._provenance = provenance
-        self._broker = None if broker_url is None else _connect(broker_url)
         self._tally = LiveTotals()
         self._agents = Agents()
         self._vitals = HealthHistory()
@@ -100,7 +98,7 @@ class Feed:
         # A long history takes a second, in which news shall not wait.
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._info = run.read_info()
-        self._seal = Seal(self._info.id)
+        self._broker = None if broker_url is None else RunBroker(_connect(broker_url), self._info.id)
         self._past = None if broker_url is None else Past(self._info.started_us)
         """Until the frames that were there before this have been read."""
         self._position = b"0"
@@ -131,7 +129,7 @@ class Feed:
         self._learn()
         self._emit()
         if self._broker is not None:
-            self._broker.close()
+            self._broker.client.close()
 
     @property
     def is_live(self) -> bool:
@@ -255,11 +253,11 @@ class Feed:
         if self._broker is None:
             return
         # This waits for news, so that they need not wait for the next tick.
-        entries = read_stream(self._broker, FRAMES, self._position, BATCH, round(TICK_S * 1000))
+        entries = self._broker.read(self._broker.keys.frames, self._position, BATCH, round(TICK_S * 1000))
         with self._lock:
             for position, payload in entries:
                 self._position = position
-                self._take(payload, int(position.partition(b"-")[0]) * 1000)
+                self._take(self._broker.seal, payload, int(position.partition(b"-")[0]) * 1000)
         if len(entries) < BATCH:
             self._past = None
         self._reached_s = time.monotonic()
@@ -269,26 +267,26 @@ class Feed:
         if self._broker is None or self._info.state != "running":
             return
         if self._tally.missed and not self._awaits_snapshot:
-            with self._broker.pipeline(transaction=True) as pipeline:
-                pipeline.delete(SNAPSHOT)
-                pipeline.set(SNAPSHOT_WANTED, 1)
-                wake(pipeline)
+            with self._broker.client.pipeline(transaction=True) as pipeline:
+                pipeline.delete(self._broker.keys.snapshot)
+                pipeline.set(self._broker.keys.snapshot_wanted, 1)
                 pipeline.execute()
+            self._broker.wake()
             self._awaits_snapshot = True
         elif self._awaits_snapshot:
-            answer = cast("bytes | None", self._broker.get(SNAPSHOT))
+            answer = cast("bytes | None", self._broker.client.get(self._broker.keys.snapshot))
             if answer is not None:
                 self._awaits_snapshot = False
                 with self._lock:
-                    snapshot = self._seal.decode(answer, _frames)
+                    snapshot = self._broker.seal.decode(answer, _frames)
                     self._tally.add_snapshot(snapshot)
                     self._agents.take(snapshot.telemetry, time.monotonic())
                     self._resync = True
 
-    def _take(self, payload: bytes, time_us: int) -> None:
+    def _take(self, seal: Seal, payload: bytes, time_us: int) -> None:
         """Take in a frame that was reported at ``time_us``."""
         try:
-            frame = self._seal.decode(payload, _frames)
+            frame = seal.decode(payload, _frames)
         except msgspec.MsgspecError:
             self._tally.missed = True
             return

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from chimbuko.errors import ConfigError
-from chimbuko.protocol.broker import connect
 from chimbuko.protocol.membership import ask_to_end
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import find_run
 
 
@@ -25,5 +25,5 @@ def command(run_dir: Path | None) -> None:
       chimbuko stop runs/heat
     """
     run = find_run(run_dir)
-    if not ask_to_end(connect(run.read_broker_url())):
+    if not ask_to_end(RunBroker.connect(run.read_broker_url(), run.read_info().id)):
         raise ConfigError(f"{run.path}: not a run of 'chimbuko serve'; end it with Ctrl-C")

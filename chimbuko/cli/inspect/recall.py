@@ -16,9 +16,8 @@ import redis
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.protocol.broker import connect
-from chimbuko.protocol.keys import RECALL_ANSWERS, RECALL_REQUESTS
-from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest, Seal
+from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.trace.discovery import STREAM_PREFIX
@@ -89,7 +88,7 @@ def command(
       chimbuko run --trace 'moment/tau-metrics-*.bp'
     """
     run = find_run(run_dir)
-    broker = connect(run.read_broker_url())
+    broker = RunBroker.connect(run.read_broker_url(), run.read_info().id)
     margins_us = tuple(round(parse_duration_us(text, "s")) for text in (before, after))
     with open_run(run) as provenance:
         call = provenance.calls.record(event_id)
@@ -103,7 +102,7 @@ def command(
     except OSError as error:
         raise ConfigError(f"{output}: cannot be made ({error.strerror}); choose a new folder") from error
     recalled = []
-    for answer in _ask(broker, Seal(run.read_info().id), request):
+    for answer in _ask(broker, request):
         program = programs.get(int(answer.stream.partition(":")[0]), "program")
         recalled.append(_write(answer, request, output / f"{STREAM_PREFIX}-{program}-{answer.rank}.bp"))
     _report(recalled, request, output, as_json)
@@ -118,22 +117,24 @@ def _request(call: CallRecord, margins_us: tuple[int, ...], streams: list[Stream
     )
 
 
-def _ask(broker: redis.Redis, seal: Seal, request: RecallRequest) -> Iterator[RecallAnswer]:
+def _ask(broker: RunBroker, request: RecallRequest) -> Iterator[RecallAnswer]:
     """Answers as they come; ends when all are there, or none has come for a while."""
-    key = f"{RECALL_ANSWERS}:{request.id}"
+    key = broker.keys.recall_answers(request.id)
     waiting = set(request.streams)
     last = time.monotonic()
     try:
-        entry = broker.xadd(RECALL_REQUESTS, {PAYLOAD: seal.encode(request)}, maxlen=MOST_REQUESTS)
+        entry = broker.client.xadd(
+            broker.keys.recall_requests, {PAYLOAD: broker.seal.encode(request)}, maxlen=MOST_REQUESTS
+        )
         while waiting and time.monotonic() - last < ANSWER_TIMEOUT_S:
-            popped = cast("tuple[bytes, bytes] | None", broker.blpop([key], timeout=1))
+            popped = cast("tuple[bytes, bytes] | None", broker.client.blpop([key], timeout=1))
             if popped is not None:
                 last = time.monotonic()
-                answer = seal.decode(popped[1], _answers)
+                answer = broker.seal.decode(popped[1], _answers)
                 waiting.discard(answer.stream)
                 yield answer
-        broker.xdel(RECALL_REQUESTS, entry)
-        broker.delete(key, f"{key}:bytes")
+        broker.client.xdel(broker.keys.recall_requests, entry)
+        broker.client.delete(key, f"{key}:bytes")
     except redis.RedisError as error:
         raise ServiceError(f"the run's broker does not answer ({error}); has the run ended?") from error
     for stream in sorted(waiting):

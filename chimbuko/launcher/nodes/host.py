@@ -90,7 +90,7 @@ class Host:
         heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
         problems = self._problems
         with Wakeup() as wakeup, Services(self._run, self._options, problems) as services:
-            membership = Membership(services.client)
+            membership = Membership(services.broker)
             membership.look()
             services.wait_ready()
             try:
@@ -121,7 +121,7 @@ class Host:
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
-        with Progress(services.client, services.info.id) as progress:
+        with Progress(services.broker) as progress:
             while not membership.is_over and self._signals < 2:
                 membership.is_ending = membership.is_ending or self._signals > 0
                 self._look(progress, services, membership)

@@ -19,8 +19,8 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps
-from chimbuko.protocol.broker import connect
 from chimbuko.protocol.membership import Presence
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
 from chimbuko.trace.discovery import Transport
 
@@ -73,12 +73,12 @@ class NodeAgent:
         if not url:
             return 0
         name = f"agent-{self._node}"
-        presence = Presence(connect(url), name)
+        info = self._run.read_info()
+        presence = Presence(RunBroker.connect(url, info.id), name)
         # Before all else: from now on the services do not end without it.
         if self._say(presence, is_done=False):
             self._say(presence, is_done=True)
             return 0
-        info = self._run.read_info()
         place = self._place(info)
         self._problems += place.refusals
         await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))

@@ -13,9 +13,8 @@ import redis
 
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.process.lifetime import log, write_error
-from chimbuko.protocol.broker import read_stream
-from chimbuko.protocol.keys import FRAMES
-from chimbuko.protocol.messages import Frame, Seal
+from chimbuko.protocol.messages import Frame
+from chimbuko.protocol.runbroker import Entries, RunBroker
 from chimbuko.units import number_of
 
 MOST_FRAMES = 100
@@ -27,9 +26,8 @@ _frames = msgspec.msgpack.Decoder(Frame)
 class Progress:
     """Follows the server's frames, and shows totals where standard error is a terminal."""
 
-    def __init__(self, broker: redis.Redis, run_id: str) -> None:
+    def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
-        self._seal = Seal(run_id)
         self._read_to = b"0"
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._is_shown = os.isatty(2)
@@ -46,11 +44,11 @@ class Progress:
         """Show what is new, if anybody sees it."""
         if not self._is_shown:
             return
-        entries: list[tuple[bytes, bytes]] = []
+        entries: Entries = []
         with suppress(redis.RedisError):
-            entries = read_stream(self._broker, FRAMES, self._read_to, MOST_FRAMES)
+            entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
         self._read_to = entries[-1][0] if entries else self._read_to
-        for frame in self._seal.decoded(entries, _frames):
+        for frame in self._broker.seal.decoded(entries, _frames):
             for stream in frame.health:
                 self._health[stream.program, stream.rank] = stream
         if entries:

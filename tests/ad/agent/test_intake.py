@@ -21,7 +21,7 @@ from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.instances import aside_of
 from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import Seal
+from chimbuko.protocol.runbroker import RunBroker
 
 APP = "tau-metrics-app-0.bp"
 MOST_COMMANDS = 40
@@ -54,16 +54,14 @@ def open_files(folder: Path) -> None:
     (folder / APP / "md.idx").write_bytes(b"")
 
 
-def intake_of(tmp_path: Path, broker: redis.Redis, streams: list[StreamHandle]) -> Intake:
+def intake_of(tmp_path: Path, broker: RunBroker, streams: list[StreamHandle]) -> Intake:
     config = AnalysisConfig()
     live, scratch = tmp_path / "live", tmp_path / "run" / "agents" / "agent-0"
     live.mkdir(exist_ok=True)
     scratch.mkdir(parents=True, exist_ok=True)
     spec = AgentSpec("agent-0", "run", 0, 1, "node", str(scratch), config, live_folder=str(live))
     statistics = AgentStatistics(spec.agent, 1, make_detector(config).schema)
-    link = ModelSync(
-        broker, statistics, streams, AgentBell(), Seal("run"), DeltaLog(scratch / "last-delta"), 1.0, False
-    )
+    link = ModelSync(broker, statistics, streams, AgentBell(), DeltaLog(scratch / "last-delta"), 1.0, False)
     return Intake(spec, broker, streams, link, RoomNews(broker, tmp_path, "node"))
 
 
@@ -75,7 +73,7 @@ def test_both_instances_of_a_program_are_taken_in_wherever_the_broker_is_away(
         folder = tmp_path / str(lost_command)
         folder.mkdir()
         streams: list[StreamHandle] = []
-        intake = intake_of(folder, broker, streams)
+        intake = intake_of(folder, RunBroker(broker, "run"), streams)
         broker.commands, broker.lost_command = 0, lost_command
         live = folder / "live"
         open_files(live)

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-import redis
 
 from chimbuko.ad.agent import recorderservice
 from chimbuko.ad.agent.recorderservice import RecorderService
@@ -18,9 +17,9 @@ from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import RECALL_ANSWERS, RECALL_REQUESTS
-from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest, Seal
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 
@@ -29,9 +28,9 @@ CALLS = 100
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunBroker]:
     with PrivateBroker(tmp_path_factory.mktemp("broker") / "log") as private:
-        yield connect(private.url)
+        yield RunBroker.connect(private.url, "run")
 
 
 def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 << 20) -> StreamHandle:
@@ -54,35 +53,34 @@ def recorded_stream(folder: Path, rank: int, first_us: int, size_bytes: int = 1 
     return stream
 
 
-SEAL = Seal("run")
 ANSWERS = msgspec.msgpack.Decoder(RecallAnswer)
 
 
-def ask(broker: redis.Redis, service: RecorderService, request: RecallRequest) -> dict[str, RecallAnswer]:
-    broker.xadd(RECALL_REQUESTS, {PAYLOAD: SEAL.encode(request)})
+def ask(broker: RunBroker, service: RecorderService, request: RecallRequest) -> dict[str, RecallAnswer]:
+    broker.client.xadd(broker.keys.recall_requests, {PAYLOAD: broker.seal.encode(request)})
     for _ in range(10):
         service.serve()
-    key = f"{RECALL_ANSWERS}:{request.id}"
-    answers = [SEAL.decode(answer, ANSWERS) for answer in broker.lrange(key, 0, -1)]
+    key = broker.keys.recall_answers(request.id)
+    answers = [broker.seal.decode(answer, ANSWERS) for answer in broker.client.lrange(key, 0, -1)]
     if answers:
-        assert 0 < broker.ttl(key) <= recorderservice.ANSWERS_LIVE_S, "what nobody fetches must go"
+        assert 0 < broker.client.ttl(key) <= recorderservice.ANSWERS_LIVE_S, "what nobody fetches must go"
     return {answer.stream: answer for answer in answers}
 
 
 @pytest.fixture
-def service(broker: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecorderService:
+def service(broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecorderService:
     monkeypatch.setattr(recorderservice, "POLL_S", 0.0)
-    broker.delete(RECALL_REQUESTS)
+    broker.client.delete(broker.keys.recall_requests)
     streams = [
         recorded_stream(tmp_path, 0, 1000),
         recorded_stream(tmp_path, 1, 1000, size_bytes=4096),
         recorded_stream(tmp_path, 2, 9_000_000),
     ]
-    return RecorderService(broker, streams, SEAL)
+    return RecorderService(broker, streams)
 
 
 def test_each_stream_that_is_asked_gives_its_rows_of_the_interval(
-    broker: redis.Redis, service: RecorderService
+    broker: RunBroker, service: RecorderService
 ) -> None:
     answers = ask(broker, service, RecallRequest("a", 1995, 2015, ["0:0", "0:1", "0:7"]))
     assert answers.keys() == {"0:0", "0:1"}, "streams of other agents are answered by these"
@@ -94,14 +92,14 @@ def test_each_stream_that_is_asked_gives_its_rows_of_the_interval(
     assert [step.step for step in newest.steps] == [1]
 
 
-def test_what_was_open_then_comes_first(broker: redis.Redis, service: RecorderService) -> None:
+def test_what_was_open_then_comes_first(broker: RunBroker, service: RecorderService) -> None:
     (step,) = ask(broker, service, RecallRequest("b", 1003, 1008, ["0:0"]))["0:0"].steps
     events = step.trace_step(0, with_open=True).events
     assert events[:, (3, 5)].tolist() == [[0, 1000], [1, 1005]]
 
 
 def test_answers_are_bounded_over_all_streams(
-    broker: redis.Redis, service: RecorderService, monkeypatch: pytest.MonkeyPatch
+    broker: RunBroker, service: RecorderService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorderservice, "MOST_ANSWER_BYTES", 2 * CALLS * 16 * 3)
     answers = ask(broker, service, RecallRequest("c", 0, 10_000_000, ["0:0", "0:1", "0:2"]))
@@ -111,6 +109,6 @@ def test_answers_are_bounded_over_all_streams(
 
 
 def test_moment_before_anything_was_recorded_gives_nothing(
-    broker: redis.Redis, service: RecorderService
+    broker: RunBroker, service: RecorderService
 ) -> None:
     assert ask(broker, service, RecallRequest("d", 5, 10, ["0:2"]))["0:2"].steps == []

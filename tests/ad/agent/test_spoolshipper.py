@@ -21,9 +21,9 @@ from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.calls.record import StreamHealth
 from chimbuko.calls.recordarrays import pack
-from chimbuko.protocol.broker import PrivateBroker, connect, read_stream
-from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, WAKE
-from chimbuko.protocol.messages import RecordBatch, Seal
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.schema import PROFILE
 from tests.sample_records import make_record
 
@@ -32,8 +32,6 @@ FRAME_RECORDS = 500
 FRAMES = 40
 
 batches = msgspec.msgpack.Decoder(RecordBatch)
-
-SEAL = Seal("run")
 
 
 def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
@@ -47,40 +45,42 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         spool.append(SpoolFrame(pack(records), [], [], HEALTH))
     waiting_bytes = sum(path.stat().st_size for path in (tmp_path / "spool").glob("*.spool"))
     assert waiting_bytes > 2 * MOST_IN_FLIGHT_BYTES
-    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as broker:
+    with PrivateBroker(tmp_path / "broker.log") as private:
+        broker = RunBroker.connect(private.url, "run")
         statistics = AgentStatistics("agent", 1, PROFILE)
         delivery = SpoolDelivery("agent", tmp_path / "spool")
         sender = SpoolShipper(
             broker,
-            ModelSync(
-                broker, statistics, [], AgentBell(), SEAL, DeltaLog(tmp_path / "delta_log"), 1.0, False
-            ),
+            ModelSync(broker, statistics, [], AgentBell(), DeltaLog(tmp_path / "delta_log"), 1.0, False),
             [],
             delivery,
             AgentTelemetry("node1", os.getpid(), statistics, []),
             RoomNews(broker, tmp_path, "node1"),
             AgentBell(),
-            SEAL,
             is_lockstep=False,
         )
         for _ in range(20):
             sender.exchange_once()
         assert delivery.in_flight_bytes < MOST_IN_FLIGHT_BYTES + 2 * waiting_bytes / FRAMES
-        assert cast(int, broker.memory_usage(RECORDS, samples=0)) < 1.5 * MOST_IN_FLIGHT_BYTES
+        assert (
+            cast(int, broker.client.memory_usage(broker.keys.records, samples=0)) < 1.5 * MOST_IN_FLIGHT_BYTES
+        )
         # When it is stored again all of it comes.
         for _ in range(FRAMES):
             sequences = [
-                SEAL.decode(frame, batches).sequence
-                for _, frame in read_stream(broker, RECORDS, b"0", FRAMES)
+                broker.seal.decode(frame, batches).sequence
+                for _, frame in broker.read(broker.keys.records, b"0", FRAMES)
             ]
-            broker.hset(RECORD_ACKS, "agent", max(sequences, default=delivery.acknowledged))
-            broker.delete(RECORDS)
+            broker.client.hset(
+                broker.keys.record_acks, "agent", max(sequences, default=delivery.acknowledged)
+            )
+            broker.client.delete(broker.keys.records)
             sender.exchange_once()
         assert sender.is_delivered
         assert delivery.acknowledged == FRAMES
-        assert not broker.exists(WAKE), "the store gathers what comes in the course of a run"
+        assert not broker.client.exists(broker.keys.wake), "the store gathers what comes meanwhile"
         sender.flush()
         sender.exchange_once()
-        assert broker.xlen(WAKE) == 1, "at its end somebody waits"
+        assert broker.client.xlen(broker.keys.wake) == 1, "at its end somebody waits"
         sender.exchange_once()
-        assert broker.xlen(WAKE) == 1
+        assert broker.client.xlen(broker.keys.wake) == 1

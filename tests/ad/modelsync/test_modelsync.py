@@ -23,9 +23,9 @@ from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.config import AnalysisConfig
 from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
-from chimbuko.protocol.keys import STATISTICS
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD, RunStatistics, Seal
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
@@ -87,12 +87,13 @@ class Node:
     def __init__(self, folder: Path, broker: PrivateBroker) -> None:
         name = StreamName("app", 0, folder / "app.bp")
         self.stream = StreamHandle(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
-        self.client = connect(broker.url)
+        self.broker = RunBroker.connect(broker.url, "run")
+        self.client = self.broker.client
         self.clients.append(self.client)
         self.delta_log = DeltaLog(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
         self.link = ModelSync(
-            self.client, self.statistics, [self.stream], AgentBell(), SEAL, self.delta_log, 0.01, False
+            self.broker, self.statistics, [self.stream], AgentBell(), self.delta_log, 0.01, False
         )
         self.link.let_inherit(self.stream)
         self._reported = 0
@@ -114,10 +115,10 @@ class Node:
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has reported last."""
         reported = msgspec.msgpack.Decoder(RunStatistics)
-        for number, fields in cast(list[Any], self.client.xrange(STATISTICS)):
+        for number, fields in cast(list[Any], self.client.xrange(self.broker.keys.statistics)):
             # As the store does; the server reports no more before.
-            self.client.xdel(STATISTICS, number)
-            for path in SEAL.decode(fields[PAYLOAD], reported).paths:
+            self.client.xdel(self.broker.keys.statistics, number)
+            for path in self.broker.seal.decode(fields[PAYLOAD], reported).paths:
                 assert path.functions == ["solve"]
                 self._reported = path.calls
         return self._reported

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
 
 from chimbuko.ad.streams.arrivals import CONTACT_LOOKS, Arrival, Arrivals
 from chimbuko.follow.instances import aside_of, first_rank_of
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import INSTANCES
+from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.protocol.rankclaims import beginnings, claim_instance, claim_rank
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import Transport
 
 APP = "tau-metrics-app-0.bp"
@@ -143,12 +142,12 @@ def test_agents_share_the_ranks_as_the_paths_name_them(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[redis.Redis]:
+def broker(tmp_path: Path) -> Iterator[RunBroker]:
     with PrivateBroker(tmp_path / "broker.log") as private:
-        yield connect(private.url)
+        yield RunBroker.connect(private.url, "run")
 
 
-def test_ranks_of_an_instance_follow_those_before(broker: redis.Redis) -> None:
+def test_ranks_of_an_instance_follow_those_before(broker: RunBroker) -> None:
     for rank in range(4):
         assert claim_rank(broker, "app", rank, "agent-0")
     claim_rank(broker, "other, rank 7", 90, "agent-0")
@@ -161,4 +160,4 @@ def test_ranks_of_an_instance_follow_those_before(broker: redis.Redis) -> None:
         "app was started again: its ranks count from 4 on",
         "app was started again: its ranks count from 8 on",
     ]
-    assert broker.hlen(INSTANCES) == 2
+    assert broker.client.hlen(broker.keys.instances) == 2

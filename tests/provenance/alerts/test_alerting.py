@@ -9,11 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import redis
 
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import DASHBOARD, RECORDS
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, Seal
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts import gate, sinks
 from chimbuko.provenance.alerts.gate import Alert
 from chimbuko.provenance.alerts.sinks import Deliver
@@ -34,10 +33,10 @@ def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Private
 
 
 @pytest.fixture
-def broker(private_broker: PrivateBroker) -> Iterator[redis.Redis]:
+def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
     with connect(private_broker.url) as client:
         client.flushall()
-        yield client
+        yield RunBroker(client, RUN_ID)
 
 
 def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> RecordBatch:
@@ -45,10 +44,10 @@ def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> 
     return make_batch(n, records=[record])
 
 
-def write(broker: redis.Redis, url: str, hook: Deliver, *batches: RecordBatch) -> None:
+def write(broker: RunBroker, url: str, hook: Deliver, *batches: RecordBatch) -> None:
     """The life of a writer, from the first batch to the last."""
     for batch in batches:
-        broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
+        broker.client.xadd(broker.keys.records, {PAYLOAD: broker.seal.encode(batch)})
     destination = Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": hook})
     run_writer(WriterService(broker, destination), lambda: True)
 
@@ -60,12 +59,12 @@ def make_store(url: str) -> None:
 
 
 def test_each_severe_call_is_reported_once_whatever_comes_again(
-    broker: redis.Redis, any_store_url: str, monkeypatch: pytest.MonkeyPatch
+    broker: RunBroker, any_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "PERIOD_S", 0.0)
     make_store(any_store_url)
     got: list[bytes] = []
-    broker.set(DASHBOARD, "http://127.0.0.1:1234/")
+    broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
     first = [
         severe(1, 1),
         severe(2, 2, severity_us=999.0),
@@ -87,7 +86,7 @@ def test_each_severe_call_is_reported_once_whatever_comes_again(
 
 
 def test_storing_does_not_wait_for_a_hook(
-    broker: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sinks, "STOP_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"

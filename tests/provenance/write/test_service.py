@@ -14,21 +14,19 @@ from typing import cast
 
 import msgspec
 import pytest
-import redis
 from sqlalchemy import Engine, event
 
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.errors import StoreError
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
-from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, STATISTICS, WAKE
 from chimbuko.protocol.messages import (
     PAYLOAD,
     FunctionModel,
     FunctionStatistics,
     RecordBatch,
     RunStatistics,
-    Seal,
 )
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
@@ -53,19 +51,19 @@ def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Private
 
 
 @pytest.fixture
-def broker(private_broker: PrivateBroker) -> Iterator[redis.Redis]:
+def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
     with connect(private_broker.url) as client:
         client.flushall()
-        yield client
+        yield RunBroker(client, RUN_ID)
 
 
-def send(broker: redis.Redis, *batches: RecordBatch) -> None:
+def send(broker: RunBroker, *batches: RecordBatch) -> None:
     for batch in batches:
-        broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
+        broker.client.xadd(broker.keys.records, {PAYLOAD: broker.seal.encode(batch)})
 
 
-def acknowledged(broker: redis.Redis, stream: str = "0:1") -> int:
-    return int(cast(bytes, broker.hget(RECORD_ACKS, stream)) or 0)
+def acknowledged(broker: RunBroker, stream: str = "0:1") -> int:
+    return int(cast(bytes, broker.client.hget(broker.keys.record_acks, stream)) or 0)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -76,7 +74,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def running(broker: redis.Redis, engine: Engine, run_id: str) -> Iterator[None]:
+def running(broker: RunBroker, engine: Engine, run_id: str) -> Iterator[None]:
     """The writer at work in a thread; asked to stop, and waited for, at the end."""
     stop = threading.Event()
     failures: list[Exception] = []
@@ -104,18 +102,18 @@ def numbered(batch: Batch, record: Record, sequences: range, records: int = 5) -
 
 
 def test_all_that_was_sent_is_stored_acknowledged_and_removed(
-    broker: redis.Redis, writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
+    broker: RunBroker, writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
 ) -> None:
     send(broker, *numbered(batch, record, range(1, 4)), batch(7, stream="0:2"))
     with running(broker, engine, provenance.run_id):
         pass
     assert provenance.calls.count(ALL) == 15
     assert (acknowledged(broker), acknowledged(broker, "0:2")) == (3, 7)
-    assert broker.xlen(RECORDS) == 0
+    assert broker.client.xlen(broker.keys.records) == 0
 
 
 def test_the_latest_statistics_are_stored_and_every_model(
-    broker: redis.Redis, writer: Writer, engine: Engine, provenance: Provenance
+    broker: RunBroker, writer: Writer, engine: Engine, provenance: Provenance
 ) -> None:
     function = FunctionStatistics(0, "main", 1, 0, 0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 2.0)
     health = StreamHealth(0, 1, "node7", "reading", 1, 100, 4800, 48, 2, 0, {})
@@ -126,7 +124,7 @@ def test_the_latest_statistics_are_stored_and_every_model(
             [msgspec.structs.replace(function, calls=tick)],
             models=[FunctionModel(tick, 0, "main", bytes(tick))],
         )
-        broker.xadd(STATISTICS, {PAYLOAD: Seal(RUN_ID).encode(statistics)})
+        broker.client.xadd(broker.keys.statistics, {PAYLOAD: broker.seal.encode(statistics)})
     with running(broker, engine, provenance.run_id):
         pass
     assert [found.calls for found in provenance.function_statistics()] == [3]
@@ -134,7 +132,7 @@ def test_the_latest_statistics_are_stored_and_every_model(
     models = [provenance.models.at(0, "main", version) for version in (1, 2, 3)]
     assert models == [FunctionModel(version, 0, "main", bytes(version)) for version in (1, 2, 3)]
     assert provenance.programs() == {0: "heat"}
-    assert broker.xlen(STATISTICS) == 0, "the server tells more only when this is removed"
+    assert broker.client.xlen(broker.keys.statistics) == 0, "the server tells more only when this is removed"
 
 
 def start_process(private_broker: PrivateBroker, store_url: str, run_id: str) -> subprocess.Popen[bytes]:
@@ -150,7 +148,7 @@ def start_process(private_broker: PrivateBroker, store_url: str, run_id: str) ->
 
 
 def test_a_writer_killed_in_mid_stream_loses_and_doubles_nothing(
-    broker: redis.Redis,
+    broker: RunBroker,
     private_broker: PrivateBroker,
     store_url: str,
     writer: Writer,
@@ -171,7 +169,7 @@ def test_a_writer_killed_in_mid_stream_loses_and_doubles_nothing(
         assert restarted.wait() == 0
     assert provenance.calls.count(ALL) == 6000
     assert acknowledged(broker) == 2000
-    assert broker.xlen(RECORDS) == 0
+    assert broker.client.xlen(broker.keys.records) == 0
 
 
 def test_a_broker_that_was_restarted_is_served_again(
@@ -190,7 +188,7 @@ def test_a_broker_that_was_restarted_is_served_again(
 
 
 def test_nothing_is_acknowledged_while_the_store_is_locked(
-    broker: redis.Redis,
+    broker: RunBroker,
     writer: Writer,
     engine: Engine,
     provenance: Provenance,
@@ -214,7 +212,7 @@ def test_nothing_is_acknowledged_while_the_store_is_locked(
     send(broker, *numbered(batch, record, range(1, 4)))
     with running(broker, engine, provenance.run_id):
         until(lambda: is_said("held by another program"))
-        assert (acknowledged(broker), broker.xlen(RECORDS)) == (0, 3)
+        assert (acknowledged(broker), broker.client.xlen(broker.keys.records)) == (0, 3)
         holder.execute("ROLLBACK")
         until(lambda: acknowledged(broker) == 3)
         until(lambda: is_said("records are stored again"))
@@ -224,7 +222,7 @@ def test_nothing_is_acknowledged_while_the_store_is_locked(
 
 
 def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
-    broker: redis.Redis,
+    broker: RunBroker,
     writer: Writer,
     engine: Engine,
     provenance: Provenance,
@@ -244,7 +242,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     ):
         pass
     holder.close()
-    assert broker.xlen(RECORDS) == 1
+    assert broker.client.xlen(broker.keys.records) == 1
 
 
 @pytest.fixture
@@ -261,7 +259,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_delays_records_and_loses_none(
     small_disk: Path,
-    broker: redis.Redis,
+    broker: RunBroker,
     record: Record,
     batch: Batch,
     run_info: Callable[..., RunInfo],
@@ -282,7 +280,7 @@ def test_a_full_disk_delays_records_and_loses_none(
         until(lambda: is_said("free some space"))
         stored = acknowledged(broker)
         assert stored < BATCHES
-        assert broker.xlen(RECORDS) == BATCHES - stored
+        assert broker.client.xlen(broker.keys.records) == BATCHES - stored
         subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
         until(lambda: acknowledged(broker) == BATCHES)
     reading = open_for_reading(url)
@@ -292,7 +290,7 @@ def test_a_full_disk_delays_records_and_loses_none(
 
 
 def test_what_can_never_be_stored_does_not_keep_the_rest_out(
-    broker: redis.Redis,
+    broker: RunBroker,
     writer: Writer,
     engine: Engine,
     provenance: Provenance,
@@ -302,7 +300,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
 ) -> None:
     good, other = numbered(batch, record, range(1, 3))
     send(broker, good, batch(2, records=[record(row=99, entry_us=1 << 63, exit_us=1 << 63)]))
-    broker.xadd(RECORDS, {PAYLOAD: b"\xc1 no message"})
+    broker.client.xadd(broker.keys.records, {PAYLOAD: b"\xc1 no message"})
     send(broker, msgspec.structs.replace(other, sequence=3))
     with running(broker, engine, provenance.run_id):
         pass
@@ -310,7 +308,7 @@ def test_what_can_never_be_stored_does_not_keep_the_rest_out(
     assert "batch 2 of stream 0:1 is left out" in said
     assert said.count("is left out") == 2
     assert provenance.calls.count(ALL) == 10
-    assert (acknowledged(broker), broker.xlen(RECORDS)) == (3, 0)
+    assert (acknowledged(broker), broker.client.xlen(broker.keys.records)) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +337,7 @@ def test_a_wrong_start_ends_with_one_line(
 
 
 def test_batches_are_gathered_until_somebody_waits(
-    broker: redis.Redis,
+    broker: RunBroker,
     writer: Writer,
     engine: Engine,
     provenance: Provenance,
@@ -363,7 +361,7 @@ def test_batches_are_gathered_until_somebody_waits(
     gathering = threading.Thread(target=writing.serve_once, args=(False,))
     gathering.start()
     send(broker, third)
-    broker.xadd(WAKE, {PAYLOAD: b""})
+    broker.client.xadd(broker.keys.wake, {PAYLOAD: b""})
     gathering.join()
     assert (acknowledged(broker), len(commits)) == (3, 2)
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-import redis
 import sqlalchemy
 
-from chimbuko.protocol.broker import PrivateBroker, connect, read_stream
-from chimbuko.protocol.keys import RECORD_ACKS, RECORDS, STORE_NEWS
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, Seal
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
@@ -50,27 +49,27 @@ def until(condition: Callable[[], bool]) -> None:
 class Bench:
     """A broker, a store, and the writer at work between them."""
 
-    def __init__(self, broker: redis.Redis) -> None:
+    def __init__(self, broker: RunBroker) -> None:
         self.broker = broker
 
     def send(self, sequences: range) -> None:
         for n in sequences:
             records = [make_record(row=PER_BATCH * n + i) for i in range(PER_BATCH)]
             batch: RecordBatch = make_batch(n, records=records)
-            self.broker.xadd(RECORDS, {PAYLOAD: Seal(RUN_ID).encode(batch)})
+            self.broker.client.xadd(self.broker.keys.records, {PAYLOAD: self.broker.seal.encode(batch)})
 
     @property
     def acknowledged(self) -> int:
-        return int(cast(bytes, self.broker.hget(RECORD_ACKS, "0:1")) or 0)
+        return int(cast(bytes, self.broker.client.hget(self.broker.keys.record_acks, "0:1")) or 0)
 
     @property
     def waiting(self) -> int:
-        return cast(int, self.broker.xlen(RECORDS))
+        return cast(int, self.broker.client.xlen(self.broker.keys.records))
 
     @property
     def reported(self) -> list[str]:
         """What the user is told."""
-        return [line.decode() for _, line in read_stream(self.broker, STORE_NEWS, b"0", 100)]
+        return [line.decode() for _, line in self.broker.read(self.broker.keys.store_news, b"0", 100)]
 
     @contextmanager
     def writing(self, destination: Destination) -> Iterator[None]:

@@ -17,7 +17,6 @@ from flask_socketio import SocketIO
 from werkzeug.serving import make_server
 
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import FRAMES
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
@@ -44,7 +43,7 @@ def test_every_page_ends_in_the_state_of_the_database(tmp_path: Path, broker: Pr
         for step in range(STORED, STEPS):
             is_last = step == STEPS - 1
             frame = made.frame(step - STORED + 1, step, is_last)
-            client.xadd(FRAMES, {PAYLOAD: made.seal.encode(frame)})
+            client.xadd(made.keys.frames, {PAYLOAD: made.seal.encode(frame)})
             if step == STEPS // 2:
                 # One comes late.
                 pages[-1].watch(["0:1"])

@@ -14,7 +14,6 @@ import requests
 from chimbuko.errors import ServiceError
 from chimbuko.process import restarts
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import FRAMES
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.viz.http.multiprocess import serving_together
 from tests.thorough import first
@@ -94,7 +93,7 @@ def test_pages_of_both_hear_of_a_run_that_goes_on(tmp_path: Path, broker: Privat
     made = make_run(tmp_path / "heat", "running", 20)
     with dashboard(made, broker.url, words=["--processes", "2"]) as process, connect(broker.url) as client:
         pages = pages_on_both(process)
-        client.xadd(FRAMES, {PAYLOAD: made.seal.encode(made.frame(20, 20))})
+        client.xadd(made.keys.frames, {PAYLOAD: made.seal.encode(made.frame(20, 20))})
         anomalies = sum(step.anomalies for step in made.steps if step.step <= 20)
         for page in pages:
             while page.next("frame")["status"]["anomalies"] < anomalies:

@@ -14,7 +14,6 @@ import redis
 
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import FRAMES, SNAPSHOT, SNAPSHOT_WANTED
 from chimbuko.protocol.messages import PAYLOAD, Frame
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
@@ -58,7 +57,7 @@ def following(made: MadeRun, broker_url: str | None) -> Iterator[tuple[Feed, Lis
 
 def publish(client: redis.Redis, run: MadeRun, frame: Frame) -> None:
     """As the parameter server does."""
-    client.xadd(FRAMES, {PAYLOAD: run.seal.encode(frame)})
+    client.xadd(run.keys.frames, {PAYLOAD: run.seal.encode(frame)})
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_what_was_before_the_first_visitor_is_known(running: MadeRun, broker: Pr
     client, began_ms = connect(broker.url), 1_000 * round(time.time()) - 60_000
     for step in range(21):
         payload = running.seal.encode(running.frame(1 + step, step))
-        client.xadd(FRAMES, {PAYLOAD: payload}, id=f"{began_ms + 1_000 * step}-0")
+        client.xadd(running.keys.frames, {PAYLOAD: payload}, id=f"{began_ms + 1_000 * step}-0")
     with following(running, broker.url) as (feed, listener):
         listener.until(lambda _: len(feed.vitals()) > 21)
         before, now = feed.vitals()[:21], feed.vitals()[21:]
@@ -111,7 +110,7 @@ def test_missed_frames_are_made_up_for_from_the_store(
         engine = open_for_writing(running.directory.read_info().store_url)
         store(Writer(engine, running.directory.read_info().id), running, 20, 31)
         engine.dispose()
-        client.xadd(FRAMES, {PAYLOAD: b"\xc1 not a frame"})
+        client.xadd(running.keys.frames, {PAYLOAD: b"\xc1 not a frame"})
         update = listener.until(lambda update: update.resync)
         assert update.status.last_step == 30
         assert feed.ranking("mean", 9).ranks == 5
@@ -124,10 +123,13 @@ def test_who_comes_late_asks_the_server_for_all_it_knows(running: MadeRun, broke
     client = connect(broker.url)
     publish(client, running, running.frame(9, 35))
     with following(running, broker.url) as (feed, listener):
-        while client.getdel(SNAPSHOT_WANTED) is None:
+        while client.getdel(running.keys.snapshot_wanted) is None:
             time.sleep(0.01)
         whole = running.frame(9, 35)
-        client.set(SNAPSHOT, running.seal.encode(msgspec.structs.replace(whole, health=running.health(36))))
+        client.set(
+            running.keys.snapshot,
+            running.seal.encode(msgspec.structs.replace(whole, health=running.health(36))),
+        )
         listener.until(lambda update: update.resync and feed.health() == running.health(36))
         publish(client, running, running.frame(10, 36))
         listener.until(lambda update: update.status.last_step == 36)
