@@ -300,13 +300,19 @@ class ModelSync:
             if sequence <= self._contained:
                 stream.merged_generation = generation
         table = statistics.model_for(stream.program, stream.names.timers)
-        if stream.box.put_model(statistics.version, statistics.closed_epoch, stream.merged_generation, table):
-            stream.model_version = statistics.version
-            stream.generations = [
-                (sequence, generation)
-                for sequence, generation in stream.generations
-                if sequence > self._contained
-            ]
+        epoch, merged = statistics.closed_epoch, stream.merged_generation
+        while not stream.box.put_model(statistics.version, epoch, merged, table):
+            if not self._is_lockstep:
+                return
+            # A process that takes over looks for it just now. Without it the stream would wait for ever: the
+            # next one comes when it has closed another epoch.
+            time.sleep(LOCK_POLL_S)
+        stream.model_version = statistics.version
+        stream.generations = [
+            (sequence, generation)
+            for sequence, generation in stream.generations
+            if sequence > self._contained
+        ]
 
     def _next(self, streams: list[StreamHandle], is_flushing: bool) -> list[Delta]:
         """A delta of what was learned since the last one; none if that is nothing."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chimbuko.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
-from chimbuko.follow.steps import INDEX
+from chimbuko.follow.steps import INDEX, is_closed
 from chimbuko.trace.discovery import (
     CONTACT_SUFFIX,
     StreamName,
@@ -121,7 +121,11 @@ class Arrivals:
         """Whether the program that writes a stream still does, as of the last look."""
         if arrival.transport is Transport.SST:
             return contact_of(arrival.name.path) == arrival.contact
-        return not self._paths[arrival.name.path].is_free
+        path = arrival.name.path
+        # Its reader may be far from its end, or not there yet, when the next instance begins.
+        with suppress(OSError):
+            return not (self._paths[path].is_free or is_closed(path / INDEX))
+        return False
 
     def _arrived(self, name: str) -> Iterator[Arrival]:
         if not has_prefix(name):

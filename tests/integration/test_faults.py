@@ -166,7 +166,7 @@ def test_lockstep_flags_the_same_whatever_happens(
     start: Start, marked: Path, moments: random.Random, undisturbed: Run
 ) -> None:
     run = live_run(start, marked, moments, [kill(SERVER), kill(BROKER)], "--lockstep")
-    assert run.ids == undisturbed.ids
+    assert run.ids == undisturbed.ids, run.output
     assert_nothing_lost(run, marked)
 
 
@@ -195,7 +195,7 @@ def test_lockstep_over_files_flags_the_same_whoever_dies(
     start: Start, marked: Path, moments: random.Random, undisturbed: Run, faults: str
 ) -> None:
     run = live_run(start, marked, moments, AGENT_FAULTS[faults], "--lockstep")
-    assert run.ids == undisturbed.ids
+    assert run.ids == undisturbed.ids, run.output
     assert_nothing_lost(run, marked)
 
 

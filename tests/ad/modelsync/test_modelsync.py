@@ -42,8 +42,14 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 
 
 @pytest.fixture
-def server(broker: PrivateBroker, tmp_path: Path) -> Iterator[Service]:
+def lockstep_streams() -> int:
+    return 0
+
+
+@pytest.fixture
+def server(broker: PrivateBroker, tmp_path: Path, lockstep_streams: int) -> Iterator[Service]:
     arguments = ["--run-id", "run", "--detector", "sstd", "--state", str(tmp_path / "state")]
+    arguments += ["--lockstep-streams", str(lockstep_streams)]
     service = Service("pserver", "chimbuko.pserver", arguments, {BROKER_VARIABLE: broker.url}, tmp_path)
     service.wait_ready()
     yield service
@@ -84,7 +90,7 @@ class Node:
 
     clients: ClassVar[list[redis.Redis]] = []
 
-    def __init__(self, folder: Path, broker: PrivateBroker) -> None:
+    def __init__(self, folder: Path, broker: PrivateBroker, is_lockstep: bool = False) -> None:
         name = StreamName("app", 0, folder / "app.bp")
         self.stream = StreamHandle(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
         self.broker = RunBroker.connect(broker.url, "run")
@@ -93,7 +99,7 @@ class Node:
         self.delta_log = DeltaLog(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
         self.link = ModelSync(
-            self.broker, self.statistics, [self.stream], AgentBell(), self.delta_log, 0.01, False
+            self.broker, self.statistics, [self.stream], AgentBell(), self.delta_log, 0.01, is_lockstep
         )
         self.link.let_inherit(self.stream)
         self._reported = 0
@@ -262,3 +268,22 @@ def test_server_and_broker_may_die_together(folder: Path, broker: PrivateBroker,
         server.wait_ready()
         stream.step()
         node.until(lambda: node.calls() == stream.steps * CALLS)
+
+
+@pytest.mark.parametrize("lockstep_streams", [1])
+def test_in_lockstep_no_stream_waits_for_a_model_that_found_it_locked(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that takes over may hold the lock; the next model comes with the next epoch only."""
+    node = Node(folder, broker, is_lockstep=True)
+    stream = Stream(node.stream)
+    put, is_locked = node.stream.box.put_model, iter([True])
+
+    def put_unless_locked(version: int, epoch: int, *rest: Any) -> bool:
+        return not (epoch == 0 and next(is_locked, False)) and put(version, epoch, *rest)
+
+    monkeypatch.setattr(node.stream.box, "put_model", put_unless_locked)
+    stream.step()
+    stream.box[Cell.CLOSED_EPOCH] = 0
+    node.until(lambda: stream.box[Cell.MODEL_EPOCH] == 0)
+    assert next(is_locked, None) is None

@@ -35,6 +35,11 @@ def end(folder: Path, first_rank: int, name: str = APP) -> None:
     path.mkdir()
 
 
+def close(folder: Path, name: str = APP) -> None:
+    """A program closes its files; its reader has not noticed."""
+    (folder / name / "md.idx").write_bytes(bytes(64))
+
+
 def contact(folder: Path, time_ns: int, name: str = APP) -> None:
     path = folder / f"{name}.sst"
     path.write_text("where the writer is")
@@ -71,6 +76,16 @@ def test_the_next_instance_is_noticed_when_it_opens_its_files(tmp_path: Path) ->
     assert watched.look() == [] and watched.is_written(second)
     assert first_rank_of(tmp_path / APP) == 4
     assert (second.as_instance(4).rank, second.as_instance(4).file_name) == (4, "tau-metrics.4-app-0.bp")
+
+
+def test_what_is_closed_is_not_written_before_its_reader_has_noticed(tmp_path: Path) -> None:
+    watched = arrivals(tmp_path)
+    begin(tmp_path)
+    (first,) = watched.look()
+    watched.take(first, 0)
+    assert watched.is_written(first)
+    close(tmp_path)
+    assert not watched.is_written(first)
 
 
 def test_a_successor_learns_from_the_folder_which_instances_there_are(tmp_path: Path) -> None:
