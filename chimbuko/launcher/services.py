@@ -45,7 +45,7 @@ FULL_DISK_BYTES = 1 << 18
 KEPT_S = 3600
 """What a run has at a broker that it shares with others goes so long after the run has died. Longer than the
 end of a run takes; agents send again what is gone."""
-KEEP_PERIOD_S = 60.0
+KEEP_PERIOD_S = 10.0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pytest
 from chimbuko.config import AnalysisConfig
 from chimbuko.launcher import services
 from chimbuko.launcher.agents import AgentOptions, Agents
+from chimbuko.launcher.options import ServiceChoices
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RunKeys
@@ -22,18 +23,36 @@ from examples.findings import all_anomalies
 from tests.integration.conftest import Run, Start, children, command_line
 
 
-@pytest.mark.thorough
-def test_users_broker_serves_one_run_after_the_other(
-    heat4: Path, heat4_run: Run, start: Start, tmp_path: Path
-) -> None:
+def test_runs_share_a_broker(heat4: Path, heat4_run: Run, start: Start, tmp_path: Path) -> None:
+    """Also when it is started anew, empty, while both are at work."""
     with PrivateBroker(tmp_path / "broker.log") as broker:
-        for _ in range(2):
-            run = start("--trace", heat4 / "*.bp", "--broker", broker.url)
+        runs = [start("--trace", heat4 / "*.bp", "--broker", broker.url) for _ in range(2)]
+        with connect(broker.url) as client:
+            runs[0].wait_until(lambda: len(client.keys("*model-updates")) == 2)
+        broker.stop()
+        broker.start()
+        for run in runs:
             assert run.end() == 0, run.output
             assert run.ids == heat4_run.ids
-        client = connect(broker.url)
-        assert client.keys("*") == []
-        client.close()
+            assert "Lost: nothing" in run.output
+        with connect(broker.url) as client:
+            assert client.keys("*") == []
+
+
+def test_of_a_run_that_died_nothing_stays_at_a_shared_broker_for_ever(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
+    with PrivateBroker(tmp_path / "broker.log") as broker, connect(broker.url) as client:
+        client.set("of somebody else", 1)
+        options = ServiceOptions(
+            AnalysisConfig(), has_dashboard=False, choices=ServiceChoices(broker=broker.url)
+        )
+        with Services(run, options, []) as served:
+            served.wait_ready()
+            served.broker.program_number("heat")
+            assert served.look_after() == []
+            times_s = {key: client.ttl(key) for key in client.keys("{chimbuko:*")}
+            assert times_s and all(0 < time_s <= services.KEPT_S for time_s in times_s.values())
+        assert client.keys("*") == [b"of somebody else"]
 
 
 def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Path) -> None:
