@@ -229,8 +229,9 @@ def test_generators_and_coroutines_nest_by_their_turns(tmp_path: Path) -> None:
 def test_long_call_still_yields_steps(tmp_path: Path) -> None:
     """Thread 0 never leaves its call; what others do is seen meanwhile."""
     text = """
-        import threading, time
+        import pathlib, threading, time
         stop = threading.Event()
+        index = pathlib.Path("tau-metrics-program-0.bp/md.idx")
 
         def work():
             while not stop.is_set(): item()
@@ -240,7 +241,11 @@ def test_long_call_still_yields_steps(tmp_path: Path) -> None:
         def wait():
             thread = threading.Thread(target=work)
             thread.start()
-            stop.wait(1.2)
+            sizes = set()
+            # Nothing, and a step more each time.
+            while len(sizes) < 4:
+                sizes.add(index.exists() and index.stat().st_size)
+                stop.wait(0.01)
             stop.set()
             thread.join()
 
