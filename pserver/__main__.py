@@ -13,7 +13,7 @@ from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
 from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.server import Server
+from chimbuko.pserver.server import SavePlace, Server
 from chimbuko.pserver.state.checkpoint import read_state
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--save-model", type=Path, action="append", default=[])
     parser.add_argument("--state", type=Path, help="file from which a server that is started again goes on")
+    parser.add_argument("--state-copy", type=Path, help="file that gets a copy of it now and then")
     parser.add_argument("--metrics-port", type=int, help="answer Prometheus on 127.0.0.1; 0 for any port")
     parser.add_argument("--report", type=Path, help="file for all that is known at the end")
     options = parser.parse_args()
@@ -53,7 +54,12 @@ def main() -> None:
             state.restore(saved)
             log("goes on from what was saved")
         metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
-        server = Server(RunBroker.from_environment(options.run_id), state, options.state, metrics)
+        server = Server(
+            RunBroker.from_environment(options.run_id),
+            state,
+            SavePlace(options.state, options.state_copy),
+            metrics,
+        )
         should_stop = StopSignal(partial(wake_ourselves, options.run_id))
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.

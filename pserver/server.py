@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ from chimbuko.process.lifetime import StopSignal, log
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
 from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.state.checkpoint import write_state
+from chimbuko.pserver.state.checkpoint import SavedState, write_state
 from chimbuko.pserver.state.serverstate import Published, ServerState
 
 PUBLISH_S = 0.05
@@ -35,6 +37,9 @@ KEPT_FRAMES_BYTES = 32 << 20
 SAVE_PERIOD_S = 1.0
 SAVE_SHARE = 0.05
 """Part of the time that saving may take."""
+COPY_PERIOD_S = 10.0
+COPY_SHARE = 0.01
+"""Part of the time that copying onto shared storage may take."""
 MOST_ACKNOWLEDGED = 64
 """Live, an update says of so many agents what it contains: each of them reads it. Others learn it a moment
 later."""
@@ -48,6 +53,16 @@ def _encoded(acknowledgements: dict[str, Acknowledgement]) -> dict[Any, Any]:
     return {name: _encoder.encode(place) for name, place in acknowledgements.items()}
 
 
+@dataclass(frozen=True)
+class SavePlace:
+    """Where the state is saved."""
+
+    path: Path | None = None
+    """On local storage; without one, what is merged counts as saved."""
+    copy: Path | None = None
+    """On storage that other nodes share: older, for a server that goes on there."""
+
+
 class Server:
     """Serves one run.
 
@@ -57,8 +72,6 @@ class Server:
 
     Parameters
     ----------
-    path
-        Where the state is saved; without one, what is merged counts as saved.
     metrics
         Where Prometheus may ask.
     """
@@ -67,13 +80,13 @@ class Server:
         self,
         broker: RunBroker,
         state: ServerState,
-        path: Path | None,
+        place: SavePlace,
         metrics: MetricsPort | None = None,
     ) -> None:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._state = state
-        self._path = path
+        self._place = place
         self._metrics = metrics
         if metrics is not None:
             self._report_metrics(state.snapshot())
@@ -92,7 +105,7 @@ class Server:
         """What the store was sent last, as long as it may have to be sent again."""
         self._is_unsaved_reported = self._is_foreign_reported = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
-        self._save_at = 0.0
+        self._save_at = self._copy_at = 0.0
         self._frames: deque[tuple[bytes, int]] = deque()
         """Ids and sizes of those that are kept."""
 
@@ -276,15 +289,28 @@ class Server:
         self._broker.notify_user(line)
         self._is_unsaved_reported = True
 
+    def _copy(self, state: SavedState) -> None:
+        """Now and then: shared storage may be slow, and is not ours alone."""
+        began = time.monotonic()
+        if self._place.copy is None or began < self._copy_at:
+            return
+        # Where there is no room for it, the one before stays.
+        with suppress(OSError):
+            write_state(self._place.copy, state)
+        now = time.monotonic()
+        self._copy_at = now + max(COPY_PERIOD_S, (now - began) / COPY_SHARE)
+
     def _save(self) -> None:
         """Save, and only then forget the deltas that are saved and let agents forget them."""
         began = time.monotonic()
-        if self._path is not None:
+        if self._place.path is not None:
+            state = self._state.save()
             try:
-                write_state(self._path, self._state.save())
+                write_state(self._place.path, state)
             except OSError as error:
                 # Agents would keep what they have sent for ever: they learn here that it is saved.
-                self._report_unsaved(self._path, error)
+                self._report_unsaved(self._place.path, error)
+            self._copy(state)
         are_all_reported = self._state.is_saved()
         self._client.xtrim(self._keys.deltas, minid=self._read_to.decode(), approximate=False)
         self._acknowledge()

@@ -50,7 +50,11 @@ def main() -> None:
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 
-        agent = Agent(spec, RunBroker.from_environment(spec.run), forks)
+        agent = Agent(
+            spec,
+            RunBroker.from_environment(spec.run, Path(spec.broker_file) if spec.broker_file else None),
+            forks,
+        )
         say_ready(service=spec.agent)
         with claim:
             agent.run(should_stop)

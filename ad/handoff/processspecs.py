@@ -43,6 +43,8 @@ class AgentSpec(msgspec.Struct, frozen=True):
     guard: GuardOptions | None = None
     """Of the guard of the streams; None where all are recorded."""
     recorded: list[RecordedStream] = []
+    broker_file: str = ""
+    """File with the URL of the broker, which may come back elsewhere; empty where it does not."""
 
 
 class StreamProcessSpec(msgspec.Struct, frozen=True):

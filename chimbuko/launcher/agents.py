@@ -171,6 +171,7 @@ class Agents:
                 RecordedStream(str(s.path.absolute()), s.program, s.rank, s.first_rank)
                 for s in options.recorded
             ],
+            broker_file=str(self._run.broker_path),
         )
         # In memory: $TMPDIR may be full. It lives as long as this process, for agents that are started again.
         file = os.memfd_create(name)

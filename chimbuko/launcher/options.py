@@ -8,6 +8,7 @@ from pathlib import Path
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.limits import Limits
+from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
 
 
@@ -68,6 +69,19 @@ class ServiceChoices:
     metrics_port: int | None = None
     """Where Prometheus may ask, on the loopback interface; None for nowhere."""
     alerts: AlertOptions | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions:
+    """The services of a run on many nodes."""
+
+    analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
+    services: ServiceChoices = field(default_factory=ServiceChoices)
+    transport: Transport = Transport.FILES
+    bind: str = LOOPBACK
+    """What the broker listens on: an address, a network interface or a name, and perhaps a port behind it."""
+    streams: Path | None = None
+    """Folder for streams, on each node's own storage; None for one in its memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

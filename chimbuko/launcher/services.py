@@ -16,6 +16,7 @@ from typing import Any, cast
 import msgspec
 import redis
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.launcher.dashboard import Dashboard
@@ -90,8 +91,8 @@ class Services:
         self._info = run.read_info()
         self._scratch = scratch_folder(self._info.id, "services")
         self._note = ScratchNote(run, "services", self._scratch)
-        self._store_url = run.used_store_url(self._info)
-        self._has_own_store = self._store_url == run.store_url
+        self._has_own_store = not run.store_url_path.exists()
+        self._store_url = run.store_url if self._has_own_store else run.used_store_url(self._info)
         self._is_store_elsewhere = self._has_own_store and is_on_network(run.path)
         if self._is_store_elsewhere:
             self._store_url = f"sqlite:///{self._scratch / run.store_path.name}"
@@ -106,7 +107,7 @@ class Services:
         self._ask_at_s = 0.0
         self._programs: dict[bytes, bytes] = {}
         self._instances = 0
-        self._keep_at_s = 0.0
+        self._keep_at_s = self._sign_at_s = 0.0
 
     def __enter__(self) -> Services:
         self._claim = hold(claim_name(self._info.id))
@@ -207,6 +208,10 @@ class Services:
 
     def _keep_up(self) -> None:
         """See to it that the broker has what would be lost with it, and forgets us if we die."""
+        if time.monotonic() >= self._sign_at_s:
+            self._sign_at_s = time.monotonic() + KEEP_PERIOD_S
+            with suppress(OSError):
+                self.run.alive_path.touch(mode=0o600)
         with suppress(redis.RedisError):
             self._remember_programs()
             self._write_dashboard()
@@ -228,6 +233,11 @@ class Services:
         if self._programs and not known:
             programs = cast(dict[Any, Any], self._programs)
             self.broker.client.hset(self.broker.keys.programs, mapping=programs)
+        if known and known != self._programs:
+            # For services that go on when these have died: findings are kept under these numbers.
+            with suppress(OSError):
+                numbers = {name.decode(): int(number) for name, number in known.items()}
+                write_atomically(self.run.programs_path, msgspec.json.encode(numbers))
         self._programs = known or self._programs
 
     def write_info(self, info: RunInfo) -> None:
@@ -274,6 +284,7 @@ class Services:
 
     def _start(self) -> None:
         info = self._info
+        self._fetch_copies()
         self.write_info(info)
         if self._is_store_elsewhere:
             self._note.write()
@@ -285,7 +296,7 @@ class Services:
         # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
         with suppress(OSError):
             self.run.write_broker_url(self.broker_url)
-        for program in self.options.programs:
+        for program in (*self._numbered_programs(), *self.options.programs):
             self.broker.program_number(program)
         secret = {BROKER_VARIABLE: self.broker_url}
         alerts = self.options.choices.alerts
@@ -309,6 +320,28 @@ class Services:
             )
             self._write_dashboard()
 
+    def _numbered_programs(self) -> list[str]:
+        """Of a run that goes on after its services have died: the programs that it had, by number."""
+        try:
+            numbers = msgspec.json.decode(self.run.programs_path.read_bytes(), type=dict[str, int])
+        except OSError:
+            return []
+        return sorted(numbers, key=lambda name: numbers[name])
+
+    def _fetch_copies(self) -> None:
+        """Begin with what services that died on another node have left of store and statistics."""
+        store = self._scratch / self.run.store_path.name
+        for copy, place in ((self.run.store_path, store), (self.run.statistics_path, self._state_path)):
+            if self._is_store_elsewhere and not place.exists() and copy.exists():
+                at = time.strftime("%H:%M:%S", time.localtime(copy.stat().st_mtime))
+                self._problems.append(f"{copy.name} goes on from its copy of {at}; what came later is lost")
+                shutil.copyfile(copy, place)
+
+    @property
+    def _state_path(self) -> Path:
+        """Where the parameter server saves what it knows."""
+        return self._scratch / "statistics"
+
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs, start=fork)
 
@@ -317,6 +350,8 @@ class Services:
         words = ["--run-id", self._info.id]
         if self._has_own_store:
             words += ["--own", str(self.run.path)]
+        if self._is_store_elsewhere:
+            words += ["--copy", str(self.run.store_path)]
         if self.options.choices.alerts is not None:
             words += ["--alert-us", str(self.options.choices.alerts.least_us)]
         return words
@@ -326,7 +361,9 @@ class Services:
         options, config = self.options, self.options.config
         words = ["--run-id", self._info.id, "--lockstep-streams", str(options.lockstep_streams)]
         words += ["--detector", config.detector, "--metric", config.metric]
-        words += ["--state", str(self._scratch / "statistics")]
+        words += ["--state", str(self._state_path)]
+        if self._is_store_elsewhere:
+            words += ["--state-copy", str(self.run.statistics_path)]
         if options.load_model is not None:
             words += ["--load-model", str(options.load_model)]
         if config.is_frozen:
@@ -340,7 +377,8 @@ class Services:
         return words
 
     def _leave_broker(self) -> None:
-        self.run.broker_path.unlink(missing_ok=True)
+        for path in (self.run.broker_path, self.run.alive_path, self.run.statistics_path):
+            path.unlink(missing_ok=True)
         if self._private_broker is not None:
             self._private_broker.stop()
             self._private_broker = None

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,17 +30,37 @@ MOST_CLIENTS = 20_000
 _SIOCGIFADDR = 0x8915
 """Linux's request for the address of a network interface."""
 LOOPBACK = "127.0.0.1"
+REDIS_PORT = 6379
 BROKER_VARIABLE = "CHIMBUKO_BROKER"
 """Environment variable with the broker's URL: on a command line other users could read its password."""
 
 
-def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
+class _MovingConnection(redis.Connection):
+    """A connection that begins, each time, where a file says: services may come back elsewhere."""
+
+    def __init__(self, *arguments: Any, found_in: Path, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)  # type: ignore[no-untyped-call]
+        self._found_in = found_in
+
+    def _connect(self) -> socket.socket:
+        # The file is not there while nobody serves.
+        with suppress(OSError):
+            place = urlsplit(self._found_in.read_text())
+            self.host, self.port = place.hostname or LOOPBACK, place.port or REDIS_PORT
+            self.username, self.password = place.username, place.password
+        found: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
+        return found
+
+
+def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **settings: Any) -> redis.Redis:
     """A connection that has been tried.
 
     Parameters
     ----------
     url
         Of a server, or of any node of a cluster.
+    found_in
+        File with the URL of the broker, which may come back elsewhere.
     settings
         Of ``redis.Redis``, for a single server.
 
@@ -50,6 +71,9 @@ def connect(url: str, timeout_s: float = 5.0, **settings: Any) -> redis.Redis:
     ServiceError
         Nobody answers there, or refuses us.
     """
+    # One over TLS is none of ours, and stays where it is.
+    if found_in is not None and urlsplit(url).scheme == "redis":
+        settings |= {"connection_class": _MovingConnection, "found_in": found_in}
     try:
         client = redis.Redis.from_url(
             url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
@@ -219,4 +243,4 @@ def _quoted(path: Path) -> str:
 def _place(url: str) -> str:
     """Host and port of a URL, without its password."""
     parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or 6379}"
+    return f"{parts.hostname}:{parts.port or REDIS_PORT}"

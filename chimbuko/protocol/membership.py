@@ -7,6 +7,7 @@ learns in the same breath whether the run is to come to an end.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import cast
 
 import msgspec
@@ -54,12 +55,18 @@ class Presence:
 
 
 class Membership:
-    """The services' end."""
+    """The services' end.
 
-    def __init__(self, broker: RunBroker) -> None:
+    Parameters
+    ----------
+    expected
+        Agents that are at work, and have yet to say so: their services have died, and these go on.
+    """
+
+    def __init__(self, broker: RunBroker, expected: Iterable[str] = ()) -> None:
         self._client, self._keys = broker.client, broker.keys
-        self._answers: dict[str, Answer] = {}
-        self._heard_at: dict[str, float] = {}
+        self._answers = {agent: Answer(0, False, []) for agent in expected}
+        self._heard_at = dict.fromkeys(self._answers, time.monotonic())
         self.is_ending = False
         """Whether the run is to come to an end; set it to make it so."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -41,12 +42,14 @@ class RunBroker:
         self.seal = Seal(run_id)
 
     @classmethod
-    def connect(cls, url: str, run_id: str, timeout_s: float = 5.0) -> RunBroker:
-        """A connection that has been tried; raises as ``broker.connect`` does."""
-        return cls(connect(url, timeout_s), run_id)
+    def connect(
+        cls, url: str, run_id: str, timeout_s: float = 5.0, found_in: Path | None = None
+    ) -> RunBroker:
+        """A connection that has been tried; parameters and errors are those of ``broker.connect``."""
+        return cls(connect(url, timeout_s, found_in), run_id)
 
     @classmethod
-    def from_environment(cls, run_id: str) -> RunBroker:
+    def from_environment(cls, run_id: str, found_in: Path | None = None) -> RunBroker:
         """The broker that the process which started us named; each interrupted connection is an error.
 
         Raises
@@ -57,7 +60,7 @@ class RunBroker:
         url = os.environ.get(BROKER_VARIABLE)
         if not url:
             raise ServiceError(f"{BROKER_VARIABLE} is not set: this process is started by 'chimbuko run'")
-        return cls(connect(url, redis_connect_func=_Interruptions()), run_id)
+        return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id)
 
     def read(self, stream: str, after: bytes, count: int, block_ms: int | None = None) -> Entries:
         """Entries of a stream after the id ``after``, as (id, encoded message).

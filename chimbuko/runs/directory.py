@@ -145,6 +145,21 @@ class RunDirectory:
             ) from error
 
     @property
+    def alive_path(self) -> Path:
+        """Touched by the services while the run goes on: other nodes see by it that they live."""
+        return self.path / "alive"
+
+    @property
+    def statistics_path(self) -> Path:
+        """A copy of what the parameter server has saved, for services that go on elsewhere."""
+        return self.path / "statistics"
+
+    @property
+    def programs_path(self) -> Path:
+        """The numbers of programs in the run, as JSON: its broker's, which may die with its services."""
+        return self.settings / "programs.json"
+
+    @property
     def dashboard_path(self) -> Path:
         """The dashboard's address, with its token, while the run goes on; it is the owner's alone, too."""
         return self.path / "dashboard"
@@ -164,6 +179,11 @@ class RunDirectory:
         return self.settings / "streams"
 
     @property
+    def host_options(self) -> Path:
+        """How the services of a run on many nodes were started, but for secrets, as JSON."""
+        return self.settings / "serve.json"
+
+    @property
     def node_command(self) -> Path:
         """Starts a program with the settings, and its streams where the agent of its node looks."""
         return self.settings / "node"
@@ -176,8 +196,11 @@ class RunDirectory:
     def used_store_url(self, info: RunInfo) -> str:
         """URL of the store that holds the run, with its password.
 
-        The file in the folder comes first: the folder may have been moved since its URL was noted.
+        The file in the folder comes first: the folder may have been moved since its URL was noted. While the
+        run goes on, and its store is on local storage of this node, that in the folder is an older copy.
         """
+        if info.state == "running" and Path(info.store_url.removeprefix("sqlite:///")).is_file():
+            return info.store_url
         if self.store_path.exists():
             return self.store_url
         try:

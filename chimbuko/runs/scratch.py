@@ -77,6 +77,13 @@ def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
     return found
 
 
+def agents_at_work(run: RunDirectory) -> list[str]:
+    """Names of agents of a run on many nodes that have come and not ended, as their notes say."""
+    before = run.scratch_note("agents-").stem
+    notes = run.settings.glob(run.scratch_note("agents-*").name)
+    return [f"agent-{path.stem.removeprefix(before)}" for path in sorted(notes)]
+
+
 def forget(run: RunDirectory, folder: Path) -> None:
     """Nothing in this folder of this node waits to be stored any more."""
     for path, left in left_behind(run):

@@ -23,11 +23,14 @@ DIED = "died"
 """State of a run whose processes were killed before they could note its end."""
 START_S = 15.0
 """How long the services of a new run may take until they can be seen."""
+SILENT_S = 120.0
+"""Services elsewhere give a sign of life every ten seconds, by their own clock."""
 
 _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
+    *("alive", "statistics", "settings/serve.json", "settings/programs.json"),
     *("settings/scratch-*.json", "logs/*.log"),
     # Streams that were kept.
     f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
@@ -42,11 +45,22 @@ _MADE_FOR_READERS = (".sqlite-shm",)
 """Ends of names of files that are gone when nobody reads."""
 
 
-def state_of(info: RunInfo) -> str:
-    """State of a run, as far as this node can know."""
-    if info.state != RUNNING or info.host != platform.node() or is_held(claim_name(info.id)):
+def state_of(run: RunDirectory | None, info: RunInfo) -> str:
+    """State of a run, as far as this node can know; without its folder less is known of other nodes."""
+    if info.state != RUNNING or is_held(claim_name(info.id)):
         return info.state
-    return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+    if info.host == platform.node():
+        return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+    silent_s = None if run is None else silence_s(run)
+    return DIED if silent_s is not None and silent_s > SILENT_S else RUNNING
+
+
+def silence_s(run: RunDirectory) -> float | None:
+    """Time since the last sign of life of a run's services; None where there is none to be seen."""
+    try:
+        return time.time() - run.alive_path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def left_bytes(run: RunDirectory) -> int:
@@ -55,7 +69,7 @@ def left_bytes(run: RunDirectory) -> int:
     return sum(path.stat().st_size for path in files if not path.name.endswith(_MADE_FOR_READERS))
 
 
-def check_ended(info: RunInfo) -> None:
+def check_ended(run: RunDirectory | None, info: RunInfo) -> None:
     """Leave a run alone that goes on.
 
     Raises
@@ -63,7 +77,7 @@ def check_ended(info: RunInfo) -> None:
     ConfigError
         It goes on, or did on another node when that was last heard of.
     """
-    if state_of(info) != RUNNING:
+    if state_of(run, info) != RUNNING:
         return
     if info.host != platform.node():
         raise ConfigError(f"{info.name}: goes on, as far as can be seen from here; ask on {info.host}")
@@ -80,7 +94,7 @@ def held(run: RunDirectory) -> Iterator[RunInfo]:
         It goes on, or another command is at work on it.
     """
     info = run.read_info()
-    check_ended(info)
+    check_ended(run, info)
     with closing(hold(f"{run.path}, {info.id}")):
         yield info
 

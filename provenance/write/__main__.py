@@ -34,6 +34,7 @@ from chimbuko.provenance.store.engine import (
     open_for_writing,
     put_aside,
 )
+from chimbuko.provenance.write.storecopies import StoreCopies
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.provenance.write.writerstatus import WriterStatus
 from chimbuko.runs.directory import RunDirectory, RunInfo
@@ -70,6 +71,8 @@ class Destination:
     """Severity from which on a call is worth an alert; None for no alerts."""
     hooks: Mapping[str, Deliver] = field(default_factory=dict)
     """What takes alerts."""
+    copy: Path | None = None
+    """On storage that other nodes share: gets a copy of the store now and then."""
 
 
 def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
@@ -128,6 +131,7 @@ class WriterService:
         self._statistics_to = b"0"
         self._reader = PatientReader(broker)
         self._stored_at = -GATHER_S
+        self._copies = None if destination.copy is None else StoreCopies(destination.copy)
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -183,6 +187,8 @@ class WriterService:
             self._store_records(records)
         if statistics:
             self._store_statistics(statistics)
+        if self._copies is not None:
+            self._copies.keep_up(self.open())
         return not (records or statistics)
 
     def read_again(self) -> None:
@@ -258,6 +264,7 @@ def main() -> None:
         "--own", metavar="RUN", type=Path, help="Folder of the run, where the store is the run's own."
     )
     parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
+    parser.add_argument("--copy", type=Path, help="File that gets a copy of the store now and then.")
     options = parser.parse_args()
     should_stop = StopSignal(partial(wake_ourselves, options.run_id))
     try:
@@ -265,7 +272,7 @@ def main() -> None:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
         hooks = {} if options.alert_us is None else hooks_of(os.environ)
-        destination = Destination(options.store, options.run_id, info, options.alert_us, hooks)
+        destination = Destination(options.store, options.run_id, info, options.alert_us, hooks, options.copy)
         service = WriterService(RunBroker.from_environment(options.run_id), destination)
         # What may mend itself is waited for below.
         with suppress(StoreBusy, StoreDamaged):

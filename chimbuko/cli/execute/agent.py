@@ -9,6 +9,7 @@ import click
 
 from chimbuko.launcher.nodes.nodeagent import attend
 from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
+from chimbuko.units import parse_age_us
 
 
 @click.command("agent", short_help="Read the streams of this node, for a run on many nodes.")
@@ -24,7 +25,14 @@ from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
     help=f"Name of this node; default that of the host. Also from {NODE_VARIABLE}.",
 )
 @click.option("--cores", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
-def command(run_dir: Path, streams: Path | None, node: str | None, cores: str | None) -> None:
+@click.option(
+    "--patience",
+    default="5min",
+    show_default=True,
+    metavar="TIME",
+    help="How long it reads on without services that have died, and may be resumed.",
+)
+def command(run_dir: Path, streams: Path | None, node: str | None, cores: str | None, patience: str) -> None:
     """Read the streams of this node for RUN, the folder of 'chimbuko serve', which need not be there yet.
 
     It ends after 'chimbuko stop RUN' (or SIGTERM), when its streams have ended or 10 s later. With
@@ -36,4 +44,5 @@ def command(run_dir: Path, streams: Path | None, node: str | None, cores: str | 
       chimbuko agent runs/heat --streams /scratch/job-streams
       srun --overlap --ntasks-per-node=1 chimbuko agent runs/heat
     """
-    sys.exit(attend(run_dir, streams, node, cores))
+    patience_s = parse_age_us(patience) / 1e6
+    sys.exit(attend(run_dir, streams, node, cores, patience_s))

@@ -13,9 +13,9 @@ from chimbuko.cli.options.services import service_options
 from chimbuko.cli.output.result import show
 from chimbuko.errors import ConfigError
 from chimbuko.follow.space import MEMORY
-from chimbuko.launcher.nodes.host import host
-from chimbuko.launcher.options import AnalysisOptions, ServiceChoices
-from chimbuko.protocol.broker import LOOPBACK, address_of
+from chimbuko.launcher.nodes.host import host, resume
+from chimbuko.launcher.options import AnalysisOptions, HostOptions, ServiceChoices
+from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
 
 
@@ -41,13 +41,22 @@ from chimbuko.trace.discovery import Transport
     show_default=True,
     help="How traces come to the agent of their node: through files in its memory, or over SST.",
 )
+@click.option(
+    "--resume",
+    "is_resumed",
+    is_flag=True,
+    help="Go on with RUN, whose services have died, as they were started; only --bind may differ.",
+)
 @service_options
 @analysis_options
+@click.pass_context
 def command(
+    context: click.Context,
     run_dir: Path,
     bind: str,
     streams: Path | None,
     transport: str,
+    is_resumed: bool,
     services: ServiceChoices,
     as_json: bool,
     analysis: AnalysisOptions,
@@ -63,17 +72,22 @@ def command(
     Examples:
       chimbuko serve runs/heat
       chimbuko serve runs/heat --bind ib0 --streams /tmp/heat
+      chimbuko serve runs/heat --resume
       chimbuko stop runs/heat
     """
     shown = partial(show, as_json=as_json)
-    sys.exit(host(run_dir, analysis, services, Transport(transport), _address(bind), streams, shown))
+    if is_resumed:
+        given = _given(context) - {"run_dir", "is_resumed", "as_json"}
+        if given - {"bind"}:
+            raise ConfigError("--resume goes on as the run was started; beside it only --bind can be given")
+        sys.exit(resume(run_dir, bind if given else None, shown))
+    options = HostOptions(
+        analysis=analysis, services=services, transport=Transport(transport), bind=bind, streams=streams
+    )
+    sys.exit(host(run_dir, options, shown))
 
 
-def _address(bind: str) -> tuple[str, int]:
-    name, colon, port = bind.partition(":")
-    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
-    address = address_of(name)
-    if address == "0.0.0.0":
-        raise ConfigError("--bind 0.0.0.0: agents need the address of one network; name it, or its interface")
-    return address, int(port or 0)
+def _given(context: click.Context) -> set[str]:
+    """Names of the parameters that are on the command line."""
+    of_line = click.core.ParameterSource.COMMANDLINE
+    return {name for name in context.params if context.get_parameter_source(name) is of_line}

@@ -133,7 +133,7 @@ def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
         return
     runs = [find_run(path) for path in run_dirs]
     for run in runs:
-        check_ended(run.read_info())
+        check_ended(run, run.read_info())
     _ask([str(run.path) for run in runs], yes)
     for run in runs:
         with held(run) as info:
@@ -300,7 +300,7 @@ def _stored_run(store: str, name: str) -> RunInfo:
         engine.dispose()
     if len(found) != 1:
         raise ConfigError(f"{name}: {len(found)} runs of the store have this name or id; give the id of one")
-    check_ended(found[0])
+    check_ended(None, found[0])
     return found[0]
 
 

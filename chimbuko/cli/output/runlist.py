@@ -128,7 +128,7 @@ def _totals(url: str, problems: list[str]) -> dict[str, RunTotals] | None:
 
 
 def _listed(info: RunInfo, run: RunDirectory | None, totals: RunTotals | None, size_bytes: int) -> ListedRun:
-    state = state_of(info)
+    state = state_of(run, info)
     now_us = time.time_ns() // 1000
     ended_us = info.ended_us or (now_us if state == RUNNING else None)
     return ListedRun(

@@ -3,94 +3,182 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
+import time
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import redis
 
-from chimbuko.errors import ServiceError
+from chimbuko.atomicfile import write_atomically
+from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.controller import INTERRUPTED
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import node_command
-from chimbuko.launcher.options import AnalysisOptions, ServiceChoices
+from chimbuko.launcher.options import HostOptions
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import ServiceOptions, Services
-from chimbuko.process.lifetime import heed
+from chimbuko.process.lifetime import heed, is_held
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.wakeup import Wakeup
+from chimbuko.protocol.broker import address_of
 from chimbuko.protocol.membership import Membership
-from chimbuko.runs.directory import RunDirectory, write_secret
+from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
+from chimbuko.provenance.manage.lifecycle import RUNNING, SILENT_S, silence_s
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, write_secret
+from chimbuko.runs.scratch import agents_at_work
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
 
 LOOK_PERIOD_S = 0.5
 """Agents say no more often that they are there."""
+WATCH_S = 25.0
+"""Services give a sign of life every ten seconds."""
 
 
-def host(
-    folder: Path,
-    analysis: AnalysisOptions,
-    services: ServiceChoices,
-    transport: Transport,
-    bind: tuple[str, int],
-    streams: Path | None,
-    show: Show,
-) -> int:
+def host(folder: Path, options: HostOptions, show: Show) -> int:
     """Make a run's folder on a file system that all nodes share, and lead the run; exit code.
+
+    Raises
+    ------
+    ChimbukoError
+        The folder cannot be made, or a service does not start.
+    """
+    _address(options.bind)
+    await_kernels()
+    config = options.analysis.config
+    run = run_with_store(folder, ["chimbuko", "serve", str(folder)], config, options.services.store)
+    info = run.read_info()
+    run.write_info(msgspec.structs.replace(info, transport=options.transport.value))
+    settings = {
+        one: application_settings(run.settings, run.trace, config.period_us, os.environ, one)
+        for one in (Transport.FILES, Transport.SST)
+    }
+    # A folder of the node may hold what is left of other runs.
+    in_memory = MEMORY / f"chimbuko-{info.id}" if options.transport is Transport.FILES else run.trace
+    on_node = (options.streams / info.id if options.streams else in_memory).absolute()
+    run.streams_path.write_text(str(on_node))
+    run.node_command.write_text(node_command(settings, on_node))
+    run.node_command.chmod(0o700)
+    _keep(run, options)
+    return Host(run, options).host(show)
+
+
+def resume(folder: Path, bind: str | None, show: Show) -> int:
+    """Go on with a run whose services have died, here or on another node; exit code.
 
     Parameters
     ----------
     bind
-        Address and port that the broker listens on; port 0 for any that is free.
-    streams
-        Folder for streams, on each node's own storage; None for one in its memory.
+        What the broker listens on now; None for the same as before.
+
+    Raises
+    ------
+    ChimbukoError
+        The run has ended, or its services live, or one does not start.
     """
-    await_kernels()
-    run = run_with_store(folder, ["chimbuko", "serve", str(folder)], analysis.config, services.store)
+    run = RunDirectory(folder.absolute())
     info = run.read_info()
-    run.write_info(msgspec.structs.replace(info, transport=transport.value))
-    settings = {
-        one: application_settings(run.settings, run.trace, analysis.config.period_us, os.environ, one)
-        for one in (Transport.FILES, Transport.SST)
-    }
-    # A folder of the node may hold what is left of other runs.
-    in_memory = MEMORY / f"chimbuko-{info.id}" if transport is Transport.FILES else run.trace
-    on_node = (streams / info.id if streams else in_memory).absolute()
-    run.streams_path.write_text(str(on_node))
-    run.node_command.write_text(node_command(settings, on_node))
-    run.node_command.chmod(0o700)
-    options = ServiceOptions(
-        config=analysis.config,
-        bind=bind,
-        has_dashboard=services.dashboard is not False,
-        choices=services,
-        load_model=analysis.load_model,
-        save_model=analysis.save_model,
+    if info.state != RUNNING or not run.host_options.exists():
+        raise ConfigError(
+            f"{folder}: no run of 'chimbuko serve' that could go on; its state is {info.state!r}"
+        )
+    options = _kept(run, info)
+    if bind is not None:
+        options = replace(options, bind=bind)
+    _address(options.bind)
+    _check_dead(run, info)
+    await_kernels()
+    _keep(run, options)
+    run.write_info(msgspec.structs.replace(info, host=platform.node()))
+    return Host(run, options).resume(show)
+
+
+def _keep(run: RunDirectory, options: HostOptions) -> None:
+    """Note how the services were started; secrets stay where they were."""
+    alerts = options.services.alerts
+    without = replace(options.services, store=None, broker=None, alerts=alerts and replace(alerts, hooks={}))
+    analysis = replace(
+        options.analysis,
+        load_model=options.analysis.load_model and options.analysis.load_model.absolute(),
+        save_model=options.analysis.save_model and options.analysis.save_model.absolute(),
     )
-    return Host(run, options).host(analysis.relabel, show)
+    kept = replace(options, services=without, analysis=analysis)
+    has_own_broker = options.services.broker is None
+    write_atomically(run.host_options, msgspec.json.encode((kept, has_own_broker), enc_hook=str))
+
+
+def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
+    """How the services of a run that has died were started, with the secrets that are to be had."""
+    options, has_own_broker = msgspec.json.decode(
+        run.host_options.read_bytes(),
+        type=tuple[HostOptions, bool],
+        dec_hook=lambda kind, text: kind(text),
+    )
+    services = options.services
+    if not has_own_broker:
+        services = replace(services, broker=run.read_broker_url())
+    if services.alerts is not None:
+        hooks = {name: os.environ.get(name, "") for name in (URL_VARIABLE, COMMAND_VARIABLE)}
+        services = replace(services, alerts=replace(services.alerts, hooks=hooks))
+    return replace(options, services=services, analysis=replace(options.analysis, config=info.config))
+
+
+def _check_dead(run: RunDirectory, info: RunInfo) -> None:
+    """Leave services alone that live: on this node that can be seen, of others there are signs of life."""
+    if is_held(claim_name(info.id)):
+        raise ConfigError(f"{run.path}: goes on: its services are at work on this node")
+    before = silence_s(run)
+    if info.host == platform.node() or before is None or before > SILENT_S:
+        return
+    say(f"watching for {WATCH_S:.0f} s whether the services on {info.host} live")
+    sign = run.alive_path.stat().st_mtime_ns
+    time.sleep(WATCH_S)
+    if run.alive_path.stat().st_mtime_ns != sign:
+        raise ConfigError(f"{run.path}: goes on; its services are at work on {info.host}")
+
+
+def _address(bind: str) -> tuple[str, int]:
+    """Address and port that the broker listens on; port 0 for any that is free."""
+    name, colon, port = bind.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
+    address = address_of(name)
+    if address == "0.0.0.0":
+        raise ConfigError("--bind 0.0.0.0: agents need the address of one network; name it, or its interface")
+    return address, int(port or 0)
 
 
 class Host:
     """Keeps the services of one run until it is to end and all its agents have ended."""
 
-    def __init__(self, run: RunDirectory, options: ServiceOptions) -> None:
+    def __init__(self, run: RunDirectory, options: HostOptions) -> None:
         self._run = run
         self._options = options
         self._signals = 0
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
 
-    def host(self, is_relabelling: bool, show: Show) -> int:
+    def host(self, show: Show) -> int:
         """Lead the run to its end; exit code: 130 where agents were not waited for."""
+        return self._lead(show, ())
+
+    def resume(self, show: Show) -> int:
+        """The same for one that has begun: its agents are waited for, which may come back."""
+        return self._lead(show, agents_at_work(self._run))
+
+    def _lead(self, show: Show, expected: Iterable[str]) -> int:
         heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
         problems = self._problems
-        with Wakeup() as wakeup, Services(self._run, self._options, problems) as services:
-            membership = Membership(services.broker)
+        with Wakeup() as wakeup, Services(self._run, self._services(), problems) as services:
+            membership = Membership(services.broker, expected)
             membership.look()
             services.wait_ready()
             try:
@@ -103,9 +191,20 @@ class Host:
             problems += membership.problems
             is_whole = self._signals < 2
             state = "finished" if is_whole else "interrupted"
-            result = close_run(self._run, services, problems, state, None, is_relabelling)
+            result = close_run(self._run, services, problems, state, None, self._options.analysis.relabel)
             show(result)
         return result.store_code if is_whole else INTERRUPTED
+
+    def _services(self) -> ServiceOptions:
+        choices, analysis = self._options.services, self._options.analysis
+        return ServiceOptions(
+            config=analysis.config,
+            bind=_address(self._options.bind),
+            has_dashboard=choices.dashboard is not False,
+            choices=choices,
+            load_model=analysis.load_model,
+            save_model=analysis.save_model,
+        )
 
     def _announce(self, services: Services) -> None:
         """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""
@@ -116,7 +215,7 @@ class Host:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url}")
-        is_local = not self._options.choices.broker and self._options.bind[0].startswith("127.")
+        is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
 

@@ -23,15 +23,21 @@ from chimbuko.protocol.membership import Presence
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
 from chimbuko.trace.discovery import Transport
+from chimbuko.units import format_duration_us
 
 TICK_S = 0.5
 TIDY_TRIES, TIDY_PAUSE_S = 20, 0.05
-LONGEST_ALONE_S = 300.0
-"""The services are gone, and so is who would say that the run is to end."""
+PATIENCE_S = 300.0
+"""An agent does so long without services, which may come back: nobody else says that the run is to end."""
+MOST_PATIENCE_S = 86_400.0
 
 
 def attend(
-    folder: Path, streams: Path | None = None, node: str | None = None, cores: str | None = None
+    folder: Path,
+    streams: Path | None = None,
+    node: str | None = None,
+    cores: str | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> int:
     """Read the streams of this node from the start of a run's services to their end; exit code.
 
@@ -45,23 +51,29 @@ def attend(
         Its name; None for that of the host.
     cores
         To keep to, such as ``0,2-5``; None for all.
+    patience_s
+        How long it does without services that have died.
     """
     if cores:
         pin(cores)
     if streams is not None and not streams.is_dir():
         raise ConfigError(f"{streams}: no such folder; streams are where TAU_ADIOS2_FILENAME says")
-    return NodeAgent(RunDirectory(folder.absolute()), node or platform.node(), streams).attend()
+    if not 0.0 < patience_s <= MOST_PATIENCE_S:
+        raise ConfigError(f"--patience: {patience_s:g} s are not possible; give at most 24h, as in 30min")
+    run = RunDirectory(folder.absolute())
+    return NodeAgent(run, node or platform.node(), streams, patience_s).attend()
 
 
 class NodeAgent:
     """One agent's part in a run, from the services' start to their end."""
 
-    def __init__(self, run: RunDirectory, node: str, streams: Path | None) -> None:
+    def __init__(self, run: RunDirectory, node: str, streams: Path | None, patience_s: float) -> None:
         if "/" in node or not node.strip("."):
             raise ConfigError(f"--node {node!r}: no name for a folder")
         self._run = run
         self._node = node
         self._streams = streams
+        self._patience_s = patience_s
         self._stop = threading.Event()
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
@@ -69,12 +81,12 @@ class NodeAgent:
 
     def attend(self) -> int:
         """Exit code: 4 where something was found that could not be delivered."""
-        url = self._services()
-        if not url:
+        broker = self._services()
+        if broker is None:
             return 0
         name = f"agent-{self._node}"
         info = self._run.read_info()
-        presence = Presence(RunBroker.connect(url, info.id), name)
+        presence = Presence(broker, name)
         # Before all else: from now on the services do not end without it.
         if self._say(presence, is_done=False):
             self._say(presence, is_done=True)
@@ -83,6 +95,7 @@ class NodeAgent:
         self._problems += place.refusals
         await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))
         options = AgentOptions(info.config, self._node, (name,), place)
+        url = self._run.read_broker_url()
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
             if not self._streams:
@@ -132,20 +145,34 @@ class NodeAgent:
             with suppress(OSError):
                 folder.parent.rmdir()
 
-    def _services(self) -> str:
-        """The broker's URL, once there is one; empty where the run is over, or we are asked to end."""
-        is_said = False
+    def _services(self) -> RunBroker | None:
+        """The broker, once there is one; None where the run is over, or we are asked to end.
+
+        Raises
+        ------
+        ServiceError
+            There was one, and nobody has answered there for longer than the agent is patient.
+        """
+        said, seen_s = "", 0.0
         while not self._stop.is_set():
+            waits_for = f"the services: {self._run.broker_path}"
             if self._run.broker_path.exists():
-                return self._run.read_broker_url()
-            if self._is_over():
+                seen_s = seen_s or time.monotonic()
+                try:
+                    url, info = self._run.read_broker_url(), self._run.read_info()
+                    return RunBroker.connect(url, info.id, found_in=self._run.broker_path)
+                except ServiceError as error:
+                    if time.monotonic() - seen_s > self._patience_s:
+                        raise
+                    waits_for = f"services that come back: {error}"
+            elif self._is_over():
                 say(f"{self._run.path}: the run has ended; there is nothing to do")
                 break
-            if not is_said:
-                say(f"waiting for the services: {self._run.broker_path}")
-                is_said = True
+            if waits_for != said:
+                say(f"waiting for {waits_for}")
+                said = waits_for
             self._stop.wait(TICK_S)
-        return ""
+        return None
 
     def _is_over(self) -> bool:
         return self._run.info_path.exists() and self._run.read_info().state != "running"
@@ -162,7 +189,13 @@ class NodeAgent:
             is_over = False
             with self._mishaps.survived("the run cannot be looked into any more"):
                 is_over = answer is None and self._is_over()
-            if answer or is_over or time.monotonic() - heard_at > LONGEST_ALONE_S:
+            if answer or is_over:
+                break
+            if time.monotonic() - heard_at > self._patience_s:
+                self._problems.append(
+                    f"nothing was heard of the services for {format_duration_us(1e6 * self._patience_s)}; "
+                    "longer waits: chimbuko agent --patience"
+                )
                 break
         agents.ask_to_stop()
         self._stop.clear()

@@ -15,7 +15,7 @@ from chimbuko.runs.scratch import left_behind
 
 def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
     """What a user is told of a run that is over but not all stored: what happened, and what to do."""
-    state = state_of(info)
+    state = state_of(run, info)
     if state == RUNNING:
         return []
     lines = []
