@@ -1,0 +1,108 @@
+"""Services of a run on many nodes that are killed, and go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.trace.discovery import Transport
+from tests.integration.conftest import descendants
+from tests.integration.test_many_nodes import (
+    CHIMBUKO,
+    begin_by_hand,
+    begin_services,
+    ended,
+    health_of,
+    wait_until,
+)
+
+SERVE = [*CHIMBUKO, "serve"]
+
+
+def steps_of(run: RunDirectory) -> int:
+    return sum(stream.steps for stream in health_of(run))
+
+
+def calls_of(run: RunDirectory) -> dict[str, int]:
+    """Calls that were learned from, of each function."""
+    with open_run(run) as provenance:
+        return {function.name: function.calls for function in provenance.function_statistics()}
+
+
+def refusal(*words: str) -> str:
+    done = subprocess.run([*SERVE, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == ConfigError.exit_code, done.stderr
+    return done.stderr
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """As when a node is gone: none of them has time for anything."""
+    for pid in (process.pid, *descendants(process.pid)):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
+    with ended(job):
+        services = begin_services(run, job)
+        agent = subprocess.Popen([*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)])
+        with ended(agent):
+            wait_until(lambda: steps_of(run) >= 3, job)
+            assert "its services are at work on this node" in refusal(str(run.path), "--resume")
+            assert "only --bind" in refusal(str(run.path), "--resume", "--threshold", "3")
+            before, address = steps_of(run), run.read_broker_url()
+            kill_all(services)
+            resumed = subprocess.Popen([*SERVE, str(run.path), "--resume"], stderr=subprocess.PIPE, text=True)
+            with ended(resumed):
+                wait_until(lambda: run.read_broker_url() != address, job)
+                wait_until(lambda: steps_of(run) >= before + 3, job)
+                job.communicate()
+                assert job.returncode == 0
+                subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+                assert agent.wait(60) == 0
+                _, said = resumed.communicate(timeout=60)
+                assert resumed.returncode == 0, said
+    assert "Lost: nothing" in said
+    measured = json.loads(report.read_text())
+    (stream,) = health_of(run)
+    assert (stream.state, stream.steps, stream.gap_steps) == ("ended", measured["steps"], 0)
+    assert (stream.rows, stream.losses) == (measured["rows"], {})
+    undisturbed = RunDirectory(tmp_path / "undisturbed")
+    words = ["run", "--output", str(undisturbed.path), "--trace", str(streams / "*.bp")]
+    subprocess.run([*CHIMBUKO, *words], check=True, timeout=100)
+    assert calls_of(run) == calls_of(undisturbed)
+    assert "is 'finished'" in refusal(str(run.path), "--resume")
+
+
+@pytest.mark.parametrize("patience", ["0min", "2d", "soon"])
+def test_patience_that_makes_no_sense_is_refused(tmp_path: Path, patience: str) -> None:
+    words = [*CHIMBUKO, "agent", str(tmp_path / "run"), "--patience", patience]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == ConfigError.exit_code
+    assert patience in done.stderr or "--patience" in done.stderr
+
+
+def test_an_agent_waits_for_services_as_long_as_it_is_patient(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    job, streams, _ = begin_by_hand(tmp_path, Transport.FILES)
+    with ended(job):
+        services = begin_services(run, job)
+        words = [*CHIMBUKO, "agent", str(run.path), "--streams", str(streams), "--patience", "0.05min"]
+        with ended(services), subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as agent:
+            wait_until(lambda: steps_of(run) >= 1, job)
+            kill_all(services)
+            _, said = agent.communicate(timeout=120)
+        job.communicate()
+    assert agent.returncode == 4 and "--patience" in said
+    late = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert late.returncode == 4 and "services that come back" in late.stderr
