@@ -7,6 +7,7 @@ JSON goes to stdout.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import StopSignal, do_without_scipy, hold, log, say_ready
+from chimbuko.process.lifetime import StopSignal, die_with_parent, do_without_scipy, hold, log, say_ready
 from chimbuko.process.starting import uncollected
 from chimbuko.protocol.runbroker import RunBroker
 
@@ -43,6 +44,8 @@ def main() -> None:
     should_stop = StopSignal()
     try:
         spec = msgspec.json.decode(options.spec.read_bytes(), type=AgentSpec)
+        if spec.is_revived:
+            die_with_parent(signal.SIGKILL)
         # Two agents would read each stream twice, into the same files.
         claim = hold(spec.scratch)
         load()

@@ -45,6 +45,9 @@ class AgentSpec(msgspec.Struct, frozen=True):
     recorded: list[RecordedStream] = []
     broker_file: str = ""
     """File with the URL of the broker, which may come back elsewhere; empty where it does not."""
+    is_revived: bool = False
+    """Another agent comes where its supervisor is killed, and goes on where it was: it ends at once then, and
+    not as if nobody wrote streams any more."""
 
 
 class StreamProcessSpec(msgspec.Struct, frozen=True):

@@ -44,6 +44,8 @@ class AgentOptions:
     """Where streams appear; None where they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
+    is_revived: bool = False
+    """Whether who starts the agents is started again where it is killed."""
 
 
 class Agents:
@@ -172,6 +174,7 @@ class Agents:
                 for s in options.recorded
             ],
             broker_file=str(self._run.broker_path),
+            is_revived=options.is_revived,
         )
         # In memory: $TMPDIR may be full. It lives as long as this process, for agents that are started again.
         file = os.memfd_create(name)

@@ -84,6 +84,32 @@ def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
     assert "is 'finished'" in refusal(str(run.path), "--resume")
 
 
+def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> None:
+    """As job scripts do, at once; nothing is lost between the two."""
+    run = RunDirectory(tmp_path / "run")
+    job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
+    words = [*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)]
+    with ended(job):
+        services = begin_services(run, job)
+        agent = subprocess.Popen(words)
+        with ended(services, agent):
+            wait_until(lambda: steps_of(run) >= 3, job)
+            before = steps_of(run)
+            agent.kill()
+            agent.wait()
+            with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as successor, ended(successor):
+                wait_until(lambda: steps_of(run) >= before + 5, job)
+                job.communicate()
+                subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+                _, said = successor.communicate(timeout=100)
+                assert successor.returncode == 0, said
+            assert services.wait(60) == 0
+    measured = json.loads(report.read_text())
+    (stream,) = health_of(run)
+    assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
+    assert (stream.gap_steps, stream.losses) == (0, {})
+
+
 @pytest.mark.parametrize("patience", ["0min", "2d", "soon"])
 def test_patience_that_makes_no_sense_is_refused(tmp_path: Path, patience: str) -> None:
     words = [*CHIMBUKO, "agent", str(tmp_path / "run"), "--patience", patience]

@@ -116,7 +116,9 @@ until [ -e "$run/broker" ]; do
     sleep 0.2
 done
 
-agent=("${{chimbuko[@]}}" agent "$run"{pinned})
+# One that is killed comes again, and goes on where it was.
+agent=(bash -c 'while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code"' agent)
+agent+=("${{chimbuko[@]}}" agent "$run"{pinned})
 agents=()
 {agents}
 

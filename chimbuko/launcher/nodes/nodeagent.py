@@ -94,7 +94,7 @@ class NodeAgent:
         place = self._place(info)
         self._problems += place.refusals
         await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))
-        options = AgentOptions(info.config, self._node, (name,), place)
+        options = AgentOptions(info.config, self._node, (name,), place, is_revived=True)
         url = self._run.read_broker_url()
         with Agents(self._run, info.id, options, url, self._problems) as agents:
             agents.wait_ready()
