@@ -34,6 +34,8 @@ class EventSocket:
         self._arrived: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
         self.base = base
         self.heard: list[tuple[str, Any]] = []
+        self._asked = 0
+        self._taken: SimpleQueue[int] = SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def __enter__(self) -> EventSocket:
@@ -54,6 +56,8 @@ class EventSocket:
                 packet = self._socket.receive()
                 if packet == "2":
                     self._socket.send("3")
+                elif isinstance(packet, str) and packet.startswith("43"):
+                    self._taken.put(int(packet.partition("/events,")[2].partition("[")[0]))
                 # Attachments come apart; what is tested here is in the texts.
                 elif isinstance(packet, str) and packet.startswith(("42", "45")):
                     self._arrived.put(tuple(json.loads(packet.partition("/events,")[2])))
@@ -64,9 +68,13 @@ class EventSocket:
         self._socket.send("42/events," + json.dumps([event, data]))
 
     def ask(self, question: str, parameters: object, job: str = "") -> str:
-        """Put a long question; its id."""
+        """Put a long question, and wait until the server has it; its id."""
         job = job or secrets.token_hex(16)
-        self.emit("ask", {"id": job, "question": question, "parameters": parameters})
+        self._asked += 1
+        asked = {"id": job, "question": question, "parameters": parameters}
+        self._socket.send(f"42/events,{self._asked}" + json.dumps(["ask", asked]))
+        while self._taken.get(timeout=WAIT_S) < self._asked:
+            pass
         return job
 
     def next(self, *events: str, job: str | None = None, wait_s: float = WAIT_S) -> Any:

@@ -113,10 +113,16 @@ class Watched:
         self.base = dashboard.base
         self.requests: list[str] = []
         self.errors: list[str] = []
+        self.may_be_missing = False
+        """Whether something is asked for that is not there: the browser notes each such answer, some day."""
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
+        self.page.on("console", lambda line: line.type == "error" and self._note(line.text))
         self.page.goto(dashboard.url)
+
+    def _note(self, error: str) -> None:
+        if not (self.may_be_missing and "404" in error):
+            self.errors.append(error)
 
     def close(self) -> None:
         """Close the page."""

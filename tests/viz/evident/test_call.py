@@ -488,6 +488,7 @@ def test_arrows_go_along_the_distribution(page: Page) -> None:
 
 def test_a_call_that_is_not_there_says_so(watched: Watched) -> None:
     page = watched.page
+    watched.may_be_missing = True
     page.goto(watched.base + "r/heat/call/0/1:2:99999")
     page.wait_for_selector(".empty >> text=not recorded in this run")
     page.get_by_role("link", name="Calls of rank 0:1, step 2").click()
@@ -495,9 +496,6 @@ def test_a_call_that_is_not_there_says_so(watched: Watched) -> None:
     page.go_back()
     page.get_by_role("link", name="Back to the run").click()
     page.wait_for_selector(".overview")
-    # The browser reports the 404 on its console by itself.
-    assert [error for error in watched.errors if "404" not in error] == []
-    watched.errors.clear()
 
 
 def test_a_call_that_was_pruned_says_by_what_rule(browser: Browser, tmp_path: Path, page_files: Path) -> None:
