@@ -14,6 +14,8 @@ import msgspec
 
 from chimbuko.protocol.runbroker import RunBroker
 
+SILENT_AFTER_S = 8.0
+"""An agent speaks twice a second: its node, or the way there, has a problem."""
 LOST_AFTER_S = 60.0
 """An agent of which nothing is heard for so long is not waited for."""
 GOING_ON, TO_END = b"no", b"yes"
@@ -67,11 +69,12 @@ class Membership:
         self._client, self._keys = broker.client, broker.keys
         self._answers = {agent: Answer(0, False, []) for agent in expected}
         self._heard_at = dict.fromkeys(self._answers, time.monotonic())
+        self._silent: set[str] = set()
         self.is_ending = False
         """Whether the run is to come to an end; set it to make it so."""
 
     def look(self) -> list[str]:
-        """Hear what the agents say; one line for each that came, or is done."""
+        """Hear what the agents say; one line for each that came, fell silent, is heard again, or is done."""
         with self._client.pipeline(transaction=False) as pipeline:
             pipeline.set(self._keys.ending, TO_END) if self.is_ending else pipeline.set(
                 self._keys.ending, GOING_ON, nx=True
@@ -80,21 +83,39 @@ class Membership:
             pipeline.hgetall(self._keys.roll_call)
             _, ending, answers = pipeline.execute()
         self.is_ending = self.is_ending or ending == TO_END
-        return [
+        lines = [
             line
             for agent, answer in cast(dict[bytes, bytes], answers).items()
             for line in self._heard(agent.decode(), _answers.decode(answer))
+        ]
+        return lines + self._new_silences()
+
+    def _new_silences(self) -> list[str]:
+        since = time.monotonic() - SILENT_AFTER_S
+        found = [one for one in self._at_work if self._heard_at[one] < since and one not in self._silent]
+        self._silent.update(found)
+        return [
+            f"nothing is heard of {agent} for {SILENT_AFTER_S:.0f} s: is its node there, and the network?"
+            for agent in found
         ]
 
     def _heard(self, agent: str, answer: Answer) -> list[str]:
         before = self._answers.get(agent)
         if before == answer:
             return []
+        now_s = time.monotonic()
+        silent_s = now_s - self._heard_at.get(agent, now_s)
         self._answers[agent] = answer
-        self._heard_at[agent] = time.monotonic()
+        self._heard_at[agent] = now_s
+        lines = []
+        if agent in self._silent:
+            self._silent.remove(agent)
+            lines.append(
+                f"{agent} is heard again, after {silent_s:.0f} s; it delivers what it found meanwhile"
+            )
         if before is None or answer.is_done != before.is_done:
-            return [f"{agent} is done" if answer.is_done else f"{agent} is at work"]
-        return []
+            lines.append(f"{agent} is done" if answer.is_done else f"{agent} is at work")
+        return lines
 
     @property
     def lost(self) -> list[str]:

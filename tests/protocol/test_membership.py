@@ -86,3 +86,28 @@ def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker,
 
 def test_nobody_listens_where_no_services_wait_for_agents(client: RunBroker) -> None:
     assert not ask_to_end(client)
+
+
+def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
+    client: RunBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    membership, agent = Membership(client), Presence(client, "agent-a")
+    agent.say(False, [])
+    assert membership.look() == ["agent-a is at work"]
+    monkeypatch.setattr("chimbuko.protocol.membership.SILENT_AFTER_S", 0.0)
+    (line,) = membership.look()
+    assert line.startswith("nothing is heard of agent-a for")
+    assert membership.look() == []
+    monkeypatch.undo()
+    agent.say(False, [])
+    (line,) = membership.look()
+    assert line.startswith("agent-a is heard again, after 0 s")
+    assert membership.look() == []
+
+
+def test_agents_that_are_expected_are_waited_for(client: RunBroker) -> None:
+    membership = Membership(client, ["agent-a"])
+    membership.is_ending = True
+    assert membership.look() == [] and not membership.is_over
+    Presence(client, "agent-a").say(True, [])
+    assert membership.look() == ["agent-a is done"] and membership.is_over
