@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from chimbuko.protocol.telemetry import AgentFigures
+from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures
 from chimbuko.pserver.runfigures import FIELDS, Figures, ProgramFigures
 
 HOST = "127.0.0.1"
@@ -26,6 +27,7 @@ class PrometheusCollector(Collector):
         yield from _of_groups(figures.programs)
         yield from _of_programs(figures.programs)
         yield from _of_agents(figures.agents)
+        yield from _of_silence(figures)
         yield CounterMetricFamily(
             "chimbuko_lost_deltas", "Messages of agents that died with them", value=figures.lost_deltas
         )
@@ -77,6 +79,26 @@ def _of_agents(agents: tuple[AgentFigures, ...]) -> Iterator[Metric]:
         "chimbuko_lag_seconds",
         "By how much the analysis furthest behind its trace is further behind than it ever was least",
         value=max((one.lag_s for one in agents), default=0.0),
+    )
+
+
+def _of_silence(figures: Figures) -> Iterator[Metric]:
+    """Ages grow while nothing comes: they are those of the moment at which they are asked for."""
+    now_s = time.monotonic()
+    silent_s = [
+        now_s - heard_s
+        for agent, heard_s in zip(figures.agents, figures.heard_s, strict=True)
+        if agent.streams
+    ]
+    yield GaugeMetricFamily(
+        "chimbuko_agent_silence_seconds_max",
+        "Time since the last word of the agent that is silent the longest, of those with streams to read",
+        value=max(silent_s, default=0.0),
+    )
+    yield GaugeMetricFamily(
+        "chimbuko_silent_agents",
+        f"Agents with streams to read that have been silent for {SILENT_AFTER_S:.0f} s",
+        value=sum(one > SILENT_AFTER_S for one in silent_s),
     )
 
 

@@ -6,6 +6,7 @@ immutable copy, so that questions never hold up the server.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ class Figures:
 
     programs: tuple[ProgramFigures, ...] = ()
     agents: tuple[AgentFigures, ...] = ()
+    heard_s: tuple[float, ...] = ()
+    """When each of them has spoken last, by the monotonic clock."""
     lost_deltas: int = 0
 
 
@@ -86,6 +89,7 @@ class RunFigures:
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
         self._agents: dict[str, AgentFigures] = {}
+        self._heard_s: dict[str, float] = {}
 
     def take(self, frame: Frame) -> None:
         """What has changed; all of it where the server goes on from a saved state."""
@@ -102,6 +106,7 @@ class RunFigures:
         for function in frame.functions:
             self._program(function.program).functions.add(function.name)
         self._agents |= frame.telemetry.agents
+        self._heard_s |= dict.fromkeys(frame.telemetry.agents, time.monotonic())
         if frame.telemetry.slow_ranks is not None:
             slow = Counter(
                 number for number, _ in {(one.program, one.rank) for one in frame.telemetry.slow_ranks}
@@ -115,7 +120,8 @@ class RunFigures:
             known.figures(program_names.get(number, str(number)))
             for number, known in sorted(self._programs.items())
         )
-        return Figures(tuple(programs), tuple(self._agents.values()), lost_deltas)
+        heard_s = tuple(self._heard_s[name] for name in self._agents)
+        return Figures(tuple(programs), tuple(self._agents.values()), heard_s, lost_deltas)
 
     def _program(self, number: int) -> _Program:
         return self._programs.setdefault(number, _Program())

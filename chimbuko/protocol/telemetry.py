@@ -64,6 +64,11 @@ class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
     counters: list[CounterStatistics]
 
 
+SILENT_AFTER_S = 25.0
+"""An agent speaks of itself every ten seconds, also where its ranks give no steps; two of its messages
+may be late."""
+
+
 class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     """What an agent, its fork server and its streams' processes take, as it last said."""
 

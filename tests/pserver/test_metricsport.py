@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,7 +18,13 @@ from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
 from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges, TelemetryDelta
+from chimbuko.protocol.telemetry import (
+    SILENT_AFTER_S,
+    AgentFigures,
+    SlowRank,
+    TelemetryChanges,
+    TelemetryDelta,
+)
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.prometheus import PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
@@ -97,6 +105,18 @@ def test_a_rank_that_is_slow_in_several_functions_is_one() -> None:
     assert samples["chimbuko_slow_ranks", "heat"] == 0
     assert samples["chimbuko_agent_memory_bytes",] == FIGURES.pss_bytes
     assert samples["chimbuko_lag_seconds",] == FIGURES.lag_s
+
+
+def test_silence_grows_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFigures()
+    done = msgspec.structs.replace(FIGURES, streams=0)
+    run.take(frame([], telemetry=TelemetryChanges(agents={"a": FIGURES, "b": done})))
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + SILENT_AFTER_S + 1.0)
+    run.take(frame([], telemetry=TelemetryChanges(agents={"c": FIGURES})))
+    samples = collected(run)
+    assert samples["chimbuko_silent_agents",] == 1, "what has read all its streams need not speak"
+    assert samples["chimbuko_agent_silence_seconds_max",] == pytest.approx(SILENT_AFTER_S + 1.0, abs=0.5)
 
 
 def test_a_port_in_use_is_said_in_one_line() -> None:

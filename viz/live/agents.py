@@ -6,12 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges
+from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runs.directory import RunDirectory
-
-SILENT_AFTER_S = 25.0
-"""An agent speaks of itself every ten seconds, also where its ranks give no steps; two of its messages
-may be late."""
 
 
 class AgentState(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank, TelemetryChanges
+from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.viz.live.agents import SILENT_AFTER_S, Agents
+from chimbuko.viz.live.agents import Agents
 
 READING = AgentFigures("c042", 4, 80_000_000, 12.5, 4_096, 0.4)
 OVER = AgentFigures("c043", 0, 60_000_000, 9.0, 0, 0.1)
