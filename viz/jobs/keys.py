@@ -11,6 +11,10 @@ PREFIX = "{chimbuko}:jobs:"
 QUEUE = "questions"
 
 
+WORKERS = PREFIX + "workers"
+"""Key that is there as long as a worker is."""
+
+
 def wanted_key(job: str) -> str:
     """Key that is there as long as a page waits for the answer."""
     return f"{PREFIX}wanted:{job}"

@@ -35,7 +35,7 @@ from chimbuko.viz.jobs.celeryapp import (
     Question,
     Reply,
 )
-from chimbuko.viz.jobs.keys import alive_key, wanted_key
+from chimbuko.viz.jobs.keys import WORKERS, alive_key, wanted_key
 from chimbuko.viz.jobs.messagequeue import EVENTS, MessageQueue
 from chimbuko.viz.jobs.reporter import publish_end
 from chimbuko.viz.jobs.tasks import TASKS
@@ -50,6 +50,11 @@ JOB = re.compile("[0-9a-f]{32}")
 LOST = "The worker that was at this has ended. Ask again."
 FAILED = "This failed; the server's log says why."
 WAITED = "Other questions took too long. Ask again later."
+NO_WORKER = (
+    "No worker answers at the broker of long questions. Start one, with the dashboard's CHIMBUKO_JOBS_BROKER "
+    "and CHIMBUKO_JOBS_FOLDER: celery -A chimbuko.viz.jobs.worker worker"
+)
+NO_WORKER_S = 8.0
 NO_BROKER = "The broker of long questions cannot be reached. Ask again in a moment."
 TOO_MANY = f"{MOST_OF_PAGE} questions are under way already: wait for one, or cancel it."
 NOT_UNDERSTOOD = "The question is not understood; load the page again."
@@ -61,6 +66,8 @@ class _Job:
     page: str
     """Whose question it is."""
     question: Question
+    asked_s: float
+    """When it was asked, by ``time.monotonic``."""
     heard_s: float
     """When there was a sign of its worker last, by ``time.monotonic``; until it has begun, now."""
 
@@ -143,7 +150,8 @@ class JobQueue:
             channel=self._channel,
             asked_s=time.time(),
         )
-        self._inbox.put(lambda: self._take(_Job(job, page, question, time.monotonic())))
+        now_s = time.monotonic()
+        self._inbox.put(lambda: self._take(_Job(job, page, question, now_s, now_s)))
 
     def _cancel(self, asked: Any) -> None:
         """A page does not want an answer any more: ``{id}``."""
@@ -216,8 +224,16 @@ class JobQueue:
             if is_lost or (status == "PENDING" and not is_known):
                 self._fail(under_way.id, LOST)
                 self._end(under_way.id)
+            elif status == "PENDING" and self._is_without_workers(now_s - under_way.asked_s):
+                self._fail(under_way.id, NO_WORKER)
+                self._end(under_way.id)
             elif status == "PENDING":
                 under_way.heard_s = now_s
+
+    def _is_without_workers(self, waited_s: float) -> bool:
+        """Whether those that somebody was to start are not there: nobody would ever answer."""
+        is_long = not self._worker_pool.has_worker and waited_s > NO_WORKER_S
+        return is_long and not self._worker_pool.client.exists(WORKERS)
 
     def _remove(self, job: str) -> None:
         """Remove the folder of a job, unless its page has come back, maybe to another process of ours."""

@@ -9,9 +9,10 @@ import logging
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import msgspec
 import redis
 from celery import Celery
 from celery.exceptions import Ignore, SoftTimeLimitExceeded
-from celery.signals import worker_process_init
+from celery.signals import worker_process_init, worker_ready
 from flask_socketio import SocketIO
 
 from chimbuko.errors import ChimbukoError, ConfigError
@@ -27,6 +28,7 @@ from chimbuko.process.lifetime import die_with_parent
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.jobs.celeryapp import (
+    ALIVE_S,
     ANSWER,
     KEPT_S,
     LARGEST_EVENT_BYTES,
@@ -35,7 +37,7 @@ from chimbuko.viz.jobs.celeryapp import (
     Reply,
     celery_app,
 )
-from chimbuko.viz.jobs.keys import JOBS_VARIABLE, answered_key
+from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
 from chimbuko.viz.jobs.tasks import TASKS
 from chimbuko.viz.jobs.tasks.task import AnswerFile, JobRun, Task
@@ -45,11 +47,27 @@ if not BROKER:
     raise ConfigError(f"{JOBS_VARIABLE} is not set; it names the broker of long questions, as a redis:// URL")
 
 app: Celery = celery_app(BROKER)
+PRESENCE_S = 2.0
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]
 def _die_with_worker(**_: Any) -> None:
     die_with_parent(signal.SIGKILL)
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def _show_presence(**_: Any) -> None:
+    """From now on show to servers that a worker is there; one that is at work on something else is, too."""
+    threading.Thread(target=_keep_shown, name="presence", daemon=True).start()
+
+
+def _keep_shown() -> None:
+    with redis.Redis.from_url(BROKER, socket_timeout=5, socket_connect_timeout=5) as client:
+        while True:
+            # A broker that is away may come back.
+            with suppress(redis.RedisError):
+                client.set(WORKERS, 1, ex=2 * ALIVE_S)
+            time.sleep(PRESENCE_S)
 
 
 @app.task(name=ANSWER, bind=True)  # type: ignore[untyped-decorator]

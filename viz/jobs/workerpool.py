@@ -65,6 +65,11 @@ class WorkerPool:
         self._client: redis.Redis | None = None
 
     @property
+    def has_worker(self) -> bool:
+        """Whether a worker of our own answers."""
+        return self._has_worker
+
+    @property
     def folder(self) -> Path:
         """Where jobs have their folders."""
         if self._folder is None:

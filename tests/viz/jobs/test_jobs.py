@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES, TOO_LONG
-from chimbuko.viz.jobs.queue import LOST, MOST_OF_PAGE, NO_BROKER, NOT_UNDERSTOOD, TOO_MANY
+from chimbuko.viz.jobs.queue import LOST, MOST_OF_PAGE, NO_BROKER, NO_WORKER, NOT_UNDERSTOOD, TOO_MANY
 from tests import simulated_runs as simulated
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.thorough import first
@@ -339,6 +339,14 @@ def test_workers_that_somebody_started_answer_too(
                 worker.terminate()
         assert process.stop()[0] == 0
         assert tmp_path.is_dir()
+
+
+def test_without_workers_it_is_said_where_to_start_one(
+    runs: MadeRun, broker: PrivateBroker, tmp_path: Path
+) -> None:
+    shared = {"CHIMBUKO_JOBS_BROKER": broker.url, "CHIMBUKO_JOBS_FOLDER": str(tmp_path)}
+    with dashboard(runs, environment=shared) as process, EventSocket(process.base) as page:
+        assert page.end(page.ask("export", {"form": "v2"})) == NO_WORKER
 
 
 @pytest.mark.thorough
