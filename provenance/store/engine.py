@@ -124,11 +124,33 @@ def ping(url: str) -> str:
         if not _path(parsed).parent.is_dir():
             raise StoreError(f"{_path(parsed)}: provenance store cannot be made, its folder does not exist")
         return public_url(parsed)
-    engine = _postgresql_engine(parsed, is_read_only=True)
-    with store_errors(engine), engine.connect() as connection:
-        connection.exec_driver_sql("SELECT 1")
-    engine.dispose()
+    close(_opened(_postgresql_engine(parsed, is_read_only=True), _check_rights))
     return public_url(parsed)
+
+
+def _check_rights(connection: Connection) -> None:
+    """Whether tables can be made in a database of PostgreSQL."""
+    _check_encoding(connection)
+    schema, user = connection.exec_driver_sql("SELECT current_schema(), current_user").one()
+    shown = public_url(connection.engine.url)
+    if schema is None:
+        raise StoreError(f"{shown}: the schema of its search path does not exist; make it, or name another")
+    query = "SELECT has_schema_privilege(%s, 'CREATE')"
+    if not connection.exec_driver_sql(query, (schema,)).scalar_one():
+        raise StoreError(
+            f"{shown}: {user} may not make tables there; its owner can allow that: "
+            f"GRANT CREATE ON SCHEMA {schema} TO {user}"
+        )
+
+
+def _check_encoding(connection: Connection) -> None:
+    """Whether a database of PostgreSQL takes all names that may come."""
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise StoreError(
+            f"{public_url(connection.engine.url)}: the database's encoding is {encoding}, which cannot hold "
+            "all names; make one with: createdb --template template0 --encoding UTF8 NAME"
+        )
 
 
 def put_aside(url: str) -> Path:
@@ -272,7 +294,12 @@ def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:
     try:
         return sqlalchemy.create_engine(
             url,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "chimbuko"},
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT_S,
+                "application_name": "chimbuko",
+                # Otherwise texts of a database without an encoding come as bytes.
+                "client_encoding": "utf8",
+            },
             execution_options={"postgresql_readonly": is_read_only},
             # Positional parameters let both databases take the same tuples.
             paramstyle="format",
@@ -287,6 +314,7 @@ def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:
 def _migrate(connection: Connection) -> None:
     """Apply the migrations that the store lacks."""
     if connection.dialect.name == "postgresql":
+        _check_encoding(connection)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
     found = _version(connection)
     if found == SCHEMA_VERSION:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine
@@ -14,9 +15,16 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.errors import StoreError
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import StoreRefused, open_for_reading, open_for_writing, store_errors
+from chimbuko.provenance.store.engine import (
+    StoreRefused,
+    open_for_reading,
+    open_for_writing,
+    ping,
+    store_errors,
+)
 from chimbuko.provenance.store.tables import PROGRAMS, SCHEMA
 from chimbuko.provenance.write.writer import Writer
+from tests.postgresql import PASSWORD, PostgresqlServer
 
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]
@@ -93,3 +101,41 @@ def test_connections_that_were_lost_while_idle_are_replaced(
         )
     writer.write([batch(records=[record(row=2)])])
     assert provenance.calls.record("0:1:3:2") == record(row=2)
+
+
+@pytest.fixture
+def ascii_url(postgresql: PostgresqlServer) -> Iterator[str]:
+    """A database without an encoding, as a careless administrator makes it."""
+    server = sqlalchemy.create_engine(postgresql.url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.exec_driver_sql(
+            "CREATE DATABASE careless ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"
+        )
+        yield postgresql.url.rpartition("/")[0] + "/careless"
+        connection.exec_driver_sql("DROP DATABASE careless WITH (FORCE)")
+    server.dispose()
+
+
+def test_a_database_whose_encoding_cannot_hold_all_names_is_refused(ascii_url: str) -> None:
+    for attempt in (ping, open_for_writing):
+        with pytest.raises(StoreError, match=r"encoding is SQL_ASCII.*createdb"):
+            attempt(ascii_url)
+
+
+def test_who_may_not_make_tables_is_told_before_a_run(postgresql: PostgresqlServer) -> None:
+    server = sqlalchemy.create_engine(postgresql.url)
+    with server.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+        connection.exec_driver_sql("CREATE SCHEMA closed")
+        connection.exec_driver_sql("GRANT USAGE ON SCHEMA closed TO guest")
+    guest = postgresql.url.replace("://postgres:", "://guest:")
+    try:
+        with pytest.raises(StoreError, match=r"guest may not .*GRANT CREATE ON SCHEMA closed"):
+            ping(f"{guest}?options=-csearch_path%3Dclosed")
+        with pytest.raises(StoreError, match="does not exist"):
+            ping(f"{guest}?options=-csearch_path%3Dnowhere")
+    finally:
+        with server.begin() as connection:
+            connection.exec_driver_sql("DROP SCHEMA closed")
+            connection.exec_driver_sql("DROP ROLE guest")
+        server.dispose()
