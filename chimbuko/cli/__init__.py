@@ -73,8 +73,8 @@ class _Verbs(click.Group):
         try:
             with uncollected(), one_blas_thread():
                 command: click.Command = _module(cmd_name).command
-        except (ImportError, OSError, MemoryError) as error:
-            # A library that finds no room, or no file descriptor, says so in its own way.
+        except (ImportError, OSError, MemoryError, SystemError) as error:
+            # A library that finds no room, or no file descriptor, says so in its own way, and so does Python.
             reason = next(iter(str(error).splitlines()), "no memory")
             raise ChimbukoError(
                 f"'chimbuko {cmd_name}' cannot be loaded ({reason}); "

@@ -93,8 +93,8 @@ HARMLESS = tuple(part for part in PARTS if part.endswith("killed") or part.endsw
 
 
 def at_start(application: Application) -> None:
-    """The application has just begun."""
-    application.run.wait_until(lambda: bool(application.run.readers))
+    """All of the application has just begun: with the folder of the run its settings would be gone, too."""
+    application.run.wait_until(lambda: len(application.run.readers) == STREAMS)
 
 
 def in_the_middle(application: Application) -> None:

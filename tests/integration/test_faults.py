@@ -247,7 +247,8 @@ def test_network_is_cut(
     folder = tmp_path / "run"
     with network.inside(0):
         services = command(
-            *("serve", folder, "--bind", network.address(0), "--no-dashboard", "--period", "0.2")
+            *("serve", folder, "--bind", network.address(0), "--no-dashboard", "--period", "0.2"),
+            *("--transport", "sst"),
         )
     services.wait_for_line("services are ready")
     with network.inside(1):

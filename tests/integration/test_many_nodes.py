@@ -113,6 +113,11 @@ def processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
 
 
+def spec_of(agent: int, line: str) -> str:
+    """What an agent was given at its start: a file that it has open."""
+    return Path(line.split()[-1].replace("self", str(agent))).read_text()
+
+
 def health_of(run: RunDirectory) -> list[StreamHealth]:
     """Nothing before there is a store."""
     try:
@@ -144,7 +149,7 @@ def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_p
         agents = [
             pid
             for pid, line in commands.items()
-            if "chimbuko.ad.agent" in line and any(f"agents-{name}/" in line for name in hosts.names)
+            if "chimbuko.ad.agent" in line and any(name in spec_of(pid, line) for name in hosts.names)
         ]
         assert len(agents) == 2
         assert all(os.sched_getaffinity(pid) == {core} for pid in agents)

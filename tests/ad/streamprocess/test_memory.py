@@ -31,8 +31,8 @@ MOST_GROWTH_KB = 2048
 """1 kB per step; a record, or a page, that is kept of each step would be many times as much. Tables may still
 grow, by 256 kB, to what the largest step so far needs, and so may, by 1 MB, what a checkpoint is made in."""
 MOST_SPOOL_BYTES = 12 << 20
-"""4 MB of them are the flight recorder, and up to 2 MB two checkpoints; 10 MB were measured."""
-MOST_CHECKPOINT_BYTES = 2 << 20
+"""4 MB of them are the flight recorder, and up to 6 MB two checkpoints; 10 MB were measured."""
+MOST_CHECKPOINT_BYTES = 3 << 20
 MOST_UNREAD_BYTES = 16 << 20
 
 
