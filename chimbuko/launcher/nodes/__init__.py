@@ -1,4 +1,5 @@
 """Runs on many nodes: their services, the agent of each node, and the scripts that start them all.
 
-May import follow, launcher, launcher.outcome, process, protocol, runs, shield and trace.
+May import follow, launcher, launcher.outcome, process, protocol, provenance.alerts, provenance.manage,
+runs, shield and trace.
 """

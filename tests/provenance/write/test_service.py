@@ -175,15 +175,17 @@ def test_a_writer_killed_in_mid_stream_loses_and_doubles_nothing(
 def test_a_broker_that_was_restarted_is_served_again(
     tmp_path: Path, writer: Writer, engine: Engine, provenance: Provenance, record: Record, batch: Batch
 ) -> None:
-    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as client:
+    with PrivateBroker(tmp_path / "broker.log") as private:
+        broker = RunBroker.connect(private.url, RUN_ID)
         first, second = numbered(batch, record, range(1, 3))
-        with running(client, engine, provenance.run_id):
-            send(client, first)
-            until(lambda: acknowledged(client) == 1)
+        with running(broker, engine, provenance.run_id):
+            send(broker, first)
+            until(lambda: acknowledged(broker) == 1)
             private.stop()
             private.start()
-            send(client, second)
-            until(lambda: acknowledged(client) == 2)
+            send(broker, second)
+            until(lambda: acknowledged(broker) == 2)
+        broker.client.close()
     assert provenance.calls.count(ALL) == 10
 
 

@@ -104,7 +104,7 @@ class Bench:
 def bench(private_broker: PrivateBroker) -> Iterator[Bench]:
     with connect(private_broker.url) as client:
         client.flushall()
-        yield Bench(client)
+        yield Bench(RunBroker(client, RUN_ID))
 
 
 def make_store(url: str, is_own: bool = False) -> Destination:
