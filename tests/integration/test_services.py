@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -25,10 +26,11 @@ from tests.integration.conftest import Run, Start, children, command_line
 
 def test_runs_share_a_broker(heat4: Path, heat4_run: Run, start: Start, tmp_path: Path) -> None:
     """Also when it is started anew, empty, while both are at work."""
+    live = ["--replay", heat4 / "*.bp", "--pace", "6", "--lockstep", "--no-dashboard"]
     with PrivateBroker(tmp_path / "broker.log") as broker:
-        runs = [start("--trace", heat4 / "*.bp", "--broker", broker.url) for _ in range(2)]
+        runs = [start(*live, "--broker", broker.url) for _ in range(2)]
         with connect(broker.url) as client:
-            runs[0].wait_until(lambda: len(client.keys("*model-updates")) == 2)
+            runs[0].wait_until(lambda: len(cast(list[bytes], client.keys("*:record-acks"))) == 2)
         broker.stop()
         broker.start()
         for run in runs:
