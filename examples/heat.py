@@ -237,11 +237,10 @@ def work(options: argparse.Namespace) -> int:
     return 0
 
 
-def start_ranks(options: argparse.Namespace) -> dict[int, subprocess.Popen[bytes]]:
-    """One process per rank, by process id."""
+def start_ranks(options: argparse.Namespace, processes: dict[int, subprocess.Popen[bytes]]) -> None:
+    """One process per rank, by process id: in ``processes`` as soon as it is there."""
     halos = [socket.socketpair() for _ in range(options.ranks - 1)]
     collectives = [socket.socketpair() for _ in range(options.ranks - 1)]
-    processes = {}
     for rank in range(options.ranks):
         up = halos[rank - 1][1].fileno() if rank else -1
         down = halos[rank][0].fileno() if rank < options.ranks - 1 else -1
@@ -264,7 +263,6 @@ def start_ranks(options: argparse.Namespace) -> dict[int, subprocess.Popen[bytes
     for one, other in halos + collectives:
         one.close()
         other.close()
-    return processes
 
 
 def launch(options: argparse.Namespace) -> int:
@@ -275,10 +273,11 @@ def launch(options: argparse.Namespace) -> int:
         print("heat: trace the ranks, with --traced, and not their launcher", file=sys.stderr)
         return 2
     print(f"heat: seed {options.seed}", flush=True)
-    processes = start_ranks(options)
+    processes: dict[int, subprocess.Popen[bytes]] = {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     failure = 0
     try:
+        start_ranks(options, processes)
         while any(process.returncode is None for process in processes.values()):
             pid, status = os.waitpid(-1, 0)
             code = processes[pid].returncode = os.waitstatus_to_exitcode(status)
