@@ -9,6 +9,7 @@ interval of its step stands with the step, its detector with the run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -28,7 +29,7 @@ from sqlalchemy import (
 
 from chimbuko.calls.schema import INDEXED, STORED, Field
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = max(path.name[:4] for path in (Path(__file__).parent / "migrations/versions").glob("[0-9]*"))
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
