@@ -46,7 +46,8 @@ FULL_DISK_BYTES = 1 << 18
 KEPT_S = 3600
 """What a run has at a broker that it shares with others goes so long after the run has died. Longer than the
 end of a run takes; agents send again what is gone."""
-KEEP_PERIOD_S = 10.0
+SIGN_PERIOD_S = 10.0
+"""Between two signs of life in the run's folder."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class ServiceOptions:
     """What an earlier run has learned, to begin with."""
     save_model: Path | None = None
     """Where a copy of the final model goes."""
+    is_resumed: bool = False
+    """Whether the run has begun before, and its services have died."""
 
 
 class Services:
@@ -107,7 +110,8 @@ class Services:
         self._ask_at_s = 0.0
         self._programs: dict[bytes, bytes] = {}
         self._instances = 0
-        self._keep_at_s = self._sign_at_s = 0.0
+        self._sign_at_s = 0.0
+        self._is_ready = False
 
     def __enter__(self) -> Services:
         self._claim = hold(claim_name(self._info.id))
@@ -131,6 +135,7 @@ class Services:
         """
         for facts in self._learning.wait_ready():
             self.metrics_url = facts.get("metrics", self.metrics_url)
+        self._is_ready = True
 
     @property
     def broker(self) -> RunBroker:
@@ -209,19 +214,18 @@ class Services:
     def _keep_up(self) -> None:
         """See to it that the broker has what would be lost with it, and forgets us if we die."""
         if time.monotonic() >= self._sign_at_s:
-            self._sign_at_s = time.monotonic() + KEEP_PERIOD_S
+            self._sign_at_s = time.monotonic() + SIGN_PERIOD_S
             with suppress(OSError):
                 self.run.alive_path.touch(mode=0o600)
         with suppress(redis.RedisError):
             self._remember_programs()
             self._write_dashboard()
-            now_s = time.monotonic()
-            if self._private_broker is None and now_s >= self._keep_at_s:
+            if self._private_broker is None:
+                # Each time: a key that is written anew would stay for ever.
                 with self.broker.client.pipeline(transaction=False) as pipeline:
                     for key in self.broker.keys.all:
                         pipeline.expire(key, KEPT_S)
                     pipeline.execute()
-                self._keep_at_s = now_s + KEEP_PERIOD_S
 
     def _write_dashboard(self) -> None:
         if self.dashboard_url:
@@ -277,10 +281,15 @@ class Services:
             self._dashboard.stop(SERVICE_STOP_S)
         with self._mishaps.survived("the broker could not be ended in order"):
             self._leave_broker()
-        if not self._is_store_elsewhere:
+        if not (self._is_store_elsewhere or self._is_to_be_tried_again):
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._note.remove()
         self._claim.close()
+
+    @property
+    def _is_to_be_tried_again(self) -> bool:
+        """Whether a run that was to go on did not: it is left as it was found."""
+        return self.options.is_resumed and not self._is_ready
 
     def _start(self) -> None:
         info = self._info
@@ -377,11 +386,12 @@ class Services:
         return words
 
     def _leave_broker(self) -> None:
-        for path in (self.run.broker_path, self.run.alive_path, self.run.statistics_path):
-            path.unlink(missing_ok=True)
+        if not self._is_to_be_tried_again:
+            for path in (self.run.broker_path, self.run.alive_path, self.run.statistics_path):
+                path.unlink(missing_ok=True)
         if self._private_broker is not None:
             self._private_broker.stop()
             self._private_broker = None
-        elif self._broker is not None:
+        elif self._broker is not None and not self._is_to_be_tried_again:
             with suppress(redis.RedisError):
                 self._broker.client.delete(*self._broker.keys.all)

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import redis
 from redis.cluster import RedisCluster
+from redis.connection import parse_url
 
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.process.lifetime import become_ours
@@ -45,9 +46,9 @@ class _MovingConnection(redis.Connection):
     def _connect(self) -> socket.socket:
         # The file is not there while nobody serves.
         with suppress(OSError):
-            place = urlsplit(self._found_in.read_text())
-            self.host, self.port = place.hostname or LOOPBACK, place.port or REDIS_PORT
-            self.username, self.password = place.username, place.password
+            place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
+            self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
+            self.username, self.password = place.get("username"), place.get("password")
         found: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
         return found
 

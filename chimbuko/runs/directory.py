@@ -199,7 +199,8 @@ class RunDirectory:
         The file in the folder comes first: the folder may have been moved since its URL was noted. While the
         run goes on, and its store is on local storage of this node, that in the folder is an older copy.
         """
-        if info.state == "running" and Path(info.store_url.removeprefix("sqlite:///")).is_file():
+        noted = Path(info.store_url.removeprefix("sqlite:///"))
+        if noted.parent.name.startswith(f"chimbuko-{info.id}-") and noted.is_file():
             return info.store_url
         if self.store_path.exists():
             return self.store_url

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from chimbuko.process.lifetime import log
 
@@ -43,7 +43,7 @@ class StoreCopies:
                 connection.cursor().execute("VACUUM INTO ?", (str(begun),))
             os.replace(begun, self._path)
             self._is_failing = False
-        except (OSError, SQLAlchemyError) as error:
+        except (OSError, sqlite3.Error) as error:
             with suppress(OSError):
                 begun.unlink(missing_ok=True)
             if not self._is_failing:

@@ -6,7 +6,6 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +67,7 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
     run.node_command.write_text(node_command(settings, on_node))
     run.node_command.chmod(0o700)
     _keep(run, options)
-    return Host(run, options).host(show)
+    return Host(run, options, is_resumed=False).lead(show)
 
 
 def resume(folder: Path, bind: str | None, show: Show) -> int:
@@ -98,7 +97,7 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
     await_kernels()
     _keep(run, options)
     run.write_info(msgspec.structs.replace(info, host=platform.node()))
-    return Host(run, options).resume(show)
+    return Host(run, options, is_resumed=True).lead(show)
 
 
 def _keep(run: RunDirectory, options: HostOptions) -> None:
@@ -159,25 +158,21 @@ def _address(bind: str) -> tuple[str, int]:
 class Host:
     """Keeps the services of one run until it is to end and all its agents have ended."""
 
-    def __init__(self, run: RunDirectory, options: HostOptions) -> None:
+    def __init__(self, run: RunDirectory, options: HostOptions, is_resumed: bool) -> None:
         self._run = run
         self._options = options
+        self._is_resumed = is_resumed
         self._signals = 0
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
 
-    def host(self, show: Show) -> int:
+    def lead(self, show: Show) -> int:
         """Lead the run to its end; exit code: 130 where agents were not waited for."""
-        return self._lead(show, ())
-
-    def resume(self, show: Show) -> int:
-        """The same for one that has begun: its agents are waited for, which may come back."""
-        return self._lead(show, agents_at_work(self._run))
-
-    def _lead(self, show: Show, expected: Iterable[str]) -> int:
         heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
         problems = self._problems
         with Wakeup() as wakeup, Services(self._run, self._services(), problems) as services:
+            # Those of a run that goes on may take a moment to come back.
+            expected = agents_at_work(self._run) if self._is_resumed else []
             membership = Membership(services.broker, expected)
             membership.look()
             services.wait_ready()
@@ -204,6 +199,7 @@ class Host:
             choices=choices,
             load_model=analysis.load_model,
             save_model=analysis.save_model,
+            is_resumed=self._is_resumed,
         )
 
     def _announce(self, services: Services) -> None:
