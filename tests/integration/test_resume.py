@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
@@ -62,7 +64,15 @@ def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
             assert "only --bind" in refusal(str(run.path), "--resume", "--threshold", "3")
             before, address = steps_of(run), run.read_broker_url()
             kill_all(services)
-            resumed = subprocess.Popen([*SERVE, str(run.path), "--resume"], stderr=subprocess.PIPE, text=True)
+            # Where that fails all is as it was, for the next try.
+            port = urlsplit(address).port
+            with socket.create_server(("127.0.0.1", port)):
+                failed = [*SERVE, str(run.path), "--resume", "--bind", f"127.0.0.1:{port}"]
+                assert subprocess.run(failed, check=False, timeout=60).returncode == ServiceError.exit_code
+            assert run.read_broker_url() == address
+            resumed = subprocess.Popen(
+                [*SERVE, str(run.path), "--resume", "--bind", "127.0.0.1"], stderr=subprocess.PIPE, text=True
+            )
             with ended(resumed):
                 wait_until(lambda: run.read_broker_url() != address, job)
                 wait_until(lambda: steps_of(run) >= before + 3, job)

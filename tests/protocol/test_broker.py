@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 import redis
@@ -237,3 +237,18 @@ def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
     assert broker.read(broker.keys.model_updates, b"0", 5)[0][1] == b"update"
     assert client.delete(*broker.keys.all) == 4
     client.close()
+
+
+def test_a_connection_finds_a_broker_that_came_back_elsewhere(tmp_path: Path) -> None:
+    """With another password, that has to be quoted in a URL."""
+    place = tmp_path / "broker"
+    with PrivateBroker(tmp_path / "first.log") as first:
+        place.write_text(first.url)
+        client = connect(first.url, found_in=place)
+        client.set("key", "first")
+    with PrivateBroker(tmp_path / "second.log") as second, connect(second.url) as beside:
+        beside.config_set("requirepass", "p@ss/wörd")
+        place.write_text(f"redis://:{quote('p@ss/wörd', safe='')}@127.0.0.1:{urlsplit(second.url).port}/0")
+        client.set("key", "second")
+        assert beside.get("key") == b"second"
+        client.close()
