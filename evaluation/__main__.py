@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.config import DETECTORS, AnalysisConfig
-from evaluation import comparison, gpu, measure, processes, recorded, requirements
+from evaluation import comparison, gpu, incidents, measure, processes, recorded, requirements
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED, INJECTIONS
 from evaluation.measure import Case, Measured
@@ -69,6 +69,7 @@ class Report:
                 yield comparison.table(results)
         if self.recorded:
             yield recorded.table(self.recorded)
+            yield incidents.table((one.trace, one.detector, one.incidents) for one in self.recorded)
         if self.pairs:
             yield gpu.table(self.pairs)
         if self.real:

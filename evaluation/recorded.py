@@ -6,7 +6,7 @@ import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import TraceStep
+from evaluation import incidents
 from evaluation.cluster import Cluster, MakeCluster, Source
+from evaluation.incidents import IncidentScore
 from evaluation.interleaving import TroubledCluster
 from evaluation.score import f1_of_sets
 from evaluation.tables import ResultTable, number
@@ -90,6 +92,7 @@ class RecordedResult:
     missed: list[InjectedDelay]
     others: list[Explained]
     """Flags that are no injected delay."""
+    incidents: IncidentScore
 
     def as_json(self) -> dict[str, Any]:
         """Counts, and what was missed."""
@@ -106,6 +109,7 @@ class RecordedResult:
             "missed": [f"{d.function} {d.milliseconds} ms on rank {d.rank}" for d in self.missed],
             "others_slow": sum(other.is_slow for other in self.others),
             "others_beside": dict(beside),
+            "incidents": asdict(self.incidents),
         }
 
 
@@ -158,6 +162,7 @@ def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
             for call in first.values()
             if call.id not in contain
         ],
+        incidents=incidents.measure(first.values(), delays),
     )
 
 

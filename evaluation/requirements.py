@@ -21,6 +21,7 @@ MOST_FALSE_PER_100K = 1.0
 QUIET = ("gamma", "two modes 50/50", "two modes 95/5")
 """Scenarios whose clean runs must stay quiet."""
 LIVE_AGREEMENT = 0.95
+RIGHT_SHARE = 0.9
 
 
 SHORTFALLS = {
@@ -153,6 +154,18 @@ _RECORDED: dict[str, list[Callable[[RecordedResult], Requirement]]] = {
     "heat4": [
         lambda one: least("heat4: delays found, of 41", one.found, 36),
         lambda one: most("heat4: flags", one.flags, 220),
+        lambda one: least(
+            "heat4: incidents with the right origin, of flagged delays",
+            one.incidents.right_origins / one.incidents.flagged,
+            RIGHT_SHARE,
+        ),
+        lambda one: least(
+            "heat4: flagged waits in the right incident",
+            one.incidents.right_waits / one.incidents.waits,
+            RIGHT_SHARE,
+        ),
+        lambda one: most("heat4: waits named as origins", one.incidents.waits_as_origins, 0),
+        lambda one: most("heat4: incidents and recurring findings", one.incidents.told, 2 * one.delays),
     ],
     "threads": [
         lambda one: least("threads: delays found, of 12", one.found, 12),

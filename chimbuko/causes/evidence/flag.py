@@ -1,0 +1,120 @@
+"""A flagged call, as much of it as causes need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chimbuko.calls.record import CallRecord, Message
+from chimbuko.causes.evidence.waiting import Waits, waits_in
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A call that the flagged one made itself, as far as its window has it."""
+
+    function: str
+    entry_us: int
+    exit_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One abnormal call. Times in µs since the Unix epoch on the trace's clock."""
+
+    id: str
+    program: int
+    rank: int
+    thread: int
+    node: str
+    function: str
+    entry_us: int
+    exit_us: int
+    """Of an open call: as far as it was seen."""
+    exclusive_us: int
+    judged_us: float
+    """The runtime by which it was judged: exclusive, or inclusive."""
+    expected_us: float
+    excess_us: float
+    """What of that was not expected: the time that is to be explained."""
+    is_exclusive: bool
+    """Judged without the calls inside it."""
+    ancestors: tuple[tuple[str, str], ...]
+    """Id and function of the calls around it, innermost first."""
+    children: tuple[Child, ...]
+    """In order of time."""
+    has_all_children: bool
+    messages: tuple[Message, ...]
+    """Sent and received in it, not in calls inside it."""
+    waits: Waits
+    lost_from_us: int
+    lost_to_us: int
+    """Where in the call the excess lies, as far as its window tells."""
+
+    @property
+    def inclusive_us(self) -> int:
+        """Runtime with the calls inside it."""
+        return self.exit_us - self.entry_us
+
+    @property
+    def is_wait(self) -> bool:
+        """Whether it is a call in which ranks wait for each other."""
+        return self.waits is not Waits.NOT
+
+    @property
+    def caller(self) -> str:
+        """Function around it; empty without one."""
+        return self.ancestors[0][1] if self.ancestors else ""
+
+    @property
+    def operation(self) -> str:
+        """What the program called: of a part that a tool adds to a library's call that call, else itself."""
+        is_part = self.is_wait and not self.function.startswith("MPI_")
+        return self.caller if is_part and self.caller.startswith("MPI_") else self.function
+
+    def overlap_us(self, other: Flag) -> int:
+        """How long both lost time together."""
+        return max(0, min(self.lost_to_us, other.lost_to_us) - max(self.lost_from_us, other.lost_from_us))
+
+
+def flag_of(record: CallRecord) -> Flag:
+    """What of a record matters for its cause."""
+    exit_us = record.exit_us or record.entry_us + record.inclusive_us
+    children = tuple(
+        Child(call.function, call.entry_us, call.exit_us or exit_us)
+        for call in record.window
+        if call.parent_id == record.id
+    )
+    judged_us = record.expected_us + record.severity_us
+    is_exclusive = abs(judged_us - record.exclusive_us) <= abs(judged_us - record.inclusive_us)
+    has_all = len(children) == record.children
+    lost = _longest_gap(record.entry_us, exit_us, children) if has_all and is_exclusive else None
+    lost_from_us, lost_to_us = lost or (record.entry_us, exit_us)
+    return Flag(
+        id=record.id,
+        program=record.program,
+        rank=record.rank,
+        thread=record.thread,
+        node=record.node,
+        function=record.function,
+        entry_us=record.entry_us,
+        exit_us=exit_us,
+        exclusive_us=record.exclusive_us,
+        judged_us=judged_us,
+        expected_us=record.expected_us,
+        excess_us=record.severity_us,
+        is_exclusive=is_exclusive,
+        ancestors=tuple((frame.id, frame.function) for frame in record.call_stack[1:]),
+        children=children,
+        has_all_children=has_all,
+        messages=tuple(message for message in record.messages if message.call_id == record.id),
+        waits=waits_in(record.function),
+        lost_from_us=lost_from_us,
+        lost_to_us=lost_to_us,
+    )
+
+
+def _longest_gap(entry_us: int, exit_us: int, children: tuple[Child, ...]) -> tuple[int, int]:
+    """The longest stretch of a call outside of its children."""
+    ends = [entry_us, *(child.exit_us for child in children)]
+    begins = [*(child.entry_us for child in children), exit_us]
+    return max(zip(ends, begins, strict=True), key=lambda gap: gap[1] - gap[0])

@@ -1,0 +1,116 @@
+"""All flagged calls that may have to do with each other, and who held up whom among them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.flagindex import FlagIndex
+from chimbuko.causes.evidence.waiting import Waits
+
+LEAST_SHARE = 0.25
+"""Of a wait's excess: who lost less meanwhile does not explain it."""
+NEAR_SHARE = 0.5
+"""Of what the best explanation covers: others that cover so much are as good as it."""
+SLACK_US = 2000
+"""Who was waited for is done before the wait is over, but for so much: clocks, and how a message travels."""
+SLACK_SHARE = 0.02
+"""Of the wait, in addition."""
+MOST_CANDIDATES = 200
+
+
+class Scene:
+    """Flagged calls by program and rank."""
+
+    def __init__(self) -> None:
+        self.flags: dict[str, Flag] = {}
+        """By id."""
+        self.ranks: dict[int, set[int]] = defaultdict(set)
+        """Of each program, as far as they are known."""
+        self._of_rank: dict[tuple[int, int], FlagIndex] = defaultdict(FlagIndex)
+        self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
+
+    def put(self, flag: Flag) -> None:
+        """A call, or a newer revision of it."""
+        self.remove(flag.id)
+        self.flags[flag.id] = flag
+        self.ranks[flag.program].add(flag.rank)
+        for index in self._indexes(flag):
+            index.add(flag)
+
+    def remove(self, call_id: str) -> None:
+        """A call is flagged no longer, or forgotten."""
+        flag = self.flags.pop(call_id, None)
+        if flag is not None:
+            for index in self._indexes(flag):
+                index.discard(flag)
+
+    def during(self, program: int, begin_us: int, end_us: int) -> Iterator[Flag]:
+        """Calls of a program that lost time in an interval."""
+        for waits in Waits:
+            yield from self._of_program[program, waits].during(begin_us, end_us)
+
+    def inside(self, flag: Flag) -> list[Flag]:
+        """Flagged calls inside of a call."""
+        index = self._of_rank[flag.program, flag.rank]
+        return [
+            inner
+            for inner in index.during(flag.entry_us, flag.exit_us)
+            if any(call_id == flag.id for call_id, _ in inner.ancestors)
+        ]
+
+    def culprit(self, wait: Flag, ranks: Collection[int] | None = None) -> Flag | None:
+        """The call of another rank that held a wait up.
+
+        Parameters
+        ----------
+        ranks
+            Whom it waited for is among these; None where that may be any rank.
+        """
+        candidates = self._explaining(wait, ranks)
+        own = [flag for flag in candidates if not flag.is_wait]
+        if own:
+            best_us = max(_explained_us(wait, flag) for flag in own)
+            near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
+            # The last one that was late is the one that everybody waited for.
+            last = max(near, key=lambda flag: (flag.lost_to_us, flag.id))
+            if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
+                return last
+        # A wait leads on to what it waited for itself: the one that was over first is nearest to that.
+        waits = [flag for flag in candidates if flag.is_wait]
+        return min(waits, key=lambda flag: (flag.exit_us, flag.id), default=None)
+
+    def _explaining(self, wait: Flag, ranks: Collection[int] | None) -> list[Flag]:
+        begin_us, end_us = wait.entry_us, wait.exit_us
+        slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us)
+        found: Iterable[Flag]
+        if ranks is None:
+            # Who waits in the same operation is no cause of it.
+            kinds = set(Waits) - {wait.waits}
+            found = (
+                flag
+                for waits in kinds
+                for flag in self._of_program[wait.program, waits].during(begin_us, end_us)
+            )
+        else:
+            found = (
+                flag for rank in ranks for flag in self._of_rank[wait.program, rank].during(begin_us, end_us)
+            )
+        explaining = [
+            flag
+            for flag in found
+            if flag.rank != wait.rank
+            and flag.lost_to_us <= end_us + slack_us
+            and not (flag.is_wait and flag.exit_us >= end_us)
+            and _explained_us(wait, flag) >= LEAST_SHARE * wait.excess_us
+        ]
+        return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
+
+    def _indexes(self, flag: Flag) -> tuple[FlagIndex, FlagIndex]:
+        return self._of_rank[flag.program, flag.rank], self._of_program[flag.program, flag.waits]
+
+
+def _explained_us(wait: Flag, flag: Flag) -> float:
+    """How much of a wait's excess another rank's lost time covers."""
+    return min(wait.overlap_us(flag), flag.excess_us, wait.excess_us)

@@ -1,0 +1,57 @@
+"""In which functions of MPI a rank waits, and for whom."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+
+
+class Waits(Enum):
+    """For whom a call may wait."""
+
+    NOT = "not"
+    RECEIVE = "receive"
+    """For senders of messages."""
+    SEND = "send"
+    """For the receiver of a message."""
+    COLLECTIVE = "collective"
+    """For all other ranks, or for one that has what they need."""
+
+
+_PATTERNS = (
+    # Started only, completed elsewhere.
+    (
+        re.compile(r"P?MPI_(I[a-z]+|\w+_init|Start|Startall|(Get|Comm_get|Type|Request_free|Cart)\w*)\b"),
+        Waits.NOT,
+    ),
+    (
+        re.compile(
+            r"P?MPI_(Recv|Mrecv|Probe|Mprobe|Wait|Waitall|Waitany|Waitsome|Sendrecv|Sendrecv_replace|Test\w*)\b"
+        ),
+        Waits.RECEIVE,
+    ),
+    (re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend)\b"), Waits.SEND),
+    (
+        re.compile(
+            r"MPI Collective Sync|P?MPI_(Barrier|Bcast|Reduce|All(gather|reduce|toall)\w*"
+            r"|Gather|Gatherv|Scatter|Scatterv|Scan|Exscan|Reduce_scatter\w*|Comm_(split|dup|create|free)\w*|Win_(fence|create|free|allocate)\w*|Finalize"
+            r"|Neighbor_\w+|File_(open|close|write|read)_?\w*all\w*|File_open|File_close)\b"
+        ),
+        Waits.COLLECTIVE,
+    ),
+)
+
+
+@lru_cache(maxsize=4096)
+def waits_in(function: str) -> Waits:
+    """For whom a call of the function may wait, by its name."""
+    for pattern, waits in _PATTERNS:
+        if pattern.match(function):
+            return waits
+    return Waits.NOT
+
+
+def is_communication(function: str) -> bool:
+    """Whether it is a function of MPI, or a part that a tool adds to one."""
+    return function.startswith(("MPI_", "PMPI_", "MPI "))

@@ -1,0 +1,69 @@
+"""Which flagged calls belong together: each leads to what held it up; an incident is what leads to one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Part
+
+NEAR_SHARE = 0.5
+"""Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
+
+
+def main_part(parts: Sequence[Part]) -> Part:
+    """The part that explains most."""
+    return max(parts, key=lambda part: part.lost_us)
+
+
+def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> str:
+    """The call that explains most of this one's excess; empty where that is none of ``flags``."""
+    known = [part for part in parts if part.call_id in flags and part.call_id != flag.id]
+    return main_part(known).call_id if known else ""
+
+
+def root_of(call_id: str, leads: Mapping[str, str]) -> str:
+    """Where the chain from a call ends."""
+    seen = set()
+    while (following := leads[call_id]) and following not in seen:
+        seen.add(call_id)
+        call_id = following
+    return call_id
+
+
+def groups(
+    flags: Mapping[str, Flag], parts: Mapping[str, Sequence[Part]], leads: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Ids of the calls of each group, by the id of the one that they lead to."""
+    stands_for = _together(flags[call_id] for call_id in flags if _is_lost(call_id, flags, parts, leads))
+    members: dict[str, list[str]] = defaultdict(list)
+    for call_id in flags:
+        root = root_of(call_id, leads)
+        members[stands_for.get(root, root)].append(call_id)
+    return members
+
+
+def _is_lost(
+    call_id: str, flags: Mapping[str, Flag], parts: Mapping[str, Sequence[Part]], leads: Mapping[str, str]
+) -> bool:
+    """Whether it is a wait that leads nowhere."""
+    return flags[call_id].is_wait and not leads[call_id]
+
+
+def _together(lost: Iterable[Flag]) -> dict[str, str]:
+    """Id of each wait to that of the longest one of those that overlap."""
+    stands_for: dict[str, str] = {}
+    open_now: dict[int, list[Flag]] = defaultdict(list)
+    for flag in sorted(lost, key=lambda flag: (flag.entry_us, flag.id)):
+        others = [other for other in open_now[flag.program] if other.exit_us > flag.entry_us]
+        open_now[flag.program] = others
+        near = next((other for other in others if _are_near(flag, other)), None)
+        stands_for[flag.id] = flag.id if near is None else stands_for[near.id]
+        others.append(flag)
+    return stands_for
+
+
+def _are_near(one: Flag, other: Flag) -> bool:
+    shorter_us = min(one.inclusive_us, other.inclusive_us)
+    return one.rank != other.rank and one.overlap_us(other) >= NEAR_SHARE * shorter_us

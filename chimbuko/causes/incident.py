@@ -1,0 +1,78 @@
+"""One incident: a delay, with all that was flagged because of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.causes.evidence.part import Kind, Part
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """A flagged call of an incident that is not its origin: it waited, or lost time as a consequence."""
+
+    call_id: str
+    rank: int
+    operation: str
+    """What the program called."""
+    lost_us: float
+    """Its excess."""
+    entry_us: int
+    exit_us: int
+    for_call_id: str
+    """The recorded call that it waited for, nearer to the origin; empty where that is not known."""
+    kind: Kind
+    """Its main cause."""
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """A delay with its consequences. Times are µs since the Unix epoch on the trace's clock."""
+
+    number: int
+    """Of the run, from 1; it stays with the incident as it grows."""
+    program: int
+    kind: Kind
+    """Main cause of the origin."""
+    rank: int | None
+    """Where the time was lost at first; None where that is not on record."""
+    function: str
+    """In which function; empty where only the rank is known, or nothing."""
+    call_id: str
+    """The origin's; empty where it is not on record."""
+    node: str
+    entry_us: int
+    exit_us: int
+    runtime_us: float
+    """Of the origin, as it is judged; 0 where it is not on record, as the two that follow."""
+    expected_us: float
+    excess_us: float
+    is_leaf: bool
+    """The origin made no calls, so that its runtime is all its own."""
+    begin_us: int
+    """Of the first and last of its calls."""
+    end_us: int
+    cost_us: float
+    """Core time lost on all ranks."""
+    parts: list[Part]
+    """What the origin's excess is made of."""
+    waited: list[Waited]
+    """By time lost, most first."""
+
+    @property
+    def id(self) -> str:
+        """As records, lists and addresses name it."""
+        return incident_id(self.number)
+
+    @property
+    def flags(self) -> int:
+        """Flagged calls in it."""
+        return len(self.waited) + bool(self.call_id)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that lost time."""
+        return len({one.rank for one in self.waited} | ({self.rank} if self.call_id else set()))
+
+
+def incident_id(number: int) -> str:
+    """Id of an incident, which no call can have."""
+    return f"I{number}"

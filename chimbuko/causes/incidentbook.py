@@ -1,0 +1,192 @@
+"""The incidents of a run, as they grow and merge while its calls become known."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.evidence.scene import Scene
+from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.causes.grouping import groups, leads_to, main_part
+from chimbuko.causes.incident import Incident, Waited
+from chimbuko.causes.split import split
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What has become different since the last time."""
+
+    incidents: list[Incident]
+    """New ones, and those that changed."""
+    merged: dict[int, int]
+    """Number of an incident that is no longer one of its own, to that of the one it is part of."""
+    gone: list[int]
+    """Incidents of which no flagged call is left."""
+    incident_of: dict[str, int]
+    """Calls that belong to another incident than before."""
+
+
+class IncidentBook:
+    """Keeps incidents current as flagged calls come in any order.
+
+    Parameters
+    ----------
+    first
+        Number of the first new incident.
+    known
+        What a run's calls belong to already, by id: these keep their numbers.
+    """
+
+    def __init__(self, first: int = 1, known: dict[str, int] | None = None) -> None:
+        self.scene = Scene()
+        self.parts: dict[str, list[Part]] = {}
+        """Of each call by id."""
+        self._next = first
+        self.incident_of = dict(known or {})
+        """Number of the incident of each call."""
+        self._incidents: dict[int, Incident] = {}
+        self._changed: list[Flag] = []
+
+    def put(self, flags: Iterable[Flag]) -> None:
+        """Calls that were flagged, or newer revisions of them."""
+        for flag in flags:
+            before = self.scene.flags.get(flag.id)
+            if before == flag:
+                continue
+            self.scene.put(flag)
+            self._changed.append(flag)
+
+    def withdraw(self, call_ids: Iterable[str]) -> None:
+        """Calls that turned out to be ordinary."""
+        for call_id in call_ids:
+            flag = self.scene.flags.get(call_id)
+            if flag is not None:
+                self.scene.remove(call_id)
+                del self.parts[call_id]
+                self._changed.append(flag)
+
+    def update(self) -> Changes:
+        """Take in what came since the last time."""
+        for call_id in self._concerned():
+            self.parts[call_id] = split(self.scene.flags[call_id], self.scene)
+        self._changed.clear()
+        flags = self.scene.flags
+        leads = {call_id: leads_to(flag, self.parts[call_id], flags) for call_id, flag in flags.items()}
+        members = groups(flags, self.parts, leads)
+        numbers, merged = self._numbered(members)
+        incidents = {
+            numbers[root]: self._incident(numbers[root], root, of_root, leads)
+            for root, of_root in members.items()
+        }
+        incident_of = {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
+        changes = Changes(
+            [one for number, one in incidents.items() if self._incidents.get(number) != one],
+            merged,
+            [n for n in self._incidents if n not in incidents and n not in merged],
+            {c: number for c, number in incident_of.items() if self.incident_of.get(c) != number},
+        )
+        self._incidents, self.incident_of = incidents, incident_of
+        return changes
+
+    def _concerned(self) -> set[str]:
+        """Calls whose explanation may be another one now."""
+        stretches: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for flag in self._changed:
+            stretches[flag.program].append((flag.entry_us, flag.exit_us))
+        return {
+            flag.id
+            for program, times in stretches.items()
+            for begin_us, end_us in _joined(times)
+            for flag in self.scene.during(program, begin_us, end_us)
+        }
+
+    def _numbered(self, members: dict[str, list[str]]) -> tuple[dict[str, int], dict[int, int]]:
+        """Number of each group, and which incidents are part of others now."""
+        shares: dict[int, Counter[str]] = defaultdict(Counter)
+        for root, of_root in members.items():
+            for call_id in of_root:
+                if call_id in self.incident_of:
+                    shares[self.incident_of[call_id]][root] += 1
+        # Of an incident that falls apart the largest part keeps the number.
+        kept: dict[str, list[int]] = defaultdict(list)
+        for number, of_groups in shares.items():
+            kept[max(of_groups, key=lambda root: (of_groups[root], root))].append(number)
+        numbers: dict[str, int] = {}
+        merged: dict[int, int] = {}
+        in_time = sorted(members, key=lambda root: (self.scene.flags[root].entry_us, root))
+        for root in in_time:
+            if root not in kept:
+                numbers[root] = self._next
+                self._next += 1
+                continue
+            numbers[root] = min(kept[root])
+            merged |= {number: numbers[root] for number in kept[root] if number != numbers[root]}
+        return numbers, merged
+
+    def _incident(self, number: int, root: str, members: list[str], leads: dict[str, str]) -> Incident:
+        flags = [self.scene.flags[call_id] for call_id in members]
+        origin = self.scene.flags[root]
+        parts = self.parts[root]
+        is_known = not origin.is_wait
+        waited = [self._waited(flag, leads) for flag in flags if not (is_known and flag.id == root)]
+        main = main_part(parts)
+        return Incident(
+            number=number,
+            program=origin.program,
+            kind=main.kind,
+            rank=origin.rank if is_known else self._awaited(flags),
+            function=origin.function if is_known else "",
+            call_id=root if is_known else "",
+            node=origin.node if is_known else "",
+            entry_us=origin.entry_us,
+            exit_us=origin.exit_us,
+            runtime_us=origin.judged_us if is_known else 0.0,
+            expected_us=origin.expected_us if is_known else 0.0,
+            excess_us=origin.excess_us if is_known else 0.0,
+            is_leaf=origin.has_all_children and not origin.children,
+            begin_us=min(flag.entry_us for flag in flags),
+            end_us=max(flag.exit_us for flag in flags),
+            cost_us=sum(flag.excess_us for flag in flags if not self._is_counted(flag)),
+            parts=parts,
+            waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
+        )
+
+    def _awaited(self, flags: list[Flag]) -> int | None:
+        """The one rank that calls waited for that lead nowhere; None where that is not known."""
+        waiting = {flag.rank for flag in flags}
+        parts = (part for flag in flags for part in self.parts[flag.id])
+        named = {part.rank for part in parts if part.rank is not None} - waiting
+        if not named and all(flag.waits is Waits.COLLECTIVE for flag in flags):
+            named = self.scene.ranks[flags[0].program] - waiting
+        return named.pop() if len(named) == 1 else None
+
+    def _waited(self, flag: Flag, leads: dict[str, str]) -> Waited:
+        return Waited(
+            flag.id,
+            flag.rank,
+            flag.operation,
+            flag.excess_us,
+            flag.entry_us,
+            flag.exit_us,
+            leads[flag.id],
+            main_part(self.parts[flag.id]).kind,
+        )
+
+    def _is_counted(self, flag: Flag) -> bool:
+        """Whether a call around this one contains its excess in its own."""
+        around = (self.scene.flags.get(call_id) for call_id, _ in flag.ancestors)
+        return any(one is not None and not one.is_exclusive for one in around)
+
+
+def _joined(times: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals, those that overlap as one."""
+    joined: list[tuple[int, int]] = []
+    for begin_us, end_us in sorted(times):
+        if joined and begin_us <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end_us)
+        else:
+            joined.append((begin_us, end_us))
+    return joined

@@ -1,0 +1,15 @@
+"""A call lost time in its own code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.scene import Scene
+
+
+def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
+    """All that is left, unless the call is one in which ranks wait."""
+    if not flag.is_wait:
+        yield Part(Kind.OWN_CODE, flag.excess_us)

@@ -1,0 +1,20 @@
+"""All causes, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.evidence.scene import Scene
+from chimbuko.causes.kinds import inchild, lateatcollective, latechild, latereceiver, latesender, owncode
+
+CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
+    latesender.parts,
+    latereceiver.parts,
+    lateatcollective.parts,
+    inchild.parts,
+    latechild.parts,
+    owncode.parts,
+)
+"""Each says what of a call's excess it explains, as if it were the only one; earlier ones go first."""

@@ -1,0 +1,27 @@
+"""Flags: what of a record matters for its cause."""
+
+from __future__ import annotations
+
+from chimbuko.causes.evidence.waiting import Waits
+from tests.causes.flagged import at, flag
+
+
+def test_excess_is_what_was_not_expected_of_the_runtime_that_was_judged() -> None:
+    children = [("compute", 10, 30)]
+    exclusive = flag("step", 0, 0, 50, children=children, usual_ms=5)
+    inclusive = flag("step", 0, 0, 50, children=children, usual_ms=5, is_inclusive=True)
+    assert (exclusive.is_exclusive, exclusive.judged_us, exclusive.excess_us) == (True, 30_000, 25_000)
+    assert (inclusive.is_exclusive, inclusive.judged_us, inclusive.excess_us) == (False, 50_000, 45_000)
+
+
+def test_lost_time_lies_in_the_longest_stretch_outside_of_its_calls() -> None:
+    one = flag("step", 0, 0, 100, children=[("a", 5, 10), ("b", 80, 90)])
+    assert (one.lost_from_us, one.lost_to_us) == (at(10), at(80))
+    leaf = flag("leaf", 0, 0, 100)
+    assert (leaf.lost_from_us, leaf.lost_to_us) == (at(0), at(100))
+
+
+def test_a_part_of_a_library_call_that_a_tool_adds_stands_for_that_call() -> None:
+    sync = flag("MPI Collective Sync", 1, 0, 9, inside=[("0:1:1:1", "MPI_Allreduce()"), ("0:1:0:0", "main")])
+    assert (sync.waits, sync.operation) == (Waits.COLLECTIVE, "MPI_Allreduce()")
+    assert flag("solve", 1, 0, 9, inside=[("0:1:1:1", "MPI_Allreduce()")]).operation == "solve"

@@ -1,0 +1,38 @@
+"""Which functions wait, and for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimbuko.causes.evidence.waiting import Waits, is_communication, waits_in
+
+OF = {
+    Waits.RECEIVE: ["MPI_Recv()", "MPI_Waitall()", "MPI_Wait()", "MPI_Sendrecv()", "MPI_Probe()"],
+    Waits.SEND: ["MPI_Send()", "MPI_Ssend()"],
+    Waits.COLLECTIVE: [
+        *("MPI_Barrier()", "MPI_Bcast()", "MPI_Allreduce()", "MPI_Alltoallv()", "MPI_Comm_split()"),
+        *("MPI Collective Sync", "MPI_Reduce_scatter_block()", "MPI_Win_fence()", "MPI_File_write_all()"),
+    ],
+    Waits.NOT: [
+        *(
+            "MPI_Isend()",
+            "MPI_Irecv()",
+            "MPI_Iallreduce()",
+            "MPI_Start()",
+            "MPI_Comm_rank()",
+            "MPI_Alloc_mem()",
+        ),
+        *("MPI_Send_init()", "MPI_Get_count()", "relax [{heat.c} {1,0}]", "waitall", "MPInput::read"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("waits", "name"), [(waits, name) for waits, names in OF.items() for name in names])
+def test_name_says_for_whom_a_call_waits(waits: Waits, name: str) -> None:
+    assert waits_in(name) is waits
+
+
+def test_communication_is_mpi_and_what_tools_add_to_it() -> None:
+    assert is_communication("MPI_Isend()")
+    assert is_communication("MPI Collective Sync")
+    assert not is_communication("MPInput::read")

@@ -1,0 +1,71 @@
+"""Flagged calls made by hand: times in ms from the beginning of a story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chimbuko.calls.record import CallRecord, Message, StackFrame, WindowCall, call_id
+from chimbuko.causes.evidence.flag import Flag, flag_of
+from tests.sample_records import make_record
+
+BEGIN_US = 1_700_000_000_000_000
+USUAL_MS = 1.0
+
+
+def record(
+    function: str,
+    rank: int,
+    begin_ms: float,
+    end_ms: float,
+    *,
+    row: int = 0,
+    usual_ms: float = USUAL_MS,
+    received_from: Sequence[int] = (),
+    sent_to: Sequence[int] = (),
+    children: Sequence[tuple[str, float, float]] = (),
+    inside: Sequence[tuple[str, str]] = (),
+    is_inclusive: bool = False,
+) -> CallRecord:
+    """A record of a call with the children and messages that are named, and of the calls around it."""
+    entry_us, exit_us = at(begin_ms), at(end_ms)
+    own = call_id(0, rank, 1, row or int(begin_ms * 10) + 1)
+    exclusive_us = exit_us - entry_us - sum(at(end) - at(begin) for _, begin, end in children)
+    judged_us = exit_us - entry_us if is_inclusive else exclusive_us
+    usual_us = usual_ms * 1000
+    messages = [Message("RECV", other, rank, 7, 1024, exit_us - 1, own) for other in received_from]
+    messages += [Message("SEND", rank, other, 7, 1024, entry_us + 1, own) for other in sent_to]
+    window = [
+        WindowCall(f"0:{rank}:1:{90_000 + n}", name, at(begin), at(end), own, 3, False)
+        for n, (name, begin, end) in enumerate(children)
+    ]
+    return make_record(
+        id=own,
+        rank=rank,
+        function=function,
+        entry_us=entry_us,
+        exit_us=exit_us,
+        inclusive_us=exit_us - entry_us,
+        exclusive_us=exclusive_us,
+        expected_us=usual_us,
+        severity_us=judged_us - usual_us,
+        children=len(children),
+        call_stack=[
+            StackFrame(own, function, entry_us, exit_us, True),
+            *(StackFrame(identity, name, 0, 0, False) for identity, name in inside),
+        ],
+        window=[WindowCall(own, function, entry_us, exit_us, "", 2, True), *window],
+        messages=messages,
+        counters=[],
+        metrics=[],
+    )
+
+
+def flag(function: str, rank: int, begin_ms: float, end_ms: float, **more: Any) -> Flag:
+    """The same as a flag."""
+    return flag_of(record(function, rank, begin_ms, end_ms, **more))
+
+
+def at(ms: float) -> int:
+    """A time of the story, in µs since the epoch."""
+    return BEGIN_US + round(ms * 1000)

@@ -1,0 +1,84 @@
+"""Each cause, by the smallest story in which it is the cause, and one in which it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.scene import Scene
+from chimbuko.causes.kinds import inchild, lateatcollective, latechild, latereceiver, latesender, owncode
+from tests.causes.flagged import flag
+
+
+def found(parts: Callable[[Flag, Scene], Iterator[Part]], one: Flag, *others: Flag) -> list[Part]:
+    scene = Scene()
+    for other in (one, *others):
+        scene.put(other)
+    return list(parts(one, scene))
+
+
+def test_late_sender_is_the_partner_that_lost_time_meanwhile() -> None:
+    late = flag("compute", 2, 0, 100)
+    wait = flag("MPI_Recv()", 1, 5, 102, received_from=[2])
+    bystander = flag("compute", 3, 0, 100, row=5)
+    assert found(latesender.parts, wait, late, bystander) == [
+        Part(Kind.LATE_SENDER, 95_000, "compute", 2, late.id)
+    ]
+
+
+def test_late_sender_that_is_not_on_record_is_named_by_its_message() -> None:
+    wait = flag("MPI_Recv()", 1, 5, 102, received_from=[2])
+    assert found(latesender.parts, wait) == [Part(Kind.LATE_SENDER, 96_000, rank=2)]
+
+
+def test_without_messages_a_wait_is_explained_by_who_lost_time_then_and_says_so() -> None:
+    late = flag("compute", 2, 0, 100)
+    (part,) = found(latesender.parts, flag("MPI_Wait()", 1, 5, 102), late)
+    assert (part.rank, part.call_id, part.is_matched) == (2, late.id, False)
+
+
+def test_who_loses_time_after_a_wait_or_hardly_any_during_it_does_not_explain_it() -> None:
+    wait = flag("MPI_Recv()", 1, 0, 100, received_from=[2])
+    after, short = flag("compute", 2, 20, 200), flag("compute", 2, 10, 30, row=7)
+    assert found(latesender.parts, wait, after, short) == [Part(Kind.LATE_SENDER, 99_000, rank=2)]
+
+
+def test_late_receiver_is_who_a_blocking_send_waited_for() -> None:
+    late = flag("compute", 2, 0, 100)
+    send = flag("MPI_Ssend()", 1, 5, 102, sent_to=[2])
+    assert found(latereceiver.parts, send, late) == [Part(Kind.LATE_RECEIVER, 95_000, "compute", 2, late.id)]
+    assert found(latereceiver.parts, flag("MPI_Isend()", 1, 5, 102, sent_to=[2]), late) == []
+
+
+def test_at_a_collective_all_wait_for_the_one_that_came_last() -> None:
+    first, last = flag("compute", 2, 0, 80), flag("compute", 3, 0, 100)
+    wait, peer = flag("MPI_Barrier()", 1, 1, 101), flag("MPI_Barrier()", 4, 1, 100.5)
+    (part,) = found(lateatcollective.parts, wait, first, last, peer)
+    assert (part.kind, part.rank, part.call_id) == (Kind.LATE_AT_COLLECTIVE, 3, last.id)
+    assert part.lost_us == 99_000
+
+
+def test_time_in_flagged_calls_inside_is_theirs_where_calls_are_judged_with_them() -> None:
+    outer = flag("solve", 0, 0, 100, children=[("relax", 10, 90)], is_inclusive=True)
+    inner = flag("relax", 0, 10, 90, inside=[(outer.id, "solve")], is_inclusive=True)
+    deeper = flag("kernel", 0, 20, 90, inside=[(inner.id, "relax"), (outer.id, "solve")], is_inclusive=True)
+    assert found(inchild.parts, outer, inner, deeper) == [
+        Part(Kind.IN_CHILD, 79_000, "relax", None, inner.id)
+    ]
+    exclusive = flag("solve", 0, 0, 100, children=[("relax", 10, 30)])
+    assert found(inchild.parts, exclusive, inner) == []
+
+
+def test_a_gap_before_a_function_of_the_program_is_a_late_launch_of_it() -> None:
+    newton = flag("MD_NEWTON", 0, 0, 300, children=[("MD_STEP", 1, 50), ("MD_FORCES", 250, 299)])
+    assert found(latechild.parts, newton) == [Part(Kind.LATE_CHILD, 200_000, "MD_FORCES")]
+    before_mpi = flag("checkpoint", 0, 0, 300, children=[("MPI_Reduce()", 250, 299)])
+    at_the_end = flag("solve", 0, 0, 300, children=[("relax", 1, 20)])
+    assert found(latechild.parts, before_mpi) == found(latechild.parts, at_the_end) == []
+
+
+def test_own_code_is_never_the_cause_of_a_wait() -> None:
+    assert found(owncode.parts, flag("relax", 0, 0, 100)) == [Part(Kind.OWN_CODE, 99_000)]
+    assert found(owncode.parts, flag("MPI_Isend()", 0, 0, 100)) == [Part(Kind.OWN_CODE, 99_000)]
+    assert found(owncode.parts, flag("MPI_Waitall()", 0, 0, 100)) == []

@@ -1,0 +1,138 @@
+"""Incidents: one for each delay, the same in whatever order its flags come."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.incidentbook import IncidentBook
+from tests.causes.flagged import at, flag
+
+DELAY = flag("compute", 3, 0, 100)
+FIRST = flag("MPI_Recv()", 2, 5, 101, received_from=[3])
+SECOND = flag("MPI_Waitall()", 1, 8, 104, received_from=[2])
+THIRD = flag("MPI_Recv()", 0, 12, 108, received_from=[1])
+CHAIN = [DELAY, FIRST, SECOND, THIRD]
+
+
+def book_of(flags: list[Flag]) -> IncidentBook:
+    book = IncidentBook()
+    book.put(flags)
+    return book
+
+
+def test_a_chain_over_four_ranks_leads_to_its_origin() -> None:
+    (incident,) = book_of(CHAIN).update().incidents
+    assert (incident.rank, incident.function, incident.call_id) == (3, "compute", DELAY.id)
+    assert incident.kind is Kind.OWN_CODE
+    assert incident.cost_us == sum(one.excess_us for one in CHAIN)
+    assert {one.call_id: one.for_call_id for one in incident.waited} == {
+        FIRST.id: DELAY.id,
+        SECOND.id: FIRST.id,
+        THIRD.id: SECOND.id,
+    }
+    assert (incident.begin_us, incident.end_us) == (at(0), at(108))
+    assert (incident.flags, incident.ranks) == (4, 4)
+
+
+def test_flags_may_come_in_any_order_one_by_one() -> None:
+    for order in itertools.permutations(CHAIN):
+        book, owner = IncidentBook(), {}
+        known = {}
+        for one in order:
+            book.put([one])
+            changes = book.update()
+            known |= {incident.number: incident for incident in changes.incidents}
+            for number in (*changes.merged, *changes.gone):
+                known.pop(number, None)
+            owner |= changes.incident_of
+        (incident,) = known.values()
+        assert incident.call_id == DELAY.id
+        assert set(owner.values()) == {incident.number}
+
+
+def test_an_incident_that_turns_out_to_be_part_of_another_leads_on_to_the_older_one() -> None:
+    waits = [flag("MPI_Recv()", 1, 0, 100), flag("MPI_Recv()", 2, 55, 230)]
+    book = book_of(waits[:1])
+    assert [one.number for one in book.update().incidents] == [1]
+    book.put(waits[1:])
+    assert [one.number for one in book.update().incidents] == [2]
+    book.put([DELAY])
+    changes = book.update()
+    assert changes.merged == {2: 1}
+    assert [(one.number, one.call_id) for one in changes.incidents] == [(1, DELAY.id)]
+    assert book.update().incidents == []
+
+
+def test_numbers_that_calls_have_already_are_kept() -> None:
+    book = IncidentBook(first=8, known={FIRST.id: 5, THIRD.id: 7})
+    book.put([*CHAIN, flag("other", 3, 900, 950)])
+    changes = book.update()
+    assert changes.merged == {7: 5}
+    assert sorted(one.number for one in changes.incidents) == [5, 8]
+
+
+def test_an_incident_whose_flags_are_withdrawn_is_gone() -> None:
+    book = book_of([DELAY, flag("other", 0, 900, 950)])
+    book.update()
+    book.withdraw([DELAY.id])
+    changes = book.update()
+    assert (changes.gone, changes.incidents) == ([1], [])
+
+
+def test_a_newer_revision_of_a_call_takes_the_place_of_the_older_one() -> None:
+    book = book_of([flag("compute", 3, 0, 60, row=1)])
+    book.update()
+    book.put([flag("compute", 3, 0, 100, row=1)])
+    (incident,) = book.update().incidents
+    assert (incident.number, incident.runtime_us) == (1, 100_000)
+
+
+def test_waits_of_which_nobody_knows_for_whom_are_one_incident_without_an_origin() -> None:
+    waits = [flag("MPI_Barrier()", rank, rank, 100) for rank in (0, 1, 3)]
+    (incident,) = book_of(waits).update().incidents
+    assert (incident.call_id, incident.function, incident.flags) == ("", "", 3)
+    assert incident.rank is None
+    book = book_of([*waits, flag("elsewhere", 2, 900, 950)])
+    # The one rank that does not wait is the one that is waited for.
+    assert book.update().incidents[0].rank == 2
+
+
+def test_two_delays_at_once_are_two_incidents_each_with_its_waits() -> None:
+    flags = [
+        flag("compute", 0, 0, 100),
+        flag("MPI_Recv()", 1, 5, 101, received_from=[0]),
+        flag("compute", 2, 0, 100),
+        flag("MPI_Recv()", 3, 5, 101, received_from=[2]),
+    ]
+    incidents = book_of(flags).update().incidents
+    assert [(one.rank, [wait.rank for wait in one.waited]) for one in incidents] == [(0, [1]), (2, [3])]
+
+
+@given(st.permutations(range(12)))
+def test_incidents_do_not_depend_on_the_order_of_arrival(order: list[int]) -> None:
+    flags = [
+        *CHAIN,
+        *(flag("compute", 0, 300 + 50 * n, 320 + 50 * n, row=50 + n) for n in range(4)),
+        *(flag("MPI_Barrier()", 1, 301 + 50 * n, 321 + 50 * n, row=60 + n) for n in range(4)),
+    ]
+    book = IncidentBook()
+    for at_once in (order[:5], order[5:6], order[6:]):
+        book.put([flags[number] for number in at_once])
+        book.update()
+    parts = {call_id: sorted(map(str, of_call)) for call_id, of_call in book.parts.items()}
+    direct = book_of(flags)
+    direct.update()
+    assert parts == {call_id: sorted(map(str, of_call)) for call_id, of_call in direct.parts.items()}
+    assert grouped(book) == grouped(direct)
+
+
+def grouped(book: IncidentBook) -> set[frozenset[str]]:
+    members: dict[int, set[str]] = {}
+    for call_id, number in book.incident_of.items():
+        members.setdefault(number, set()).add(call_id)
+    return {frozenset(of_one) for of_one in members.values()}

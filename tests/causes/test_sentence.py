@@ -1,0 +1,51 @@
+"""The sentence that says what happened."""
+
+from __future__ import annotations
+
+from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.sentence import ranks_in_words, sentence
+from tests.causes.flagged import flag
+
+
+def told(*flags: object) -> list[str]:
+    book = IncidentBook()
+    book.put(flags)  # type: ignore[arg-type]
+    return [sentence(incident) for incident in book.update().incidents]
+
+
+def test_who_was_late_who_waited_and_what_it_cost() -> None:
+    waits = [
+        flag(
+            "MPI Collective Sync", rank, 25, 273, usual_ms=2,
+            inside=[(f"0:{rank}:0:5", "MPI_Allreduce()")],
+        )
+        for rank in (1, 2, 3)
+    ]  # fmt: skip
+    assert told(flag("checkpoint [{heat.c} {3,0}]", 0, 0, 275, usual_ms=23), *waits) == [
+        "checkpoint on rank 0 took 275 ms, 12x its usual 23 ms; ranks 1, 2 and 3 waited 246 ms each for it "
+        "in MPI_Allreduce: 0.99 core-seconds lost."
+    ]
+
+
+def test_a_late_launch_is_named() -> None:
+    newton = flag("MD_NEWTON", 7, 0, 310, usual_ms=60, children=[("MD_FORCES", 250, 300)])
+    assert told(newton) == [
+        "MD_NEWTON on rank 7 took 260 ms without the calls inside it, 4.3x its usual 60 ms, as it called "
+        "MD_FORCES 200 ms later: 0.2 core-seconds lost."
+    ]
+
+
+def test_waits_for_nobody_on_record() -> None:
+    assert told(flag("MPI_Recv()", 1, 0, 51, received_from=[2])) == [
+        "rank 1 waited 50 ms for rank 2, of which nothing is on record, in MPI_Recv: 0.05 core-seconds lost."
+    ]
+    assert told(flag("MPI_Barrier()", 0, 0, 51), flag("MPI_Barrier()", 1, 10, 51)) == [
+        "ranks 0 and 1 waited 40 ms to 50 ms in MPI_Barrier: 0.09 core-seconds lost."
+    ]
+
+
+def test_many_ranks_are_ranges() -> None:
+    assert ranks_in_words([4]) == "rank 4"
+    assert ranks_in_words([2, 1]) == "ranks 1 and 2"
+    assert ranks_in_words([*range(512), 600]) == "513 ranks (0-511, 600)"
+    assert ranks_in_words(range(0, 40, 2)) == "20 ranks (0, 2, 4, 6, 8, 10, ...)"
