@@ -53,11 +53,9 @@ def main() -> None:
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 
-        agent = Agent(
-            spec,
-            RunBroker.from_environment(spec.run, Path(spec.broker_file) if spec.broker_file else None),
-            forks,
-        )
+        found_in = Path(spec.broker_file) if spec.broker_file else None
+        broker, claims = (RunBroker.from_environment(spec.run, found_in) for _ in range(2))
+        agent = Agent(spec, broker, claims, forks)
         say_ready(service=spec.agent)
         with claim:
             agent.run(should_stop)

@@ -44,9 +44,17 @@ DELIVERY_TIMEOUT_S = 20.0
 
 
 class Agent:
-    """One agent, from the first stream to the last finding delivered."""
+    """One agent, from the first stream to the last finding delivered.
 
-    def __init__(self, spec: AgentSpec, broker: RunBroker, forks: ForkServer) -> None:
+    Parameters
+    ----------
+    broker
+        For what it delivers, in a thread.
+    claims
+        Another connection, for the streams that it finds.
+    """
+
+    def __init__(self, spec: AgentSpec, broker: RunBroker, claims: RunBroker, forks: ForkServer) -> None:
         self._spec = spec
         self._broker = broker
         self._schema = make_detector(spec.config).schema
@@ -75,7 +83,7 @@ class Agent:
         )
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
-        intake = Intake(spec, broker, self._streams, self._statistics, self._news)
+        intake = Intake(spec, claims, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
         self._is_closing = threading.Event()
         self._guard = GuardStarter(spec.guard) if spec.guard else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.rankclaims import claim_instance, claim_rank
+from chimbuko.protocol.rankclaims import claim_instance, claim_ranks
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 
@@ -39,11 +40,24 @@ class _Candidate:
     """When its files are to be made; later than at once where there was no room for them."""
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """An arrival as one of its program's instances."""
+
+    arrival: Arrival
+    instance: int
+    """Its number."""
+    first_rank: int
+    """The rank in the run of what calls itself rank 0 in it."""
+
+
 class Intake:
     """Finds the streams that one agent reads.
 
     Parameters
     ----------
+    broker
+        A connection of its own, that has begun: this takes six round trips, and first steps pass meanwhile.
     streams
         Those that it reads already; whoever calls adds what is found.
     """
@@ -68,6 +82,8 @@ class Intake:
         """The newest one of each program."""
         self._candidates: list[_Candidate] = []
         self._claimed: set[tuple[int, int]] = set()
+        self._programs: dict[str, int] = {}
+        """Their numbers, which do not change."""
 
     def new_streams(self) -> list[StreamHandle]:
         """Streams that are new since the last call, with their files.
@@ -93,28 +109,52 @@ class Intake:
 
     def _look(self) -> None:
         if self._spec.live_folder:
+            known: list[_Taken] = []
             for arrival in self._arrivals.look():
-                number, first_rank = self._instance_of(arrival)
-                self._claim(arrival.as_instance(first_rank), arrival.transport, arrival.contact)
-                # From here on nothing is asked of the broker, which may be away at any time.
-                self._arrivals.take(arrival, first_rank)
-                self._note_instance(arrival, number)
-        while self._recorded:
-            one = self._recorded[0]
-            name = StreamName(one.program, one.rank, Path(one.path), one.first_rank)
-            self._claim(name, Transport.RECORDED)
-            self._recorded.pop(0)
+                if (taken := self._known_instance(arrival)) is not None:
+                    known.append(taken)
+                    continue
+                # Where a further instance begins is decided by the ranks that are claimed by then.
+                self._take(known)
+                known = []
+                self._take([self._next_instance(arrival)])
+            self._take(known)
+        recorded = [
+            (StreamName(one.program, one.rank, Path(one.path), one.first_rank), Transport.RECORDED, "")
+            for one in self._recorded
+        ]
+        self._claim(recorded)
+        self._recorded.clear()
 
-    def _instance_of(self, arrival: Arrival) -> tuple[int, int]:
-        """Number of the instance of its program, and rank in the run of what calls itself rank 0 in it."""
+    def _known_instance(self, arrival: Arrival) -> _Taken | None:
+        """An arrival as the instance that it is known to belong to; None where the broker has to be asked."""
+        newest = self._instances.get(arrival.name.program, Instance())
+        if arrival.is_numbered or not (arrival.is_further or newest.number):
+            return _Taken(arrival, newest.number, arrival.name.first_rank)
+        return None
+
+    def _next_instance(self, arrival: Arrival) -> _Taken:
+        """An arrival that may be the first of its instance."""
         name = arrival.name
         newest = self._instances.get(name.program, Instance())
-        if arrival.is_numbered or not (arrival.is_further or newest.number):
-            return newest.number, name.first_rank
         rank = name.rank - name.first_rank
         has_ended = not any(map(self._arrivals.is_written, newest.arrivals))
         first = newest.number + (has_ended or newest.number == 0 or rank in newest.ranks)
-        return claim_instance(self._broker, name.program, rank, self._spec.agent, first)
+        number, first_rank = claim_instance(self._broker, name.program, rank, self._spec.agent, first)
+        return _Taken(arrival, number, first_rank)
+
+    def _take(self, found: list[_Taken]) -> None:
+        """Take arrivals in, all or, where the broker is away, none of them."""
+        self._claim(
+            [
+                (one.arrival.as_instance(one.first_rank), one.arrival.transport, one.arrival.contact)
+                for one in found
+            ]
+        )
+        # From here on nothing is asked of the broker, which may be away at any time.
+        for one in found:
+            self._arrivals.take(one.arrival, one.first_rank)
+            self._note_instance(one.arrival, one.instance)
 
     def _note_instance(self, arrival: Arrival, number: int) -> None:
         if not arrival.is_numbered:
@@ -122,15 +162,22 @@ class Intake:
             before = newest.arrivals if number == newest.number else ()
             self._instances[arrival.name.program] = Instance(number, (*before, arrival))
 
-    def _claim(self, name: StreamName, transport: Transport, contact: str = "") -> None:
-        """Make it a candidate, if it is this agent's to read."""
-        program = self._broker.program_number(name.program)
-        is_ours = claim_rank(self._broker, name.program, name.rank, self._spec.agent)
-        if not is_ours or (program, name.rank) in self._claimed:
-            log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
+    def _claim(self, streams: Sequence[tuple[StreamName, Transport, str]]) -> None:
+        """Make those streams candidates that are this agent's to read; each with its contact."""
+        if not streams:
             return
-        self._claimed.add((program, name.rank))
-        self._candidates.append(_Candidate(name, transport, program, contact))
+        for name, _, _ in streams:
+            if name.program not in self._programs:
+                self._programs[name.program] = self._broker.program_number(name.program)
+        ranks = [(name.program, name.rank) for name, _, _ in streams]
+        are_ours = claim_ranks(self._broker, ranks, self._spec.agent)
+        for (name, transport, contact), is_ours in zip(streams, are_ours, strict=True):
+            program = self._programs[name.program]
+            if not is_ours or (program, name.rank) in self._claimed:
+                log(f"{name.path}: another stream is rank {name.rank} of {name.program} already; not read")
+                continue
+            self._claimed.add((program, name.rank))
+            self._candidates.append(_Candidate(name, transport, program, contact))
 
     def _made(self, candidate: _Candidate) -> StreamHandle | None:
         """The stream with its files; None where there is no room for them, or no memory."""

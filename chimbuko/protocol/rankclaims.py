@@ -4,19 +4,28 @@ can be analysed.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from chimbuko.protocol.runbroker import RunBroker
 
 
-def claim_rank(broker: RunBroker, program: str, rank: int, agent: str) -> bool:
-    """Whether an agent may read a rank of a program: the first one that asks may, also when it asks again."""
-    name = f"{program}, rank {rank}"
-    broker.client.hsetnx(broker.keys.owners, name, agent)
-    is_ours = broker.client.hget(broker.keys.owners, name) == agent.encode()
-    if not is_ours:
-        broker.client.hset(broker.keys.rivals, name, agent)
-    return is_ours
+def claim_ranks(broker: RunBroker, ranks: Sequence[tuple[str, int]], agent: str) -> list[bool]:
+    """Whether an agent may read each of these ranks: the first that asks may, also when it asks again.
+
+    One round trip for all, as streams of a node begin together, and lose steps over SST while they wait.
+    """
+    names = [f"{program}, rank {rank}" for program, rank in ranks]
+    with broker.client.pipeline(transaction=False) as pipeline:
+        for name in names:
+            pipeline.hsetnx(broker.keys.owners, name, agent)
+        pipeline.hmget(broker.keys.owners, names)
+        owners = cast(list[bytes], pipeline.execute()[-1])
+    are_ours = [owner == agent.encode() for owner in owners]
+    rivals = {name: agent for name, is_ours in zip(names, are_ours, strict=True) if not is_ours}
+    if rivals:
+        broker.client.hset(broker.keys.rivals, mapping=cast(dict[Any, Any], rivals))
+    return are_ours
 
 
 def claim_instance(

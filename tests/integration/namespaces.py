@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
+SLOW_LINK = Path(__file__).with_name("slowlink.py")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -82,12 +84,43 @@ class Network:
         finally:
             _ip("-n", self._router, "route", "del", "blackhole", where)
 
+    @contextmanager
+    def slow(self, node: int, delay_s: float, loss: float) -> Iterator[None]:
+        """The node is far away: packets take so long each way, and this share of them is lost.
+
+        Raises
+        ------
+        NotPermitted
+            There are no TUN devices here.
+        """
+        name, device, address = self._nodes[node], f"slow{node}", self.address(node)
+        places = [str(Path("/run/netns") / one) for one in (name, self._router)]
+        words = [sys.executable, str(SLOW_LINK), *places, device, str(delay_s), str(loss)]
+        link = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with link:
+            try:
+                assert link.stdout is not None and link.stderr is not None
+                if link.stdout.readline() != "up\n":
+                    raise NotPermitted(f"no slow link: {link.stderr.read().strip().splitlines()[-1]}")
+                for place in (name, self._router):
+                    _ip("-n", place, "link", "set", device, "up")
+                _ip("-n", self._router, "route", "add", f"{address}/32", "dev", device)
+                _ip("-n", name, "route", "replace", "default", "dev", device, "src", address)
+                yield
+            finally:
+                # Its devices, and the routes by them, go with it.
+                link.kill()
+        _ip("-n", name, "route", "replace", "default", "via", self._gateway(node))
+
+    def _gateway(self, node: int) -> str:
+        return f"10.111.{node}.254"
+
     def _build(self) -> None:
         for name in (self._router, *self._nodes):
             _ip("netns", "add", name)
             _ip("-n", name, "link", "set", "lo", "up")
         for node, name in enumerate(self._nodes):
-            port, gateway = f"node{node}", f"10.111.{node}.254"
+            port, gateway = f"node{node}", self._gateway(node)
             _ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", port, "netns", self._router)
             for place, device, address in (
                 (name, "eth0", self.address(node)),

@@ -28,16 +28,23 @@ MOST_COMMANDS = 40
 
 
 class InterruptedBroker(redis.Redis):
-    """A connection that is lost with one command."""
+    """A connection that is lost with one command, or with commands that go out together."""
 
     commands = 0
     lost_command = -1
 
     def execute_command(self, *words: Any, **options: Any) -> Any:
+        self._send_one()
+        return super().execute_command(*words, **options)
+
+    def pipeline(self, *words: Any, **options: Any) -> Any:
+        self._send_one()
+        return super().pipeline(*words, **options)
+
+    def _send_one(self) -> None:
         self.commands += 1
         if self.commands - 1 == self.lost_command:
             raise redis.ConnectionError("the broker is away")
-        return super().execute_command(*words, **options)
 
 
 @pytest.fixture
@@ -91,3 +98,16 @@ def test_both_instances_of_a_program_are_taken_in_wherever_the_broker_is_away(
         if lost_command >= broker.commands:
             return
     pytest.fail(f"more than {MOST_COMMANDS} commands for two streams")
+
+
+def test_streams_that_begin_together_take_two_round_trips(tmp_path: Path, broker: InterruptedBroker) -> None:
+    """However many there are: over SST their first steps pass meanwhile."""
+    ranks = 40
+    intake = intake_of(tmp_path, RunBroker(broker, "run"), [])
+    for rank in range(ranks):
+        stream = tmp_path / "live" / f"tau-metrics-app-{rank}.bp"
+        stream.mkdir()
+        (stream / "md.idx").write_bytes(b"")
+    broker.commands = 0
+    assert sorted(stream.name.rank for stream in intake.new_streams()) == list(range(ranks))
+    assert broker.commands == 2

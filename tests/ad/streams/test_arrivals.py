@@ -11,7 +11,7 @@ import pytest
 from chimbuko.ad.streams.arrivals import CONTACT_LOOKS, Arrival, Arrivals
 from chimbuko.follow.instances import aside_of, first_rank_of
 from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.rankclaims import beginnings, claim_instance, claim_rank
+from chimbuko.protocol.rankclaims import beginnings, claim_instance, claim_ranks
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import Transport
 
@@ -163,9 +163,8 @@ def broker(tmp_path: Path) -> Iterator[RunBroker]:
 
 
 def test_ranks_of_an_instance_follow_those_before(broker: RunBroker) -> None:
-    for rank in range(4):
-        assert claim_rank(broker, "app", rank, "agent-0")
-    claim_rank(broker, "other, rank 7", 90, "agent-0")
+    ranks = [("app", rank) for rank in range(4)]
+    assert all(claim_ranks(broker, [*ranks, ("other, rank 7", 90)], "agent-0"))
     for rank in (1, 0, 3, 2):
         assert claim_instance(broker, "app", rank, f"agent-{rank % 2}", 1) == (1, 4)
     # One that has seen fewer instances than there are gets a rank that nobody has.
