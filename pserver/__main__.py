@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--save-model", type=Path, action="append", default=[])
     parser.add_argument("--state", type=Path, help="file from which a server that is started again goes on")
     parser.add_argument("--state-copy", type=Path, help="file that gets a copy of it now and then")
-    parser.add_argument("--metrics-port", type=int, help="answer Prometheus on 127.0.0.1; 0 for any port")
+    parser.add_argument("--metrics", help="answer Prometheus at [WHERE:]PORT; port 0 for any that is free")
     parser.add_argument("--report", type=Path, help="file for all that is known at the end")
     options = parser.parse_args()
     try:
@@ -53,7 +53,7 @@ def main() -> None:
         if saved is not None:
             state.restore(saved)
             log("goes on from what was saved")
-        metrics = None if options.metrics_port is None else MetricsPort(options.metrics_port)
+        metrics = None if options.metrics is None else MetricsPort(options.metrics)
         server = Server(
             RunBroker.from_environment(options.run_id),
             state,

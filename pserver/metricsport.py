@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.messages import Frame
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.pserver.runfigures import RunFigures
 
 
 class MetricsPort:
-    """Answers on the loopback interface, in a thread of its own.
+    """Answers in a thread of its own; for those that bring the token, where the environment has one.
 
     Parameters
     ----------
-    port
-        0 for any that is free.
+    given
+        ``[WHERE:]PORT``; port 0 for any that is free.
 
     Raises
     ------
+    ConfigError
+        It is no such place, or others could ask there without a token.
     ServiceError
         The port is in use.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, given: str) -> None:
         # Loaded here: most runs have no such port, and would pay 10 ms and 2 MB for its web server.
         from chimbuko.pserver.prometheus import PrometheusCollector, serve
 
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        address, port = metrics_place(given, token)
         self._run = RunFigures()
         self._collector = PrometheusCollector()
         try:
-            self.url = serve(self._collector, port)
+            self.url = serve(self._collector, address, port, token)
         except OSError as error:
             raise ServiceError(
                 f"metrics on port {port}: {error.strerror}; give another with --metrics"

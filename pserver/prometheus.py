@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from hmac import compare_digest
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures
 from chimbuko.pserver.runfigures import FIELDS, Figures, ProgramFigures
 
-HOST = "127.0.0.1"
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+MOST_SILENT = 64
+"""Agents that are named: the number of series stays bounded."""
 
 
 class PrometheusCollector(Collector):
@@ -26,7 +35,7 @@ class PrometheusCollector(Collector):
         figures = self.figures
         yield from _of_groups(figures.programs)
         yield from _of_programs(figures.programs)
-        yield from _of_agents(figures.agents)
+        yield from _of_agents(figures.agents.values())
         yield from _of_silence(figures)
         yield CounterMetricFamily(
             "chimbuko_lost_deltas", "Messages of agents that died with them", value=figures.lost_deltas
@@ -59,7 +68,7 @@ def _of_programs(programs: Iterable[ProgramFigures]) -> Iterator[Metric]:
     yield from (streams, slow, functions)
 
 
-def _of_agents(agents: tuple[AgentFigures, ...]) -> Iterator[Metric]:
+def _of_agents(agents: Collection[AgentFigures]) -> Iterator[Metric]:
     yield GaugeMetricFamily("chimbuko_agents", "Agents that have said what they take", value=len(agents))
     yield GaugeMetricFamily(
         "chimbuko_agent_memory_bytes", "Memory of all agents", value=sum(one.pss_bytes for one in agents)
@@ -84,26 +93,42 @@ def _of_agents(agents: tuple[AgentFigures, ...]) -> Iterator[Metric]:
 
 def _of_silence(figures: Figures) -> Iterator[Metric]:
     """Ages grow while nothing comes: they are those of the moment at which they are asked for."""
-    now_s = time.monotonic()
-    silent_s = [
-        now_s - heard_s
-        for agent, heard_s in zip(figures.agents, figures.heard_s, strict=True)
-        if agent.streams
-    ]
+    now_us = time.time_ns() // 1000
+    expected = {name for name, one in figures.agents.items() if one.streams} | figures.silent
+    silence_s = {name: (now_us - figures.heard_us[name]) / 1e6 for name in expected}
+    silent = [name for name, age_s in silence_s.items() if name in figures.silent or age_s > SILENT_AFTER_S]
     yield GaugeMetricFamily(
         "chimbuko_agent_silence_seconds_max",
         "Time since the last word of the agent that is silent the longest, of those with streams to read",
-        value=max(silent_s, default=0.0),
+        value=max(silence_s.values(), default=0.0),
     )
     yield GaugeMetricFamily(
         "chimbuko_silent_agents",
-        f"Agents with streams to read that have been silent for {SILENT_AFTER_S:.0f} s",
-        value=sum(one > SILENT_AFTER_S for one in silent_s),
+        "Agents of which nothing is heard: for 8 s on many nodes, else for 25 s",
+        value=len(silent),
     )
+    yield GaugeMetricFamily(
+        "chimbuko_unread_streams",
+        "Streams of silent agents: nobody may be reading them",
+        value=sum(figures.agents[name].streams for name in silent if name in figures.agents),
+    )
+    ages = GaugeMetricFamily(
+        "chimbuko_silent_agent_seconds",
+        f"Time since the last word of each silent agent, of at most {MOST_SILENT}, longest first",
+        labels=("agent",),
+    )
+    for name in sorted(silent, key=lambda name: -silence_s[name])[:MOST_SILENT]:
+        ages.add_metric((name,), silence_s[name])
+    yield ages
 
 
-def serve(collector: PrometheusCollector, port: int) -> str:
-    """Answer on the loopback interface, in a thread of its own; the address.
+def serve(collector: PrometheusCollector, address: str, port: int, token: str) -> str:
+    """Answer there, in a thread of its own; where to ask.
+
+    Parameters
+    ----------
+    token
+        Who asks has to bring it (``Authorization: Bearer``); empty for anybody.
 
     Raises
     ------
@@ -113,5 +138,35 @@ def serve(collector: PrometheusCollector, port: int) -> str:
     registry = CollectorRegistry()
     registry.register(collector)
     ProcessCollector(registry=registry)
-    server, _ = start_http_server(port, addr=HOST, registry=registry)
-    return f"http://{HOST}:{server.server_port}/metrics"
+    application = _for_bearers(make_wsgi_app(registry), token)
+    server = make_server(address, port, application, _Server, handler_class=_SilentHandler)
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return f"http://{address}:{server.server_port}/metrics"
+
+
+def _for_bearers(application: WSGIApplication, token: str) -> WSGIApplication:
+    """The same for those alone that bring the token."""
+    expected = f"Bearer {token}".encode()
+
+    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        brought = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
+        if compare_digest(brought, expected):
+            return application(environ, start_response)
+        start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
+        return [b"the token is missing, or another one\n"]
+
+    return guarded if token else application
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each that asks, so that one that is slow does not keep others waiting."""
+
+    daemon_threads = True
+
+
+class _SilentHandler(WSGIRequestHandler):
+    timeout = 10.0
+    """Of a connection: one that says nothing ends."""
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing of questions: they come every few seconds."""

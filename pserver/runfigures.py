@@ -15,7 +15,7 @@ import numpy as np
 
 from chimbuko.arrays import Float64Array
 from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.telemetry import AgentFigures
+from chimbuko.protocol.telemetry import AgentFigures, SilentAgents
 
 MOST_GROUPS = 16
 """Of the ranks of a program."""
@@ -53,9 +53,11 @@ class Figures:
     """What a question is answered from."""
 
     programs: tuple[ProgramFigures, ...] = ()
-    agents: tuple[AgentFigures, ...] = ()
-    heard_s: tuple[float, ...] = ()
-    """When each of them has spoken last, by the monotonic clock."""
+    agents: Mapping[str, AgentFigures] = field(default_factory=dict)
+    heard_us: Mapping[str, int] = field(default_factory=dict)
+    """When each of them was heard last, µs since the epoch."""
+    silent: frozenset[str] = frozenset()
+    """Agents that services of many nodes do not hear any more."""
     lost_deltas: int = 0
 
 
@@ -89,7 +91,8 @@ class RunFigures:
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
         self._agents: dict[str, AgentFigures] = {}
-        self._heard_s: dict[str, float] = {}
+        self._heard_us: dict[str, int] = {}
+        self._silent: SilentAgents = {}
 
     def take(self, frame: Frame) -> None:
         """What has changed; all of it where the server goes on from a saved state."""
@@ -106,7 +109,9 @@ class RunFigures:
         for function in frame.functions:
             self._program(function.program).functions.add(function.name)
         self._agents |= frame.telemetry.agents
-        self._heard_s |= dict.fromkeys(frame.telemetry.agents, time.monotonic())
+        self._heard_us |= dict.fromkeys(frame.telemetry.agents, time.time_ns() // 1000)
+        if frame.telemetry.silent is not None:
+            self._silent = frame.telemetry.silent
         if frame.telemetry.slow_ranks is not None:
             slow = Counter(
                 number for number, _ in {(one.program, one.rank) for one in frame.telemetry.slow_ranks}
@@ -120,8 +125,8 @@ class RunFigures:
             known.figures(program_names.get(number, str(number)))
             for number, known in sorted(self._programs.items())
         )
-        heard_s = tuple(self._heard_s[name] for name in self._agents)
-        return Figures(tuple(programs), tuple(self._agents.values()), heard_s, lost_deltas)
+        heard_us = self._heard_us | self._silent
+        return Figures(tuple(programs), dict(self._agents), heard_us, frozenset(self._silent), lost_deltas)
 
     def _program(self, number: int) -> _Program:
         return self._programs.setdefault(number, _Program())

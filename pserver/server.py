@@ -13,6 +13,7 @@ import msgspec
 import redis
 
 from chimbuko.process.lifetime import StopSignal, log
+from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
 from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
@@ -160,6 +161,7 @@ class Server:
             self._ticked_at, self._is_unshown = now, False
             # Those whose functions are in the base have a model before their first delta.
             self._name_programs()
+            self._state.note_silent(silent_agents(self._broker))
             self._tick(is_last=False)
         if self._is_unstored and now - self._stored_at >= STORE_S:
             self._store()

@@ -98,6 +98,11 @@ class AgentStatistics:
         """How many functions' names were learned from the server."""
         return len(self._functions)
 
+    @property
+    def has_word(self) -> bool:
+        """Whether the agent has something to say that no stream has brought."""
+        return self._figures is not None or bool(self._health or self._counters)
+
     def name(self, program: int, names: Iterable[str]) -> None:
         """Functions that streams may call: the next delta names them, and their model is wanted."""
         for name in names:

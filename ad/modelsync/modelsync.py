@@ -135,7 +135,7 @@ class ModelSync:
             return
         self._received_at = now
         # The supervisor, another thread, adds streams meanwhile.
-        has_news = any(stream.box.has_news for stream in list(self._streams))
+        has_news = self._statistics.has_word or any(stream.box.has_news for stream in list(self._streams))
         if not (is_flushing or has_news or self._is_expecting):
             return
         self._exchange(now, is_flushing)

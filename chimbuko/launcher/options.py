@@ -66,8 +66,8 @@ class ServiceChoices:
     port: int = 0
     """Of the dashboard; 0 for any that is free."""
     dashboard_processes: int = 1
-    metrics_port: int | None = None
-    """Where Prometheus may ask, on the loopback interface; None for nowhere."""
+    metrics: str | None = None
+    """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
     alerts: AlertOptions | None = None
 
 

@@ -381,8 +381,8 @@ class Services:
             if path is not None:
                 words += ["--save-model", str(path)]
         words += ["--report", str(self.run.report_path)]
-        if options.choices.metrics_port is not None:
-            words += ["--metrics-port", str(options.choices.metrics_port)]
+        if options.choices.metrics is not None:
+            words += ["--metrics", options.choices.metrics]
         return words
 
     def _leave_broker(self) -> None:

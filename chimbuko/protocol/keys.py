@@ -55,6 +55,8 @@ class RunKeys:
         rank 0."""
         self.roll_call = begin + "roll-call"
         """Hash: agent to its ``Answer``."""
+        self.silent = begin + "silent"
+        """Key with agents of which nothing is heard, services to server and store, as ``SilentAgents``."""
         self.ending = begin + "ending"
         """There from the start of the services on; it says whether the run is to come to an end."""
         self.all = tuple(key for name, key in vars(self).items() if not name.startswith("_"))

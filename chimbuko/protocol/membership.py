@@ -13,6 +13,7 @@ from typing import cast
 import msgspec
 
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.protocol.telemetry import SilentAgents
 
 SILENT_AFTER_S = 8.0
 """An agent speaks twice a second: its node, or the way there, has a problem."""
@@ -31,6 +32,13 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 _answers = msgspec.msgpack.Decoder(Answer)
+_silent = msgspec.msgpack.Decoder(SilentAgents)
+
+
+def silent_agents(broker: RunBroker) -> SilentAgents:
+    """Agents of which the services of many nodes hear nothing, as they said last."""
+    known = cast("bytes | None", broker.client.get(broker.keys.silent))
+    return {} if known is None else _silent.decode(known)
 
 
 class Presence:
@@ -69,7 +77,7 @@ class Membership:
         self._client, self._keys = broker.client, broker.keys
         self._answers = {agent: Answer(0, False, []) for agent in expected}
         self._heard_at = dict.fromkeys(self._answers, time.monotonic())
-        self._silent: set[str] = set()
+        self._silent: SilentAgents = {}
         self.is_ending = False
         """Whether the run is to come to an end; set it to make it so."""
 
@@ -81,7 +89,8 @@ class Membership:
             )
             pipeline.get(self._keys.ending)
             pipeline.hgetall(self._keys.roll_call)
-            _, ending, answers = pipeline.execute()
+            pipeline.set(self._keys.silent, msgspec.msgpack.encode(self._silent))
+            _, ending, answers, _ = pipeline.execute()
         self.is_ending = self.is_ending or ending == TO_END
         lines = [
             line
@@ -91,9 +100,10 @@ class Membership:
         return lines + self._new_silences()
 
     def _new_silences(self) -> list[str]:
-        since = time.monotonic() - SILENT_AFTER_S
-        found = [one for one in self._at_work if self._heard_at[one] < since and one not in self._silent]
-        self._silent.update(found)
+        now_s = time.monotonic()
+        silent_s = {one: now_s - self._heard_at[one] for one in self._at_work if one not in self._silent}
+        found = [one for one in silent_s if silent_s[one] > SILENT_AFTER_S]
+        self._silent |= {one: time.time_ns() // 1000 - round(1e6 * silent_s[one]) for one in found}
         return [
             f"nothing is heard of {agent} for {SILENT_AFTER_S:.0f} s: is its node there, and the network?"
             for agent in found
@@ -108,8 +118,7 @@ class Membership:
         self._answers[agent] = answer
         self._heard_at[agent] = now_s
         lines = []
-        if agent in self._silent:
-            self._silent.remove(agent)
+        if self._silent.pop(agent, None) is not None:
             lines.append(
                 f"{agent} is heard again, after {silent_s:.0f} s; it delivers what it found meanwhile"
             )

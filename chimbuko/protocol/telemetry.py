@@ -66,7 +66,10 @@ class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
 
 SILENT_AFTER_S = 25.0
 """An agent speaks of itself every ten seconds, also where its ranks give no steps; two of its messages
-may be late."""
+may be late. Services of many nodes hear more of theirs, and say earlier which are silent."""
+
+SilentAgents = dict[str, int]
+"""Agents of which nothing is heard, and when each was heard last, µs since the epoch."""
 
 
 class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
@@ -152,8 +155,9 @@ class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
     """By agent."""
     slow_ranks: list[SlowRank] | None = None
     """All there are, the most time lost first; None where nothing changed."""
+    silent: SilentAgents | None = None
+    """All there are, as services of many nodes say; None where nothing changed."""
 
     def __bool__(self) -> bool:
-        return bool(
-            self.flagged or self.traffic or self.counters or self.agents or self.slow_ranks is not None
-        )
+        changed = self.flagged or self.traffic or self.counters or self.agents
+        return bool(changed) or self.slow_ranks is not None or self.silent is not None

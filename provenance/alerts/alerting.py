@@ -1,4 +1,4 @@
-"""Alerts of one run: calls that are severe and new to the store are handed on once they are stored."""
+"""Alerts of one run: calls that are severe and new to the store, once they are stored, and silent agents."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import cast
 import msgspec
 from sqlalchemy import Engine, select
 
+from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
+from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
 from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import CALLS, RUNS
+
+SILENCE_LOOK_S = 1.0
+"""Between two looks whether agents are silent."""
 
 
 class Alerting:
@@ -44,6 +49,8 @@ class Alerting:
         self._broker = broker
         self._least_us = least_us
         self._gate = AlertGate()
+        self._silence = SilenceGate()
+        self._looked_s = -SILENCE_LOOK_S
         self._dashboard = ""
         self._couriers = [AlertSender(name, deliver, report) for name, deliver in hooks.items()]
 
@@ -55,9 +62,7 @@ class Alerting:
         found = severe_calls(batches, self._least_us)
         if not found:
             return []
-        self._dashboard = (
-            cast("bytes | None", self._broker.client.get(self._broker.keys.dashboard)) or b""
-        ).decode()
+        self._find_dashboard()
         known = self._stored(engine, list(found))
         return [call for key, call in found.items() if key not in known]
 
@@ -67,6 +72,24 @@ class Alerting:
             body = msgspec.json.encode(self._alert(call, suppressed))
             for courier in self._couriers:
                 courier.send(body)
+
+    def look_for_silence(self) -> None:
+        """Send an alert of each agent that fell silent, or is heard again, as services of many nodes say.
+
+        Raises ``redis.RedisError`` where the broker is away.
+        """
+        now_s = time.monotonic()
+        if now_s - self._looked_s < SILENCE_LOOK_S:
+            return
+        self._looked_s = now_s
+        changes = list(self._silence.changes(silent_agents(self._broker), time.time_ns() // 1000))
+        if changes:
+            self._find_dashboard()
+        page = f"{self._dashboard}r/{self._run_id}/health" if self._dashboard else ""
+        for agent, silent_s in changes:
+            alert = AgentAlert(self._run_id, agent, silent_s > 0.0, silent_s, page)
+            for courier in self._couriers:
+                courier.send(msgspec.json.encode(alert))
 
     def stop(self) -> None:
         """Hand over what waits, if that does not take long."""
@@ -91,6 +114,10 @@ class Alerting:
             suppressed=suppressed,
             dashboard=self._address(call),
         )
+
+    def _find_dashboard(self) -> None:
+        address = cast("bytes | None", self._broker.client.get(self._broker.keys.dashboard))
+        self._dashboard = (address or b"").decode()
 
     def _address(self, call: SevereCall) -> str:
         program, _, rest = call.id.partition(":")

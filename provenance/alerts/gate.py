@@ -18,8 +18,8 @@ CallKey = tuple[int, int, int, int]
 """Program, rank, and step and row of the ENTRY."""
 
 
-class Alert(msgspec.Struct, frozen=True):
-    """What is sent; times as in ``CallRecord``."""
+class Alert(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
+    """What is sent of a call; times as in ``CallRecord``."""
 
     run: str
     """Its id."""

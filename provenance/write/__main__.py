@@ -187,6 +187,8 @@ class WriterService:
             self._store_records(records)
         if statistics:
             self._store_statistics(statistics)
+        if self._alerting is not None:
+            self._alerting.look_for_silence()
         if self._copies is not None:
             self._copies.keep_up(self.open())
         return not (records or statistics)

@@ -25,7 +25,7 @@ from chimbuko.protocol.messages import (
     ModelUpdate,
     RunStatistics,
 )
-from chimbuko.protocol.telemetry import FLAGGED
+from chimbuko.protocol.telemetry import FLAGGED, SilentAgents
 from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedAgent, SavedState
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.ranks import Ranks
@@ -158,6 +158,10 @@ class ServerState:
     def is_lockstep(self) -> bool:
         """Whether streams wait for each other, and so for this server."""
         return self._lockstep_streams > 0
+
+    def note_silent(self, agents: SilentAgents) -> None:
+        """Agents of which nothing is heard, as the services say."""
+        self._telemetry.note_silent(agents)
 
     def name_programs(self, programs: Mapping[int, str]) -> None:
         """Learn the names of programs by number: functions of the base are known from then on."""

@@ -14,6 +14,7 @@ from chimbuko.protocol.telemetry import (
     TRAFFIC,
     AgentFigures,
     ProgramPaths,
+    SilentAgents,
     TelemetryChanges,
     TelemetryDelta,
 )
@@ -54,6 +55,8 @@ class Telemetry:
         self._counters = Counters()
         self._agents: dict[str, AgentFigures] = {}
         self._changed_agents: set[str] = set()
+        self._silent: SilentAgents = {}
+        self._are_others_silent = False
         self._slow = SlowRanks()
         self.paths = Paths(function_name)
         """Reported beside the other telemetry."""
@@ -80,6 +83,11 @@ class Telemetry:
             self._agents[agent] = delta.figures
             self._changed_agents.add(agent)
 
+    def note_silent(self, agents: SilentAgents) -> None:
+        """Agents of which nothing is heard; the others are."""
+        self._are_others_silent = self._are_others_silent or agents != self._silent
+        self._silent = agents
+
     def changes(self, is_last: bool = False) -> TelemetryChanges:
         """What changed since the last time; at the end everything."""
         are_compared = self._slow.compare(is_last)
@@ -91,8 +99,10 @@ class Telemetry:
             counters=self._counters.changes(),
             agents={name: self._agents[name] for name in sorted(self._changed_agents)},
             slow_ranks=self._slow.slow(self._function_name, self._node_of) if are_compared else None,
+            silent=self._silent if self._are_others_silent else None,
         )
         self._changed_agents.clear()
+        self._are_others_silent = False
         return changes
 
     def everything(self) -> TelemetryChanges:
@@ -103,6 +113,7 @@ class Telemetry:
             counters=self._counters.everything(),
             agents=dict(self._agents),
             slow_ranks=self._slow.slow(self._function_name, self._node_of),
+            silent=self._silent,
         )
 
     def dump(self) -> SavedTelemetry:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.membership import Membership, Presence, ask_to_end
+from chimbuko.protocol.membership import Membership, Presence, ask_to_end, silent_agents
 from chimbuko.protocol.runbroker import RunBroker
 
 
@@ -98,11 +98,12 @@ def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     (line,) = membership.look()
     assert line.startswith("nothing is heard of agent-a for")
     assert membership.look() == []
+    assert list(silent_agents(client)) == ["agent-a"]
     monkeypatch.undo()
     agent.say(False, [])
     (line,) = membership.look()
     assert line.startswith("agent-a is heard again, after 0 s")
-    assert membership.look() == []
+    assert membership.look() == [] and silent_agents(client) == {}
 
 
 def test_agents_that_are_expected_are_waited_for(client: RunBroker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,10 +14,11 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ServiceError
+from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import (
     SILENT_AFTER_S,
@@ -26,7 +28,7 @@ from chimbuko.protocol.telemetry import (
     TelemetryDelta,
 )
 from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.prometheus import PrometheusCollector
+from chimbuko.pserver.prometheus import MOST_SILENT, PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
 from chimbuko.statistics.schema import PROFILE
 
@@ -107,23 +109,76 @@ def test_a_rank_that_is_slow_in_several_functions_is_one() -> None:
     assert samples["chimbuko_lag_seconds",] == FIGURES.lag_s
 
 
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    now_ns = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns + round(1e9 * seconds))
+
+
 def test_silence_grows_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunFigures()
     done = msgspec.structs.replace(FIGURES, streams=0)
     run.take(frame([], telemetry=TelemetryChanges(agents={"a": FIGURES, "b": done})))
-    now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s + SILENT_AFTER_S + 1.0)
+    later(monkeypatch, SILENT_AFTER_S + 1.0)
     run.take(frame([], telemetry=TelemetryChanges(agents={"c": FIGURES})))
     samples = collected(run)
     assert samples["chimbuko_silent_agents",] == 1, "what has read all its streams need not speak"
     assert samples["chimbuko_agent_silence_seconds_max",] == pytest.approx(SILENT_AFTER_S + 1.0, abs=0.5)
+    assert samples["chimbuko_unread_streams",] == FIGURES.streams
+
+
+def test_agents_that_services_do_not_hear_are_named_at_once() -> None:
+    run = RunFigures()
+    now_us = time.time_ns() // 1000
+    silent = {f"agent-{number}": now_us - 1_000_000 * number for number in range(100)}
+    agents = {"agent-99": FIGURES, "agent-b": FIGURES}
+    run.take(frame([], telemetry=TelemetryChanges(agents=agents, silent=silent)))
+    samples = collected(run)
+    assert samples["chimbuko_silent_agents",] == 100
+    assert samples["chimbuko_unread_streams",] == FIGURES.streams, (
+        "what another has said of itself is no news"
+    )
+    named = [name[1] for name in samples if name[0] == "chimbuko_silent_agent_seconds"]
+    assert named == [f"agent-{number}" for number in range(99, 99 - MOST_SILENT, -1)]
+    assert samples["chimbuko_silent_agent_seconds", "agent-99"] == pytest.approx(99.0, abs=0.5)
+    run.take(frame([], telemetry=TelemetryChanges(silent={})))
+    samples = collected(run)
+    assert (samples["chimbuko_silent_agents",], samples["chimbuko_unread_streams",]) == (0, 0)
 
 
 def test_a_port_in_use_is_said_in_one_line() -> None:
-    first = MetricsPort(0)
+    first = MetricsPort("0")
     port = int(first.url.split(":")[2].split("/")[0])
     with pytest.raises(ServiceError, match=f"port {port}.*--metrics"):
-        MetricsPort(port)
+        MetricsPort(str(port))
+
+
+def test_beyond_the_loopback_there_has_to_be_a_token() -> None:
+    assert metrics_place("9464", "") == metrics_place("lo:9464", "") == ("127.0.0.1", 9464)
+    assert metrics_place("10.1.2.3:9464", "secret") == ("10.1.2.3", 9464)
+    for given in ("10.1.2.3:9464", "0.0.0.0:9464"):
+        with pytest.raises(ConfigError, match=TOKEN_VARIABLE):
+            metrics_place(given, "")
+    for given in ("", "lo:", "lo:99999", "lo"):
+        with pytest.raises(ConfigError, match="no port"):
+            metrics_place(given, "secret")
+
+
+def asked(url: str, token: str | None) -> int:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        assert error.headers["WWW-Authenticate"] == "Bearer"
+        return error.code
+
+
+def test_only_who_brings_the_token_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "sécret")
+    url = MetricsPort("0").url
+    assert [asked(url, token) for token in (None, "", "other", "s\u00e9cre")] == [401] * 4
+    monkeypatch.setenv(TOKEN_VARIABLE, "secret")
+    assert asked(MetricsPort("0").url, "secret") == 200
 
 
 @pytest.fixture
@@ -139,7 +194,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
     server = Service(
         "pserver",
         "chimbuko.pserver",
-        ["--run-id", "run", "--metrics-port", "0"],
+        ["--run-id", "run", "--metrics", "0"],
         environment,
         tmp_path,
     )

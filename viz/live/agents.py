@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
+from chimbuko.protocol.telemetry import (
+    SILENT_AFTER_S,
+    AgentFigures,
+    SilentAgents,
+    SlowRank,
+    TelemetryChanges,
+)
 from chimbuko.runs.directory import RunDirectory
 
 
@@ -23,7 +30,9 @@ class AgentState(msgspec.Struct, frozen=True):
     lag_s: float
     """By how much its stream that is furthest behind its rank is further behind than it ever was least."""
     age_s: float | None
-    """Since it said so; None where the run has ended."""
+    """Since it was heard; None where the run has ended."""
+    is_silent: bool
+    """Whether it was not heard for long, and should have been."""
 
 
 class _ReportedAnalysis(msgspec.Struct, frozen=True):
@@ -45,6 +54,8 @@ class Agents:
         self.slow_ranks: list[SlowRank] = []
         self._figures: dict[str, AgentFigures] = {}
         self._heard_s: dict[str, float] = {}
+        self._silent: SilentAgents = {}
+        """As the services say, which hear more than what is here."""
 
     def take(self, changes: TelemetryChanges, now_s: float) -> None:
         """Take in what a frame says has changed, heard at ``now_s`` of a clock that never goes back."""
@@ -52,6 +63,8 @@ class Agents:
         self._heard_s |= dict.fromkeys(changes.agents, now_s)
         if changes.slow_ranks is not None:
             self.slow_ranks = changes.slow_ranks
+        if changes.silent is not None:
+            self._silent = changes.silent
 
     def read_report(self, run: RunDirectory) -> None:
         """What was known at the end of a run; nothing where it left no report."""
@@ -65,21 +78,32 @@ class Agents:
     def states(self, now_s: float | None) -> list[AgentState]:
         """All agents by name; without a time the run has ended."""
         return [
-            AgentState(name=name, **msgspec.structs.asdict(figures), age_s=self._age_s(name, now_s))
+            AgentState(
+                name=name,
+                **msgspec.structs.asdict(figures),
+                age_s=self._age_s(name, now_s),
+                is_silent=now_s is not None and self._is_silent(name, now_s),
+            )
             for name, figures in sorted(self._figures.items())
         ]
 
     def silent(self, now_s: float) -> list[str]:
         """Nodes of agents that have streams to read, and have not spoken for long."""
-        return [
-            self._figures[name].node
-            for name, heard_s in sorted(self._heard_s.items())
-            if self._figures[name].streams and now_s - heard_s > SILENT_AFTER_S
-        ]
+        return [self._figures[name].node for name in sorted(self._figures) if self._is_silent(name, now_s)]
+
+    def _is_silent(self, name: str, now_s: float) -> bool:
+        age_s = self._age_s(name, now_s)
+        is_old = age_s is not None and age_s > SILENT_AFTER_S
+        # What has read all its streams need not speak of itself.
+        return name in self._silent or (is_old and self._figures[name].streams > 0)
 
     def _age_s(self, name: str, now_s: float | None) -> float | None:
         heard_s = self._heard_s.get(name)
-        return None if heard_s is None or now_s is None else now_s - heard_s
+        if heard_s is None or now_s is None:
+            return None
+        if name in self._silent:
+            return (time.time_ns() // 1000 - self._silent[name]) / 1e6
+        return now_s - heard_s
 
 
 def _figures(reported: Mapping[str, Mapping[str, object]]) -> dict[str, AgentFigures]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.options import AlertOptions, ServiceChoices
 from chimbuko.protocol.broker import BROKER_VARIABLE
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.units import parse_duration_us
@@ -26,14 +28,16 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         alert: str | None,
         alert_url: str | None,
         alert_command: str | None,
-        metrics: int | None,
+        metrics: str | None,
         as_json: bool,
         **values: Any,
     ) -> None:
         names = ("store", "broker", "port", "dashboard_processes", "dashboard")
         given = {name: values.pop(name) for name in names}
         alerts = _alerts(alert, alert_url, alert_command)
-        choices = ServiceChoices(**given, metrics_port=metrics, alerts=alerts)
+        if metrics is not None:
+            metrics_place(metrics, os.environ.get(TOKEN_VARIABLE, ""))
+        choices = ServiceChoices(**given, metrics=metrics, alerts=alerts)
         command(services=choices, as_json=as_json, **values)
 
     wrapped: Callable[..., Any] = with_services
@@ -84,9 +88,9 @@ _OPTIONS = (
     ),
     click.option(
         "--metrics",
-        type=int,
-        metavar="PORT",
-        help="Serve metrics for Prometheus on this port of the loopback.",
+        metavar="[WHERE:]PORT",
+        help="Serve metrics for Prometheus on this port; of the loopback where no address or interface is "
+        f"given. Elsewhere Prometheus has to bring the token in {TOKEN_VARIABLE}.",
     ),
     click.option(
         "--alert",

@@ -13,8 +13,9 @@ import pytest
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.provenance.alerts import gate, sinks
+from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.silence import AgentAlert
 from chimbuko.provenance.alerts.sinks import Deliver
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -83,6 +84,27 @@ def test_each_severe_call_is_reported_once_whatever_comes_again(
     alert = msgspec.json.decode(got[0], type=Alert)
     assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/call/0/{alert.call.removeprefix('0:')}"
     assert (alert.run, alert.function, alert.rank, alert.severity_us) == (RUN_ID, "f1", 1, 5000.0)
+
+
+def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
+    broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerting, "SILENCE_LOOK_S", 0.0)
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    got: list[bytes] = []
+    broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
+    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+    since_us = time.time_ns() // 1000 - 8_000_000
+    for silent in ({}, {"agent-a": since_us}, {"agent-a": since_us}, {}):
+        broker.client.set(broker.keys.silent, msgspec.msgpack.encode(silent))
+        service.serve_once(is_stopping=True)
+    service.close()
+    fell, came = (msgspec.json.decode(body, type=AgentAlert) for body in got)
+    assert (fell.run, fell.agent, fell.is_silent) == (RUN_ID, "agent-a", True)
+    assert 8.0 <= fell.silent_s < 60.0
+    assert fell.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
+    assert (came.agent, came.is_silent, came.silent_s) == ("agent-a", False, 0.0)
 
 
 def test_storing_does_not_wait_for_a_hook(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
 from chimbuko.runs.directory import RunDirectory
@@ -36,6 +38,19 @@ def test_an_agent_with_streams_that_does_not_speak_is_silent() -> None:
     assert agents.silent(SILENT_AFTER_S + 1) == ["c042"], "news of others are none of its own"
     agents.take(TelemetryChanges(agents={"b": READING}), now_s=SILENT_AFTER_S)
     assert agents.silent(SILENT_AFTER_S + 1) == []
+
+
+def test_services_say_earlier_who_is_silent() -> None:
+    agents = Agents()
+    agents.take(TelemetryChanges(agents={"a": OVER, "b": READING}), now_s=0.0)
+    since_us = time.time_ns() // 1000 - 9_000_000
+    agents.take(TelemetryChanges(silent={"b": since_us}), now_s=1.0)
+    assert agents.silent(1.0) == ["c042"]
+    _, silent = agents.states(1.0)
+    assert silent.is_silent and silent.age_s == pytest.approx(9.0, abs=0.5)
+    assert not any(one.is_silent for one in agents.states(None))
+    agents.take(TelemetryChanges(silent={}), now_s=2.0)
+    assert agents.silent(2.0) == []
 
 
 def test_slow_ranks_stay_until_there_are_others() -> None:

@@ -179,6 +179,7 @@ def _summed(agents: list[AgentState]) -> AgentState:
         spool_bytes=sum(agent.spool_bytes for agent in agents),
         lag_s=max(agent.lag_s for agent in agents),
         age_s=max(ages_s, default=None),
+        is_silent=any(agent.is_silent for agent in agents),
     )
 
 

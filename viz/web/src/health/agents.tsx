@@ -1,4 +1,3 @@
-import { isSilent } from './model/health';
 import { shorten } from '../shared/names/names';
 import { digits, duration, exact, plural, ratio } from '../shared/units/units';
 import { addressOf, follow } from '../shared/address/address';
@@ -37,8 +36,8 @@ export function Agents() {
 function agentCells(agent: Agent) {
   return [
     <span title={agent.name}>{agent.node}</span>,
-    <span class={isSilent(agent) ? 'warn' : undefined}>
-      {agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${isSilent(agent) ? ': silent' : ''}`}
+    <span class={agent.is_silent ? 'warn' : undefined}>
+      {agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${agent.is_silent ? ': silent' : ''}`}
     </span>,
     exact(agent.streams),
     digits(agent.lag_s),

@@ -1,10 +1,8 @@
 /** How the analysis itself fares: what the server says of it, and what that means in words. */
 
 import { bytes, count, digits, duration, exact, percent, plural, ratio } from '../../shared/units/units';
-import type { Agent, Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
+import type { Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
 
-/** An agent speaks of itself every ten seconds: two of its messages may be late. */
-export const SILENT_AFTER_S = 25;
 const LATE_US = 5e6;
 
 /** Whether the findings can be trusted, and if not, why and what follows. */
@@ -39,14 +37,12 @@ function doubtsOf({ status, sums, agents }: Vitals): string[] {
   if (states.broken) doubts.push(`${plural(states.broken, 'stream')} broke off without an end`);
   if (states.lost) doubts.push(`${plural(states.lost, 'stream')} could not be read any more`);
   if (states.silent) doubts.push(`${plural(states.silent, 'rank')} ${states.silent === 1 ? 'gives' : 'give'} no steps`);
-  const silent = agents.filter(isSilent).length;
+  const silent = agents.filter((agent) => agent.is_silent).length;
   if (silent > 0) doubts.push(`${plural(silent, 'agent')} ${silent === 1 ? 'does' : 'do'} not answer`);
   if (status.state === 'stale' && doubts.length === 0) doubts.push('nothing new has come for a while');
   if ((status.lag_us ?? 0) > LATE_US) doubts.push(`the analysis is ${duration(status.lag_us ?? 0)} behind`);
   return doubts;
 }
-
-export const isSilent = (agent: Agent): boolean => agent.streams > 0 && (agent.age_s ?? 0) > SILENT_AFTER_S;
 
 /** CPU time of all agents for each second of trace and rank; null where it is not known. */
 export function cpuShare({ agent_sums, status, sums }: Vitals): number | null {
@@ -88,7 +84,7 @@ export function pipeline(vitals: Vitals): Station[] {
       name: agents_total === 0 ? 'agents' : plural(agents_total, 'agent'),
       figure: agent_sums === null ? 'unknown' : hasEnded ? `${digits(agent_sums.cpu_s)} s CPU` : `${digits(agent_sums.lag_s)} s behind`,
       detail: agent_sums === null ? 'seen while the run goes on' : `${bytes(agent_sums.pss_bytes)} of memory`,
-      warns: vitals.agents.some(isSilent) || (!hasEnded && (agent_sums?.lag_s ?? 0) > LATE_US / 1e6),
+      warns: vitals.agents.some((agent) => agent.is_silent) || (!hasEnded && (agent_sums?.lag_s ?? 0) > LATE_US / 1e6),
     },
     {
       name: 'store',

@@ -235,6 +235,7 @@ export interface components {
             spool_bytes: number;
             lag_s: number;
             age_s: number | null;
+            is_silent: boolean;
         };
         /**
          * SlowRank

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { callStrip, cpuShare, healthAnswer, isSilent, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
+import { callStrip, cpuShare, healthAnswer, levelFor, losses, pipeline, settings, strips } from '../../../src/health/model/health';
 import type { Agent, Run, Status, Vital, Vitals } from '../../../src/shared/api/types';
 
-const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3 };
+const agent: Agent = { name: 'agent-0', node: 'c042', streams: 4, pss_bytes: 99e6, cpu_s: 4, spool_bytes: 4096, lag_s: 0.4, age_s: 3, is_silent: false };
 const status = { state: 'live', sentence: '', clock_us: 100e6, lag_us: 1.2e6, last_step: 99 } as Status;
 const sums = {
   streams: 4,
@@ -45,7 +45,7 @@ describe('the answer', () => {
       'With care: 37 steps of 2 ranks were not analysed, so their counts are lower bounds; 3 rows could not be used.',
     ));
   test('names streams without an end, silent ranks, and agents that do not answer', () => {
-    const found = healthAnswer(vitals({ agents: [{ ...agent, age_s: 40 }] }, { states: { reading: 1, silent: 1, broken: 2 } }));
+    const found = healthAnswer(vitals({ agents: [{ ...agent, is_silent: true }] }, { states: { reading: 1, silent: 1, broken: 2 } }));
     expect(found).toBe('With care: 2 streams broke off without an end; 1 rank gives no steps; 1 agent does not answer.');
   });
   test('says when it is behind, and when nothing comes', () => {
@@ -53,11 +53,6 @@ describe('the answer', () => {
     expect(healthAnswer(vitals({}, {}, { state: 'stale', lag_us: null }))).toBe('With care: nothing new has come for a while.');
   });
   test('is no answer before there is a stream', () => expect(healthAnswer(vitals({}, { streams: 0, states: {} }))).toContain('Nothing can be said yet'));
-});
-
-test('an agent without streams need not speak', () => {
-  expect(isSilent({ ...agent, streams: 0, age_s: 500 })).toBe(false);
-  expect(isSilent({ ...agent, age_s: null })).toBe(false);
 });
 
 test('CPU time is a share of a core for each rank, or unknown', () => {
