@@ -20,7 +20,7 @@ SECTIONS = {
         "Run an analysis",
         {
             "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
-            "trace": "Run a Python program with its functions traced.",
+            "trace": "Run a program with its functions and messages recorded.",
             "filter": "Propose functions to leave out of the trace.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
             "launch": "Print the job script of a run on many nodes.",

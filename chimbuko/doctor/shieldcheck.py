@@ -13,7 +13,8 @@ import numpy as np
 
 from chimbuko.doctor.finding import Finding
 from chimbuko.errors import ConfigError
-from chimbuko.shield.library import find_compiler
+from chimbuko.preload import find_compiler
+from chimbuko.shield.library import WHAT
 from chimbuko.shield.use import ADVICE, shield_environment, shield_problems, shield_states
 from chimbuko.trace.engines import SST
 from chimbuko.trace.schema import StreamNames
@@ -28,7 +29,7 @@ def check_shield() -> Finding:
     """Build it, and stream with it by the ADIOS2 of this Python."""
     with TemporaryDirectory() as folder:
         try:
-            compiler = find_compiler(os.environ)[0]
+            compiler = find_compiler(os.environ, WHAT)[0]
             environment = shield_environment(Path(folder), os.environ)
         except ConfigError as error:
             return Finding(ABOUT, "warning", str(error), f"or {ADVICE}")

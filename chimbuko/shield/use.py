@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from chimbuko.preload import PRELOAD_VARIABLE
 from chimbuko.shield.builds import CHECKED_BUILDS
 from chimbuko.shield.library import shield_library
 
 REPORT_VARIABLE = "CHIMBUKO_SHIELD_REPORT"
-PRELOAD_VARIABLE = "LD_PRELOAD"
+
 ADVICE = "use --transport files, the default, where no reader can reach the program"
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+MAPPED_FILE = "Mapped File"
+"""Begins keys of our recorder's metadata: lines of ``/proc/PID/maps`` with recorded functions."""
+
 _LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) \S+ (?P<offset>[0-9a-f]+) \S+ \d+ +(?P<path>/.*?)"
     r"(?P<deleted> \(deleted\))?"

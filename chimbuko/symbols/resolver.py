@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.symbols.cache import SymbolCache, binary_key
 from chimbuko.symbols.client import ask
 from chimbuko.symbols.elf.loadbase import deduce_base
+from chimbuko.symbols.maps import MAPPED_FILE, mapping_at, parse_maps
 from chimbuko.symbols.maps import Mapping as MappedFile
-from chimbuko.symbols.maps import mapping_at
 from chimbuko.symbols.requests import BinarySymbols, Request
 from chimbuko.symbols.taunames import Unresolved, find_unresolved, offset_name, with_places
 from chimbuko.symbols.tracedprocess import ProcessGoneError, TracedProcess
@@ -31,6 +32,12 @@ Steps = Generator[None, None, None]
 """Goes on when it is asked again; each time a moment should pass."""
 
 
+def noted_files(metadata: Metadata, rank: int) -> list[MappedFile]:
+    """Mapped binaries that a process's recorder has noted among its metadata."""
+    lines = [text for (of, _, key), text in metadata.items() if of == rank and key.startswith(MAPPED_FILE)]
+    return parse_maps("\n".join(lines))
+
+
 class Resolver:
     """Where the functions of one process are in its source.
 
@@ -47,6 +54,9 @@ class Resolver:
         self._cache = SymbolCache() if cache is None else cache
         self._process: TracedProcess | None = None
         self._mapped: list[MappedFile] = []
+        self._noted: list[MappedFile] = []
+        """As the process's recorder has noted them: they hold when it has ended, too."""
+        self._metadata_seen = 0
         self._gone = "its process is not known"
         """Why the process cannot be looked at."""
         self._places: dict[int, SourcePlace] = {}
@@ -60,17 +70,20 @@ class Resolver:
         if self._process is None and (process := TracedProcess.of(metadata, self._rank)) is not None:
             self._process = process
             self._look()
+        if len(metadata) != self._metadata_seen:
+            self._metadata_seen = len(metadata)
+            self._noted = noted_files(metadata, self._rank)
 
     def look_up(self, names: Iterable[str]) -> Steps:
         """Find out what can be found out of the addresses in names, for :meth:`named`."""
         unresolved = {found for name in names for found in find_unresolved(name)}
-        if any(mapping_at(self._mapped, found.address) is None for found in unresolved):
+        if any(self._mapping_at(found.address) is None for found in unresolved):
             # Libraries may be loaded at any time.
             self._look()
         mapped: dict[str, dict[int, MappedFile]] = defaultdict(dict)
         elsewhere: dict[str, list[Unresolved]] = defaultdict(list)
         for found in sorted(unresolved, key=lambda found: (found.address, found.is_entry)):
-            mapping = mapping_at(self._mapped, found.address)
+            mapping = self._mapping_at(found.address)
             if mapping is None:
                 elsewhere[found.path].append(found)
             else:
@@ -93,6 +106,9 @@ class Resolver:
     def _executable(self) -> str:
         return "" if self._process is None else self._process.executable
 
+    def _mapping_at(self, address: int) -> MappedFile | None:
+        return mapping_at(self._mapped, address) or mapping_at(self._noted, address)
+
     def _look(self) -> None:
         if self._process is None:
             return
@@ -104,13 +120,21 @@ class Resolver:
     def _by_mapping(self, path: str, mappings: dict[int, MappedFile]) -> Steps:
         """Functions in a file that the process has mapped."""
         offsets = {address: mapping.file_offset(address) for address, mapping in mappings.items()}
-        if any(mapping.is_deleted for mapping in mappings.values()):
+        is_noted = any(mapping not in self._mapped for mapping in mappings.values())
+        if any(mapping.is_deleted for mapping in mappings.values()) or (is_noted and self._has_changed(path)):
             known = BinarySymbols(problem=REPLACED)
         else:
             known = yield from self._ask(path, offsets=list(offsets.values()))
         for address, offset in offsets.items():
             place = known.address_at(offset)
             self._keep(address, path, offset if place is None else place, known)
+
+    def _has_changed(self, path: str) -> bool:
+        """Whether a binary is newer than the process that ran it."""
+        started_us = 0 if self._process is None else self._process.started_us
+        with suppress(OSError):
+            return bool(started_us) and Path(path).stat().st_mtime > started_us / 1e6 + NEWER_S
+        return False
 
     def _by_base(self, path: str, found: list[Unresolved]) -> Steps:
         """Functions of a process that cannot be looked at, by the distances between them."""
@@ -146,10 +170,10 @@ class Resolver:
         if process is None:
             return f"{self._gone}; link it with -no-pie"
         try:
-            changed_s = Path(path).stat().st_mtime
+            Path(path).stat()
         except OSError as error:
             return f"{self._gone}, and it cannot be read ({error.strerror}); leave it where it was"
-        if process.started_us and changed_s > process.started_us / 1e6 + NEWER_S:
+        if self._has_changed(path):
             return f"{self._gone}, and it has changed since; leave it as it was"
         if addresses < (1 if process.is_of_this_node else FEW_ADDRESSES):
             return f"{self._gone}, and too few of its functions are known; {REMEDY}"

@@ -33,6 +33,15 @@ UNRESOLVED: Final = "addr=<"
 UNTRACED_CHILDREN: Final = "Child Processes Not Traced"
 """Key of metadata of our tracer: how many processes a rank has started that are no ranks, and which."""
 
+ENDING: Final = "Ending"
+"""Key of metadata of our tracers: how a process ended that did not end in order."""
+
+LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
+"""Key of metadata of our recorder: calls, too short and too many, that it did not record, and what to do."""
+
+NOT_RECORDED: Final = "Not Recorded"
+"""Key of metadata of our recorder: what it had no room for."""
+
 UNNAMED_FUNCTIONS: Final = "Functions without a name in "
 """Begins the key of our own metadata of a rank that says why functions of a binary have no names; the
 binary follows."""

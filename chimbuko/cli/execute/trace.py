@@ -1,10 +1,11 @@
-"""``chimbuko trace``: run a Python program with its functions traced."""
+"""``chimbuko trace``: run a program with its functions and messages recorded."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import runpy
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,14 +14,16 @@ import click
 
 import __main__
 from chimbuko.errors import ConfigError
+from chimbuko.recorder.launch import become
+from chimbuko.recorder.native.program import NativeProgram, native_program
 from chimbuko.tracer import session
-from chimbuko.tracer.processmetadata import program_name
+from chimbuko.tracer.processmetadata import RANK_VARIABLES, program_name
 
 
 @click.command(
     "trace",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    short_help="Run a Python program with its functions traced.",
+    short_help="Run a program with its functions and messages recorded.",
 )
 @click.option("--rank", type=click.IntRange(min=0), help="Rank of this process, where no launcher sets it.")
 @click.option(
@@ -42,7 +45,10 @@ def command(
     program: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run PROGRAM, a Python script, with every call of its own functions traced in TAU's layout.
+    """Run PROGRAM, a Python script or a native program, recorded in TAU's layout.
+
+    Of a Python script every call of its own functions is recorded; of a native program its MPI calls and
+    messages, and what was compiled with -finstrument-functions or names itself with chimbuko.h.
 
     The program needs no change, keeps its output, its exit code and its signals, and writes one
     stream per process: <prefix>-<PROGRAM without .py>-<rank>.bp. TAU's variables say where and how:
@@ -59,7 +65,13 @@ def command(
       chimbuko trace --include 'scipy.optimize.*' solver.py
       chimbuko trace -m package.tool input.nc
       chimbuko run -- mpirun -n 4 chimbuko trace solver.py
+      chimbuko run -- mpirun -n 4 chimbuko trace ./app input.nml
     """
+    if not as_module and (native := _native(program)) is not None:
+        if include or builtins:
+            raise ConfigError(f"{program} is no Python program: --include and --builtins are for these")
+        environment = dict(os.environ) if rank is None else {**os.environ, RANK_VARIABLES[0]: str(rank)}
+        become(native, [program, *arguments], environment)
     if as_module:
         sys.path[0] = os.getcwd()
     elif Path(program).is_file():
@@ -84,6 +96,12 @@ def command(
         # Kept from click, which would make an exit code of its own of it.
         _report_as_python_would(error)
         _interrupted.append(error)
+
+
+def _native(program: str) -> NativeProgram | None:
+    """What is no Python script: as the shell finds it, but a file here comes first."""
+    found = program if Path(program).is_file() else shutil.which(program)
+    return None if found is None else native_program(Path(found).absolute())
 
 
 def _run_script(script: str, include: tuple[str, ...], builtins: bool) -> None:

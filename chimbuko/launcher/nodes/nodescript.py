@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chimbuko.atomicfile import write_atomically
+from chimbuko.preload import PRELOAD_VARIABLE
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
-from chimbuko.shield.use import PRELOAD_VARIABLE, REPORT_VARIABLE
+from chimbuko.shield.use import REPORT_VARIABLE
 from chimbuko.trace.discovery import STREAM_PREFIX, Transport
 
 NODE_VARIABLE = "CHIMBUKO_NODE"

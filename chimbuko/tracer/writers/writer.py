@@ -17,7 +17,7 @@ import pickle
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -26,7 +26,15 @@ import numpy as np
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.trace.discovery import read_mark_of
-from chimbuko.trace.schema import ARRAY_COLUMNS, COMMS, COUNTERS, EVENTS, UNTRACED_CHILDREN, StreamNames
+from chimbuko.trace.schema import (
+    ARRAY_COLUMNS,
+    COMMS,
+    COUNTERS,
+    ENDING,
+    EVENTS,
+    UNTRACED_CHILDREN,
+    StreamNames,
+)
 from chimbuko.trace.tausettings import WriterSettings, claim
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.tracer.chunks import COMPLETE, Handover, Header
@@ -67,7 +75,7 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
     os.setsid()
     try:
         with peer.makefile("rb") as source:
-            _Writing(header, pid, members, number).write_stream(source)
+            Writing(header, pid, members, number).write_stream(_handovers(source))
         last_word = COMPLETE
         if not number and members.refused:
             last_word += f"\n{members.refused} {_REFUSED}"
@@ -81,8 +89,21 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
         peer.sendall(last_word.encode())
 
 
-class _Writing:
-    """Of one stream."""
+class Writing:
+    """Writes the stream of one member of a family.
+
+    Parameters
+    ----------
+    header, pid
+        Of the member.
+    members, number
+        The family, and which one of it this is.
+
+    Raises
+    ------
+    ChimbukoError
+        The settings are not usable.
+    """
 
     def __init__(self, header: Header, pid: int, members: Members, number: int) -> None:
         self._settings = WriterSettings.from_environment(os.environ)
@@ -117,8 +138,10 @@ class _Writing:
     def _describe(self, key: str, value: str) -> None:
         self._builder.names.metadata[self._header.rank, 0, key] = value
 
-    def write_stream(self, source: BinaryIO) -> None:
-        """Write what comes from ``source`` as one stream, in steps of at least the period.
+    def write_stream(self, handovers: Iterable[Handover]) -> None:
+        """Write all that is handed over as one stream, in steps of at least the period.
+
+        Where none says that it is the last, the program was killed.
 
         Raises
         ------
@@ -139,7 +162,7 @@ class _Writing:
             period_s = settings.period_us * 1e-6
             step_s = max(period_s, FIRST_STEP_S) if settings.is_live else period_s
             end_ns = None
-            for handover in _handovers(source):
+            for handover in handovers:
                 signal.alarm(STUCK_AFTER_S)
                 builder.add(handover)
                 self._report_of_parent(is_last=False)
@@ -156,8 +179,9 @@ class _Writing:
             self._report_of_parent(is_last=True)
             self._report_of_children()
             is_killed_child = end_ns is None and self._number > 0
-            if is_killed_child:
-                self._describe("Ending", "killed, or ended at once: its last 0.1 s may be missing")
+            # Some members say it themselves.
+            if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
+                self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
             for step in builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns):
                 stream.write_step(*step, builder.names)
             # Who kills a program expects that nothing of it is left.

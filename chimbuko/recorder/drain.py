@@ -1,0 +1,205 @@
+"""The process beside a recorded program: it drains the rings, and writes the streams.
+
+It begins in ``main``. It is no child of the program, which may wait for any child, and ends soon after it.
+For each process of the program that records something a writer is forked off.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.errors import ChimbukoError
+from chimbuko.process.lifetime import log
+from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.recorder.recording import Recording
+from chimbuko.tracer.chunks import Handover, Header
+from chimbuko.tracer.processmetadata import RANK_VARIABLES, rank_from
+from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
+from chimbuko.tracer.writers.nursery import MOST_AT_A_TIME
+from chimbuko.tracer.writers.writer import STUCK_AFTER_S, Writing, ignore_signals
+
+PROCESS_SUFFIX = ".process"
+LOOK_PERIOD_S = 0.1
+"""Between two looks at how full the rings are: at 5 million events a second one takes 13 ms to fill up, but
+at the rates of real programs more than a second."""
+DRAIN_PERIOD_S = 0.4
+"""At the latest then they are emptied: each time costs some 0.5 ms, however little there is."""
+EMPTY_ABOVE = 0.25
+LINGER_S = 1.0
+"""So long it stays when no process is recorded: one may be about to begin."""
+RANK_PATIENCE_S = 5.0
+"""So long MPI is waited for to say which rank this is, where no launcher has."""
+
+
+def main() -> None:
+    """Serve a folder of rings; arguments: the folder, and the process that it was made for."""
+    folder, pid = Path(sys.argv[1]), int(sys.argv[2])
+    os.setsid()
+    ignore_signals()
+    set_oom_score(oom_score(Sacrifice.WRITER))
+    gc.disable()
+    import adios2.bindings  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
+    try:
+        _Drain(folder, pid).serve()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Drain:
+    """Of one program: its first process, and all that this starts."""
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self._folder = folder
+        self._first = pid
+        self._first_descriptor = _process_descriptor(pid)
+        self._members = Members()
+        self._writers: dict[int, int] = {}
+        """Number of the member by the writer's process."""
+        self._seen: set[str] = set()
+
+    def serve(self) -> None:
+        """Until no process has been recorded for a while."""
+        alone_since = time.monotonic()
+        while time.monotonic() < alone_since + LINGER_S:
+            self._take_in()
+            self._reap()
+            if self._writers or not _ends_within(self._first_descriptor, self._first, 0.0):
+                alone_since = time.monotonic()
+            time.sleep(LOOK_PERIOD_S)
+
+    def _take_in(self) -> None:
+        for name in sorted(os.listdir(self._folder)):
+            if name.endswith(PROCESS_SUFFIX) and not name.startswith(".") and name not in self._seen:
+                self._seen.add(name)
+                self._begin(self._folder / name)
+
+    def _begin(self, path: Path) -> None:
+        if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:
+            self._members.refuse()
+            return
+        try:
+            recording = Recording(path)
+        except ChimbukoError as error:
+            log(f"rank {rank_from(os.environ)} is not recorded: {error}")
+            return
+        program = os.path.basename(recording.executable) or "program"
+        number = self._members.add(recording.pid, self._header(recording, program, 0))
+        if writer := os.fork():
+            self._writers[writer] = number
+            return
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._write(recording, program, number)
+        finally:
+            os._exit(0)
+
+    def _write(self, recording: Recording, program: str, number: int) -> None:
+        rank = self._rank(recording)
+        try:
+            header = self._header(recording, program, rank)
+            writing = Writing(header, recording.pid, self._members, number)
+            writing.write_stream(_handovers(recording, lambda: self._has_successor(recording)))
+        except ChimbukoError as error:
+            log(f"rank {rank} is not recorded to its end: {error}")
+        for problem in recording.problems:
+            log(f"rank {rank} is not recorded to its end: {problem}")
+
+    def _header(self, recording: Recording, program: str, rank: int) -> Header:
+        header = recording.header(program, rank)
+        # The first one's parent is the launcher.
+        return header._replace(parent_pid=0) if recording.pid == self._first else header
+
+    def _rank(self, recording: Recording) -> int:
+        if _has_rank(os.environ):
+            return rank_from(os.environ)
+        latest = time.monotonic() + RANK_PATIENCE_S
+        while (rank := recording.process.number("world_rank")) < 0 and time.monotonic() < latest:
+            if not _is_alive(recording.pid):
+                break
+            time.sleep(LOOK_PERIOD_S)
+        return max(rank, 0)
+
+    def _has_successor(self, recording: Recording) -> bool:
+        """Whether the process has become another program, which is recorded, or cannot be."""
+        with suppress(OSError):
+            if os.readlink(f"/proc/{recording.pid}/exe").removesuffix(" (deleted)") != recording.executable:
+                return True
+        begins = f"{recording.pid}-"
+        mine = recording.process.path.name
+        return any(
+            name.startswith(begins) and name.endswith(PROCESS_SUFFIX) and _began(name) > _began(mine)
+            for name in os.listdir(self._folder)
+        )
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]) > 0:
+                self._members.set_state(self._writers.pop(ended), State.OVER)
+
+
+def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Iterator[Handover]:
+    """All that a process records, until it has ended."""
+    # What waits here waits for no reader.
+    signal.alarm(0)
+    process = _process_descriptor(recording.pid)
+    drained_s = looked_s = time.monotonic()
+    while not _ends_within(process, recording.pid, LOOK_PERIOD_S):
+        now_s = time.monotonic()
+        if now_s - looked_s >= 1.0:
+            looked_s = now_s
+            if has_successor():
+                break
+        if now_s - drained_s >= DRAIN_PERIOD_S or recording.fill > EMPTY_ABOVE:
+            drained_s = now_s
+            yield recording.take(time.monotonic_ns())
+            signal.alarm(0)
+    signal.alarm(0)
+    last = recording.last(time.monotonic_ns())
+    signal.alarm(STUCK_AFTER_S)
+    yield last
+
+
+def _process_descriptor(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _ends_within(process: int | None, pid: int, seconds: float) -> bool:
+    if process is None:
+        return not _is_alive(pid)
+    return bool(select.select([process], [], [], seconds)[0])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _has_rank(environment: Mapping[str, str]) -> bool:
+    return any(environment.get(variable, "").isdecimal() for variable in RANK_VARIABLES)
+
+
+def _began(name: str) -> int:
+    return int(name.removesuffix(PROCESS_SUFFIX).rpartition("-")[2] or 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Turns this process into a program that is recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import chimbuko
+from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.follow.space import MEMORY
+from chimbuko.preload import PRELOAD_VARIABLE
+from chimbuko.process.lifetime import log
+from chimbuko.recorder.native.library import recorder_library
+from chimbuko.recorder.native.mpi import mpi_of
+from chimbuko.recorder.native.program import NativeProgram
+from chimbuko.trace.tausettings import WriterSettings
+
+FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
+FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
+RINGS_FOLDER = ".rings"
+
+
+def become(program: NativeProgram, words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Become the program, recorded if that is possible; why it is not is one line on stderr.
+
+    Parameters
+    ----------
+    words
+        Its arguments, from its own name on.
+
+    Raises
+    ------
+    ConfigError
+        The program cannot be run.
+    """
+    own = dict(environment)
+    try:
+        if program.obstacle:
+            raise ConfigError(program.obstacle)
+        own |= _recorded(program, environment)
+    except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
+        log(f"{program.path} runs, and is not recorded: {error}")
+    try:
+        os.execve(program.path, list(words), own)
+    except OSError as error:
+        raise ConfigError(f"{program.path}: cannot be run ({error.strerror})") from error
+
+
+def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
+    """Start the drain; what the program has to have in its environment."""
+    settings = WriterSettings.from_environment(environment)
+    library = recorder_library(mpi_of(program.path, environment), environment)
+    folder = _folder_for_rings(settings.prefix.absolute().parent)
+    try:
+        _start_drain(folder, environment)
+    except BaseException:
+        folder.rmdir()
+        raise
+    preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
+    first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
+    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first}
+
+
+def _folder_for_rings(streams: Path) -> Path:
+    """Beside the streams where these are in memory, so that who clears up there finds it; else in memory."""
+    parent = streams / RINGS_FOLDER if _is_in_memory(streams) else MEMORY
+    parent.mkdir(mode=0o700, exist_ok=True)
+    folder = parent / f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _is_in_memory(folder: Path) -> bool:
+    try:
+        return folder.stat().st_dev == MEMORY.stat().st_dev
+    except OSError:
+        return False
+
+
+def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
+    package_home = str(Path(chimbuko.__file__).parent.parent)
+    paths = os.pathsep.join(filter(None, (package_home, environment.get("PYTHONPATH", ""))))
+    # It is not this process's child: the program may wait for any child and must not meet a stranger.
+    starter = "import os; os.fork() and os._exit(0); from chimbuko.recorder.drain import main; main()"
+    # It outlives the program, and must not hold what others read to its end.
+    subprocess.run(
+        [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**environment, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        check=True,
+    )

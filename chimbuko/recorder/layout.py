@@ -1,0 +1,110 @@
+"""The files in which the library and the drain meet, as ``library/layout.h`` has them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+PROCESS_MAGIC: Final = b"CHIMPROC"
+RING_MAGIC: Final = b"CHIMRING"
+VERSION: Final = 1
+
+NAMES: Final = 2048
+NAME_BYTES: Final = 96
+COMMUNICATORS: Final = 4096
+LEFT_OUT: Final = 1024
+MAPS_BYTES: Final = 1 << 16
+PATH_BYTES: Final = 1024
+BACKTRACE: Final = 64
+DEPTH: Final = 1024
+LARGEST_RING_EVENTS: Final = 1 << 24
+
+NAMED: Final = 1 << 63
+"""In a key: it is the number of a name, and no address."""
+
+
+class Kind(IntEnum):
+    """Of an event."""
+
+    ENTRY = 1
+    EXIT = 2
+    SEND = 3
+    RECEIVE = 4
+    COUNTER = 5
+    OPERATION = 6
+
+
+EVENT: Final = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("kind", "u1"),
+        ("operation", "u1"),
+        ("communicator", "<u2"),
+        ("peer", "<i4"),
+        ("value", "<u8"),
+        ("tag", "<i4"),
+        ("request", "<u4"),
+    ]
+)
+"""``value`` is the key of a call, the bytes of a message, or the double of a counter."""
+
+COMMUNICATOR: Final = np.dtype([("identity", "<u8"), ("size", "<u4"), ("rank", "<i4")])
+
+CRASH: Final = np.dtype(
+    [
+        ("signal", "<i4"),
+        ("thread", "<i4"),
+        ("address", "<u8"),
+        ("frames", "<u4"),
+        ("reserved", "<u4"),
+        ("backtrace", "<u8", (BACKTRACE,)),
+    ]
+)
+
+PROCESS: Final = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("bytes", "<u4"),
+        ("pid", "<u4"),
+        ("parent", "<u4"),
+        ("world_rank", "<i4"),
+        ("world_size", "<i4"),
+        ("clock_offset_ns", "<i8"),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("is_forked", "<u4"),
+        ("is_finalized", "<u4"),
+        ("thread_count", "<u4"),
+        ("name_count", "<u4"),
+        ("communicator_count", "<u4"),
+        ("left_out_count", "<u4"),
+        ("threads_without_ring", "<u8"),
+        ("lost_requests", "<u8"),
+        ("executable", f"S{PATH_BYTES}"),
+        ("maps", f"S{MAPS_BYTES}"),
+        ("crash", CRASH),
+        ("left_out", "<u8", (LEFT_OUT,)),
+        ("communicators", COMMUNICATOR, (COMMUNICATORS,)),
+        ("names", f"S{NAME_BYTES}", (NAMES,)),
+    ]
+)
+
+RING: Final = np.dtype(
+    {
+        "names": [
+            *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
+            *("written", "dropped_calls", "dropped_rows", "too_deep", "depth"),
+            *("read", "left_out", "stack"),
+        ],
+        "formats": [
+            *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
+            *("<u8", "<u8", "<u8", "<u8", "<u4"),
+            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,))),
+        ],
+        "offsets": [0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128, 192, 192 + 8 * LEFT_OUT],
+        "itemsize": 192 + 8 * (LEFT_OUT + DEPTH),
+    }
+)

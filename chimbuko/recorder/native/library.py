@@ -1,0 +1,70 @@
+"""The recorder's C library: built at first use for one MPI, or for none, and kept for this user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from chimbuko.preload import compile_with, find_compiler, kept_library, key_of
+from chimbuko.recorder.native import mpitable, wrappers
+from chimbuko.recorder.native.mpi import MpiLibrary, find_mpi_compiler
+
+FOLDER = Path(__file__).with_name("library")
+COMMON = ("recorder.c", "functions.c", "crash.c")
+WITH_MPI = ("messages.c",)
+WITHOUT_MPI = ("nompi.c",)
+WHAT = "the recorder"
+FLAGS = (
+    *("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-fPIC"),
+    *("-fvisibility=hidden", "-fno-omit-frame-pointer"),
+)
+REMEDY = "run 'chimbuko doctor', or record with TAU"
+
+
+def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """Path of the built library; it is built where it is not there yet, which takes some seconds.
+
+    It asks for no library of MPI itself: processes that preload it without using MPI do not load one.
+
+    Parameters
+    ----------
+    mpi
+        Of the program; None for a program without.
+    environment
+        Where compilers and folders are looked up.
+
+    Raises
+    ------
+    ConfigError
+        No compiler, none that works or none for this MPI, or no folder to keep the library in.
+    """
+    texts = [path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".c", ".h")]
+    texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, mpitable)]
+    places = [environment.get(name, "") for name in ("CC", "PATH")]
+    key = key_of(*texts, *FLAGS, *places, "" if mpi is None else mpi.build)
+
+    def build(library: Path) -> None:
+        _build(mpi, library, environment)
+
+    return kept_library(f"recorder-{key}.so", build, environment, WHAT)
+
+
+def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]) -> None:
+    linker = find_compiler(environment, WHAT)
+    sources = [FOLDER / name for name in (*COMMON, *(WITHOUT_MPI if mpi is None else WITH_MPI))]
+    if mpi is None:
+        compiler, flags = linker, [*FLAGS]
+    else:
+        compiler, flags = [find_mpi_compiler(mpi, environment)], [*FLAGS, f'-DMPI_SONAME="{mpi.soname}"']
+        trial = library.with_name("mpi.c")
+        trial.write_text("#include <mpi.h>\n")
+        header = compile_with([*compiler, "-E", str(trial)], environment, WHAT, REMEDY)
+        sources.append(library.with_name("wrappers.c"))
+        sources[-1].write_text(wrappers.wrappers_source(header))
+    objects = [str(library.with_name(f"{source.stem}.o")) for source in sources]
+    for source, compiled in zip(sources, objects, strict=True):
+        words = [*compiler, *flags, f"-I{FOLDER}", "-c", str(source), "-o", compiled]
+        compile_with(words, environment, WHAT, REMEDY)
+    words = [*linker, "-shared", "-Wl,-z,lazy", "-o", str(library), *objects, "-ldl", "-lpthread"]
+    compile_with(words, environment, WHAT, REMEDY)

@@ -1,0 +1,92 @@
+/* Signals that end the process: where it was is left in its file, and then the signal takes its course. */
+#define _GNU_SOURCE
+#include "recorder.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const int watched[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+enum { WATCHED = sizeof watched / sizeof *watched, STACK_BYTES = 1 << 16 };
+
+static struct sigaction before[WATCHED]; /* what comes after us */
+static bool is_ours[WATCHED];
+
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    struct sigaction next = {.sa_handler = SIG_DFL};
+    for (int each = 0; each < WATCHED; each++)
+        if (watched[each] == number)
+            next = before[each];
+    struct crash *crash = process == NULL ? NULL : &process->crash;
+    if (crash != NULL && process->pid == (uint32_t)getpid() && atomic_load(&crash->signal) == 0) {
+        void *frames[BACKTRACE];
+        crash->thread = self.ring == NULL ? -1 : self.ring->thread;
+        crash->address = (uint64_t)(uintptr_t)info->si_addr;
+        int count = backtrace(frames, BACKTRACE);
+        for (int frame = 0; frame < count; frame++)
+            crash->backtrace[frame] = (uint64_t)(uintptr_t)frames[frame];
+        crash->frames = (uint32_t)(count < 0 ? 0 : count);
+        atomic_store(&crash->signal, number);
+    }
+    errno = kept;
+    if ((next.sa_flags & SA_SIGINFO) != 0 && next.sa_sigaction != NULL) {
+        next.sa_sigaction(number, info, context);
+    } else if (next.sa_handler != SIG_DFL && next.sa_handler != SIG_IGN) {
+        next.sa_handler(number);
+    } else {
+        /* A fault comes again when this returns; what somebody has sent, or abort(), has to be sent again. */
+        signal(number, SIG_DFL);
+        if (info->si_code <= 0)
+            raise(number);
+    }
+}
+
+/* Where nobody else watches; where MPI began to in MPI_Init, before it (see forget_crashes). */
+void watch_crashes(void)
+{
+    static bool is_loaded;
+    if (!is_loaded) {
+        /* Its first call loads a library, and no handler may do that. */
+        void *frames[2];
+        backtrace(frames, 2);
+        is_loaded = true;
+    }
+    for (int each = 0; each < WATCHED; each++) {
+        struct sigaction current, ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+        if (sigaction(watched[each], NULL, &current) != 0)
+            continue;
+        bool is_free = (current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_DFL;
+        if (is_free || is_ours[each]) {
+            before[each] = current;
+            is_ours[each] = sigaction(watched[each], &ours, NULL) == 0;
+        }
+    }
+}
+
+/* As if we had not been there, so that MPI_Init finds what it would. What it installs then comes after us. */
+void forget_crashes(void)
+{
+    for (int each = 0; each < WATCHED; each++) {
+        struct sigaction current;
+        if (is_ours[each] && sigaction(watched[each], NULL, &current) == 0 && current.sa_sigaction == on_crash)
+            sigaction(watched[each], &before[each], NULL);
+        else
+            is_ours[each] = false;
+    }
+}
+
+/* A stack that has overflowed is none to handle that on. */
+void watch_crashes_of_thread(void)
+{
+    stack_t current, ours = {.ss_size = STACK_BYTES};
+    if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0)
+        return;
+    ours.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ours.ss_sp != MAP_FAILED)
+        sigaltstack(&ours, NULL);
+}

@@ -1,0 +1,71 @@
+/* What is recorded of an MPI call besides its beginning and its end. The wrappers, which are made from the
+ * table in mpitable.py, say when each of these happens. */
+#ifndef CHIMBUKO_MESSAGES_H
+#define CHIMBUKO_MESSAGES_H
+
+#include <mpi.h>
+
+#include "recorder.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define HANDLE(handle) ((uint64_t)(uintptr_t)(handle))
+
+/* Requests that a call waits for or looks at, as they were before it, and where it reports about them. */
+enum { FEW = 32 };
+struct waiting {
+    uint64_t *handles;
+    MPI_Status *statuses, *made;
+    uint64_t few_handles[FEW];
+    MPI_Status few_statuses[FEW];
+};
+
+/* The function that a wrapper stands before: another tool's, or MPI's own. */
+HIDDEN extern void *volatile next_functions[];
+HIDDEN void *find_next(unsigned number);
+HIDDEN void *find_mpi(const char *name);
+
+HIDDEN void before_init(void);
+HIDDEN void after_init(void);
+
+/* The number that a request is known by; 0 for none, as where there is no message. */
+HIDDEN void sent(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+HIDDEN void received(const MPI_Status *status, MPI_Comm comm);
+HIDDEN uint32_t send_begun(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+HIDDEN uint32_t receive_posted(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+HIDDEN void request_made(uint32_t number, bool is_receive, MPI_Comm comm, MPI_Request request);
+HIDDEN void send_prepared(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request request);
+HIDDEN void receive_prepared(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                             MPI_Request request);
+HIDDEN void collective_prepared(MPI_Comm comm, int root, MPI_Request request);
+HIDDEN void started(uint64_t request);
+HIDDEN void started_all(const struct waiting *waiting, int count);
+HIDDEN void forgotten(uint64_t request);
+HIDDEN void matched(MPI_Message message, MPI_Comm comm);
+HIDDEN void matched_received(uint64_t message, const MPI_Status *status);
+HIDDEN void matched_receive_begun(uint64_t message, MPI_Request request);
+
+/* `statuses` may be NULL, where the program does not want to know. */
+HIDDEN void hold(struct waiting *waiting, int count, const MPI_Request *requests, MPI_Status *statuses);
+HIDDEN void let_go(struct waiting *waiting);
+HIDDEN void completed(uint64_t request, const MPI_Status *status);
+HIDDEN void completed_all(const struct waiting *waiting, int count);
+HIDDEN void completed_some(const struct waiting *waiting, int count, const int *indices);
+HIDDEN void completed_any(const struct waiting *waiting, int index, const MPI_Status *status);
+
+/* What all members of a communicator do: of one of them, the root, or of none in particular. A size is asked for
+ * only where MPI says that count and type are there: elsewhere they may be anything. */
+enum { NO_ROOT = INT32_MIN };
+HIDDEN void collective(MPI_Comm comm, int root, const void *buffer, int64_t count, MPI_Datatype type);
+HIDDEN uint32_t collective_begun(MPI_Comm comm, int root, const void *buffer, int64_t count, MPI_Datatype type);
+HIDDEN void collective_of_window(MPI_Win win);
+
+HIDDEN void communicator_made(MPI_Comm parent, MPI_Comm made);
+HIDDEN void communicator_made_by_group(MPI_Comm parent, int tag, MPI_Comm made);
+HIDDEN void communicator_made_between(int tag, MPI_Comm made);
+HIDDEN void communicator_gone(uint64_t comm);
+HIDDEN void window_made(MPI_Comm comm, MPI_Win win);
+HIDDEN void window_gone(uint64_t win);
+HIDDEN void reached(enum Operation what, int64_t count, MPI_Datatype type, int peer, MPI_Win win);
+HIDDEN uint32_t reach_begun(int64_t count, MPI_Datatype type, int peer, MPI_Win win);
+
+#endif

@@ -1,0 +1,304 @@
+/* The files of a process and its threads, from their beginning to their end. */
+#define _GNU_SOURCE
+#include "recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
+
+__thread struct thread self;
+struct process *process;
+
+static char folder[PATH_BYTES];
+static char stem[64]; /* of the names of this process's files */
+static bool is_forked;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static bool is_tried;
+static pthread_key_t at_thread_end;
+static struct ring *ended[1 << 12]; /* rings of threads that have ended, for further ones */
+static unsigned ended_count;
+
+#include "functions.h"
+
+static void *make_file(const char *name, size_t bytes)
+{
+    char hidden[PATH_BYTES + 160], path[PATH_BYTES + 160];
+    snprintf(hidden, sizeof hidden, "%s/.%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int file = open(hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return NULL;
+    /* All of it now: a page for which there is no room later would be the end of the program. */
+    void *memory = MAP_FAILED;
+    if (posix_fallocate(file, 0, (off_t)bytes) == 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        unlink(hidden);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Let the drain see a file that is complete. */
+static void show_file(const char *name)
+{
+    char hidden[PATH_BYTES + 160], path[PATH_BYTES + 160];
+    snprintf(hidden, sizeof hidden, "%s/.%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    rename(hidden, path);
+}
+
+/* The tightest of some readings: a process that lost its core between two would be off by ms. */
+static int64_t clock_offset_ns(void)
+{
+    int64_t tightest = INT64_MAX, offset = 0;
+    for (int reading = 0; reading < 10; reading++) {
+        struct timespec epoch;
+        int64_t before = now_ns();
+        clock_gettime(CLOCK_REALTIME, &epoch);
+        int64_t after = now_ns();
+        if (after - before < tightest) {
+            tightest = after - before;
+            offset = epoch.tv_sec * INT64_C(1000000000) + epoch.tv_nsec - (before + after) / 2;
+        }
+    }
+    return offset;
+}
+
+/* The executable mappings of files. A process may end before anybody has looked at it. */
+static void note_maps(void)
+{
+    size_t used = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[PATH_BYTES + 160];
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        size_t length = strlen(line);
+        if (strstr(line, " r-xp ") == NULL || strchr(line, '/') == NULL || line[length - 1] != '\n')
+            continue;
+        if (used + length >= MAPS_BYTES)
+            break;
+        memcpy(process->maps + used, line, length + 1);
+        used += length;
+    }
+    if (maps != NULL)
+        fclose(maps);
+}
+
+static void end_thread(void *ring)
+{
+    (void)ring;
+    if (process == NULL || self.ring == NULL)
+        return;
+    int64_t now = now_ns();
+    while (self.depth > 0) {
+        Key key = self.ring->stack[--self.depth];
+        write_call(EXIT, key, now);
+    }
+    atomic_store_explicit(&self.ring->depth, 0, memory_order_relaxed);
+    pthread_mutex_lock(&lock);
+    if (ended_count < sizeof ended / sizeof *ended)
+        ended[ended_count++] = self.ring;
+    pthread_mutex_unlock(&lock);
+    /* Other ends of this thread may still call what is recorded. */
+    self.is_off = true;
+    self.ring = NULL;
+}
+
+static void begin_process(void)
+{
+    is_tried = true;
+    int64_t start = now_ns();
+    snprintf(stem, sizeof stem, "%d-%lld", (int)getpid(), (long long)start);
+    char name[128];
+    snprintf(name, sizeof name, "%s.process", stem);
+    struct process *made = make_file(name, sizeof *made);
+    if (made == NULL)
+        return;
+    made->version = LAYOUT_VERSION;
+    made->bytes = sizeof *made;
+    made->pid = (uint32_t)getpid();
+    made->parent = (uint32_t)getppid();
+    made->world_rank = -1;
+    made->clock_offset_ns = clock_offset_ns();
+    made->start_ns = start;
+    made->is_forked = is_forked;
+    ssize_t length = readlink("/proc/self/exe", made->executable, PATH_BYTES - 1);
+    made->executable[length < 0 ? 0 : length] = '\0';
+    unsigned names = function_count < NAMES ? function_count : NAMES;
+    for (unsigned number = 0; number < names; number++)
+        strncpy(made->names[number].text, function_names[number], NAME_BYTES - 1);
+    atomic_store(&made->name_count, names);
+    memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
+    process = made;
+    note_maps();
+    show_file(name);
+    watch_crashes();
+}
+
+static struct ring *make_ring(void)
+{
+    size_t bytes = sizeof(struct ring) + RING_EVENTS * sizeof(struct event);
+    bool is_main = (pid_t)syscall(SYS_gettid) == getpid();
+    /* Thread 0 is the main one, also where it comes later than others. */
+    uint32_t number = is_main ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
+    char name[128];
+    snprintf(name, sizeof name, "%s.%u.ring", stem, number);
+    struct ring *made = make_file(name, bytes);
+    if (made == NULL) {
+        atomic_fetch_add(&process->threads_without_ring, 1);
+        return NULL;
+    }
+    made->version = LAYOUT_VERSION;
+    made->capacity = RING_EVENTS;
+    made->header_bytes = sizeof *made;
+    made->thread = (int32_t)number;
+    made->tid = (uint32_t)syscall(SYS_gettid);
+    memcpy(made->magic, RING_MAGIC, sizeof made->magic);
+    show_file(name);
+    return made;
+}
+
+bool begin_thread(void)
+{
+    int before = errno;
+    sigset_t all, old;
+    if (folder[0] == '\0') {
+        self.is_off = true;
+        return false;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    pthread_mutex_lock(&lock);
+    if (process == NULL && !is_tried)
+        begin_process();
+    struct ring *ring = NULL;
+    if (process != NULL)
+        ring = ended_count > 0 ? ended[--ended_count] : make_ring();
+    pthread_mutex_unlock(&lock);
+    self.is_off = ring == NULL;
+    if (ring != NULL) {
+        self.ring = ring;
+        self.events = (struct event *)(ring + 1);
+        self.mask = ring->capacity - 1;
+        self.written = atomic_load(&ring->written);
+        self.read = atomic_load(&ring->read);
+        self.depth = 0;
+        self.skipped = 0;
+        pthread_setspecific(at_thread_end, ring);
+        watch_crashes_of_thread();
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = before;
+    return ring != NULL;
+}
+
+bool look_for_room(uint32_t events)
+{
+    uint64_t read = atomic_load_explicit(&self.ring->read, memory_order_acquire);
+    /* The drain's number is believed only where it can be true. */
+    if (read <= self.written && read >= self.read)
+        self.read = read;
+    return self.written + events - self.read <= self.mask;
+}
+
+/* An EXIT that is not the innermost call's: what longjmp left, what began unrecorded, or what is left out. */
+void leave_unusual(Key key, int64_t now)
+{
+    if (left_out_row(key) >= 0)
+        return;
+    uint32_t outer = self.depth;
+    while (outer > 0 && self.ring->stack[outer - 1] != key)
+        outer--;
+    if (outer == 0)
+        return;
+    while (self.depth >= outer) {
+        write_call(EXIT, self.ring->stack[--self.depth], now);
+    }
+    atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
+}
+
+Key key_of_name(const char *name)
+{
+    if (!acquire())
+        return 0;
+    Key key = 0;
+    pthread_mutex_lock(&lock);
+    uint32_t count = atomic_load(&process->name_count);
+    for (uint32_t number = 0; number < count && key == 0; number++)
+        if (strncmp(process->names[number].text, name, NAME_BYTES - 1) == 0)
+            key = NAMED | number;
+    if (key == 0 && count < NAMES) {
+        strncpy(process->names[count].text, name, NAME_BYTES - 1);
+        atomic_store(&process->name_count, count + 1);
+        key = NAMED | count;
+    }
+    pthread_mutex_unlock(&lock);
+    release();
+    return key;
+}
+
+void note_world(int rank, int size)
+{
+    if (process != NULL) {
+        process->world_size = size;
+        process->world_rank = rank;
+    }
+}
+
+static void end_process(void)
+{
+    if (process != NULL && process->pid == (uint32_t)getpid()) {
+        note_maps();
+        atomic_store(&process->end_ns, now_ns());
+    }
+}
+
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
+
+/* A child has its parent's rings in its memory, and never writes there. */
+static void after_fork_in_child(void)
+{
+    pthread_mutex_unlock(&lock);
+    process = NULL;
+    is_tried = false;
+    is_forked = true;
+    ended_count = 0;
+    memset(&self, 0, sizeof self);
+    forget_mpi();
+}
+
+/* They end without what is done at an exit. */
+EXPORTED void _exit(int code)
+{
+    end_process();
+    for (;;)
+        syscall(SYS_exit_group, code);
+}
+
+EXPORTED void _Exit(int code) { _exit(code); }
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *given = getenv(FOLDER_VARIABLE);
+    if (given == NULL || given[0] != '/' || strlen(given) >= sizeof folder - 160)
+        return;
+    strcpy(folder, given);
+    pthread_key_create(&at_thread_end, end_thread);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    /* The program itself is a stream even if nothing of it is recorded; what it starts is one if it is. */
+    const char *first = getenv("CHIMBUKO_RECORDER_PID");
+    if (first != NULL && atol(first) == (long)getpid() && acquire())
+        release();
+}
+
+__attribute__((destructor)) static void end(void) { end_process(); }

@@ -1,0 +1,167 @@
+/* Records what a thread does. Nothing here waits, allocates or asks the kernel, but for a thread's first event. */
+#ifndef CHIMBUKO_RECORDER_H
+#define CHIMBUKO_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "layout.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* What a thread keeps beside its ring. */
+struct thread {
+    struct ring *ring;
+    struct event *events;
+    uint64_t written, read; /* as far as this thread knows */
+    uint64_t mask;
+    uint32_t depth;
+    uint32_t skipped; /* calls open that are not recorded, since the outermost of them found no room */
+    bool is_busy;     /* a signal's handler that records would tear what it has interrupted */
+    bool is_off;
+    bool is_in_mpi; /* MPI calls itself */
+    bool is_ended;
+};
+
+extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern struct process *process __attribute__((visibility("hidden")));
+
+/* Give this thread a ring; false where it has none, and is not recorded. */
+__attribute__((visibility("hidden"))) bool begin_thread(void);
+__attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
+__attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
+__attribute__((visibility("hidden"))) Key key_of_name(const char *name);
+__attribute__((visibility("hidden"))) void watch_crashes(void);
+__attribute__((visibility("hidden"))) void forget_crashes(void);
+__attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
+__attribute__((visibility("hidden"))) void note_world(int rank, int size);
+__attribute__((visibility("hidden"))) void forget_mpi(void);
+
+static inline int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Whether this thread may record now; it then has to say release(). */
+static inline bool acquire(void)
+{
+    if (UNLIKELY(self.is_busy || self.is_off))
+        return false;
+    self.is_busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (LIKELY(self.ring != NULL) || begin_thread())
+        return true;
+    self.is_busy = false;
+    return false;
+}
+
+static inline void release(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    self.is_busy = false;
+}
+
+static inline bool has_room(uint32_t events)
+{
+    return LIKELY(self.written + events - self.read <= self.mask) || look_for_room(events);
+}
+
+static inline void publish(void)
+{
+    atomic_store_explicit(&self.ring->written, ++self.written, memory_order_release);
+}
+
+static inline struct event *next_event(enum Kind kind, int64_t now)
+{
+    struct event *event = &self.events[self.written & self.mask];
+    event->time_ns = now;
+    event->kind = (uint8_t)kind;
+    return event;
+}
+
+static inline void write_call(enum Kind kind, Key key, int64_t now)
+{
+    next_event(kind, now)->key = key;
+    publish();
+}
+
+static inline uint32_t left_out_slot(Key key)
+{
+    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 54) & (LEFT_OUT - 1);
+}
+
+/* Row of a function that is not recorded, or -1. */
+static inline int left_out_row(Key key)
+{
+    if (LIKELY(atomic_load_explicit(&process->left_out_count, memory_order_relaxed) == 0))
+        return -1;
+    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
+        Key found = atomic_load_explicit(&process->left_out[slot], memory_order_relaxed);
+        if (found == key)
+            return (int)slot;
+        if (found == 0)
+            return -1;
+    }
+}
+
+static inline void enter(Key key)
+{
+    if (!acquire())
+        return;
+    int row;
+    if (UNLIKELY(self.skipped > 0)) {
+        self.skipped++;
+    } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
+        self.ring->left_out[row]++;
+    } else if (UNLIKELY(self.depth == DEPTH)) {
+        self.skipped = 1;
+        atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
+    } else if (UNLIKELY(!has_room(self.depth + 2))) {
+        /* Each call that is open keeps a place for its EXIT. */
+        self.skipped = 1;
+        atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
+    } else {
+        self.ring->stack[self.depth++] = key;
+        atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
+        write_call(ENTRY, key, now_ns());
+    }
+    release();
+}
+
+static inline void leave(Key key)
+{
+    if (!acquire())
+        return;
+    if (UNLIKELY(self.skipped > 0)) {
+        self.skipped--;
+    } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
+        atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
+        write_call(EXIT, key, now_ns());
+    } else {
+        leave_unusual(key, now_ns());
+    }
+    release();
+}
+
+/* A message, an operation or a counter. `thing` has all but the time and the kind. */
+static inline void record(enum Kind kind, struct event thing)
+{
+    if (!acquire())
+        return;
+    if (UNLIKELY(!has_room(self.depth + 1))) {
+        atomic_fetch_add_explicit(&self.ring->dropped_rows, 1, memory_order_relaxed);
+    } else {
+        thing.time_ns = now_ns();
+        thing.kind = (uint8_t)kind;
+        self.events[self.written & self.mask] = thing;
+        publish();
+    }
+    release();
+}
+
+#endif

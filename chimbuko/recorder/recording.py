@@ -1,0 +1,251 @@
+"""The recording of one process: its rings turned into what the writer of a stream takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.arrays import Int64Array, UInt64Array
+from chimbuko.errors import TraceFormatError
+from chimbuko.recorder.ending import describe_end
+from chimbuko.recorder.layout import NAMED, Kind
+from chimbuko.recorder.leftout import LeftOut
+from chimbuko.recorder.mappings import Mappings
+from chimbuko.recorder.ring import Events, ProcessFile, Ring
+from chimbuko.symbols.maps import MAPPED_FILE
+from chimbuko.symbols.resolver import Resolver
+from chimbuko.trace.schema import ENDING, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
+from chimbuko.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
+from chimbuko.tracer.processmetadata import describe_process
+
+ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
+MAIN_THREAD = 0
+RECORDER = "chimbuko"
+LARGEST_COUNT = float(1 << 62)
+NAMES_PATIENCE_S = 5.0
+"""So long the names of a report are waited for, at the end of a stream."""
+PAUSE_S = 0.01
+
+
+class Recording:
+    """Takes what a process has recorded, piece by piece.
+
+    Parameters
+    ----------
+    path
+        Of the process's file; its rings stand beside it.
+
+    Raises
+    ------
+    TraceFormatError
+        The file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.process = ProcessFile(path)
+        self.pid = self.process.number("pid")
+        self.executable = self.process.text("executable")
+        self._rings: dict[str, Ring | None] = {}
+        """By file name; None for one that is damaged."""
+        self._keys = np.empty(0, np.uint64)
+        self._timers_of_keys = np.empty(0, np.int64)
+        self._counters: dict[int, int] = {}
+        self._has_begun = False
+        self._mappings = Mappings(self.process)
+        self._said: dict[tuple[int, str], str] = {}
+        self._left_out = LeftOut(self.process)
+        self.problems: list[str] = []
+        """A line for each thing that is wrong with these files."""
+
+    def header(self, program: str, rank: int) -> Header:
+        """What the writer has to know first."""
+        return Header(
+            program=program,
+            rank=rank,
+            clock_offset_ns=self.process.number("clock_offset_ns"),
+            parent_pid=self.process.number("parent"),
+            is_forked=bool(self.process.number("is_forked")),
+        )
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it ended in order; None before, and where it did not."""
+        return self.process.number("end_ns") or None
+
+    @property
+    def fill(self) -> float:
+        """Which part of its fullest ring is full."""
+        self._find_rings()
+        return max((ring.fill for ring in self._rings.values() if ring is not None), default=0.0)
+
+    def take(self, now_ns: int) -> Handover:
+        """All that it has recorded up to ``now_ns``, of its clock."""
+        self._find_rings()
+        timers: dict[int, str] = {}
+        counters: dict[int, str] = {}
+        rows = []
+        if not self._has_begun:
+            start = np.array([(ROOT_ENTRY, self.process.number("start_ns"))], np.int64)
+            rows.append(ThreadRows(MAIN_THREAD, start.tobytes(), b"", b""))
+        for name, ring in self._rings.items():
+            if ring is None:
+                continue
+            try:
+                events = ring.take()
+            except TraceFormatError as error:
+                self._give_up(name, error)
+                continue
+            if len(events):
+                rows.append(self._rows(ring, events, timers, counters))
+        metadata = self._new_metadata()
+        self._said |= metadata
+        self._has_begun = True
+        return Handover(now_ns, rows, timers, counters, metadata)
+
+    def last(self, now_ns: int) -> Handover:
+        """The same, and the end."""
+        handover = self.take(now_ns)
+        end_ns = self.end_ns
+        metadata = handover.metadata | self._last_metadata()
+        if end_ns is None:
+            return handover._replace(metadata=metadata)
+        return handover._replace(metadata=metadata, complete_until_ns=end_ns, is_last=True)
+
+    def _find_rings(self) -> None:
+        stem = self.process.path.stem + "."
+        with suppress(OSError):
+            for name in os.listdir(self.process.path.parent):
+                if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
+                    try:
+                        self._rings[name] = Ring(self.process.path.with_name(name))
+                    except TraceFormatError as error:
+                        self._give_up(name, error)
+
+    def _give_up(self, name: str, error: TraceFormatError) -> None:
+        self._rings[name] = None
+        self.problems.append(str(error))
+
+    def _rows(
+        self, ring: Ring, events: Events, timers: dict[int, str], counters: dict[int, str]
+    ) -> ThreadRows:
+        kinds = events["kind"]
+        calls = events[kinds <= Kind.EXIT]
+        codes = self._timers(calls["value"], timers) << 1 | (calls["kind"] - Kind.ENTRY)
+        self._left_out.look_at(calls, codes)
+        comms = events[(kinds == Kind.SEND) | (kinds == Kind.RECEIVE)]
+        event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
+        values = events[kinds == Kind.COUNTER]
+        return ThreadRows(
+            ring.thread,
+            _bytes(codes, calls["time_ns"]),
+            _bytes(event_type, comms["tag"], comms["peer"], comms["value"], comms["time_ns"]),
+            _bytes(
+                self._counter_numbers(values["tag"], counters),
+                _whole(values["value"]),
+                values["time_ns"],
+            ),
+        )
+
+    def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
+        """Timers of functions, by their keys; those that are new are named in ``new``."""
+        at = np.searchsorted(self._keys, keys)
+        known = at < len(self._keys)
+        known[known] = self._keys[at[known]] == keys[known]
+        if not known.all():
+            for key in np.unique(keys[~known]).tolist():
+                number = len(self._keys) + ROOT_TIMER + 1
+                place = int(np.searchsorted(self._keys, np.uint64(key)))
+                self._keys = np.insert(self._keys, place, np.uint64(key))
+                self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
+                new[number] = self.name_of(key)
+            at = np.searchsorted(self._keys, keys)
+        found: Int64Array = self._timers_of_keys[at]
+        return found
+
+    def name_of(self, key: int) -> str:
+        """As TAU writes it; of a function its address, to be looked up."""
+        if key & NAMED:
+            name = self.process.name(key & (NAMED - 1)) or "unknown"
+            return f"{name}()" if name.startswith(MPI_PREFIX) else name
+        path = self._mappings.path_of(key) or self.executable
+        return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
+
+    def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
+        for number in np.unique(names).tolist():
+            if number not in self._counters:
+                # 0 is TAU's TIME.
+                self._counters[number] = len(self._counters) + 1
+                new[self._counters[number]] = self.process.name(number) or "unknown"
+        return np.array([self._counters[number] for number in names.tolist()], np.int64)
+
+    def _new_metadata(self) -> dict[tuple[int, str], str]:
+        found = {f"{MAPPED_FILE} {number}": line for number, line in self._mappings.take_new()}
+        if not self._has_begun:
+            found |= self._description()
+        return {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _description(self) -> dict[str, str]:
+        process = self.process
+        start_us = (process.number("start_ns") + process.number("clock_offset_ns")) // 1000
+        described = describe_process(start_us)
+        described |= {"Executable": self.executable, "pid": str(self.pid), "tid": str(self.pid)}
+        described |= {"Command Line": self._command_line() or self.executable, "Recorder": RECORDER}
+        del described["Python Version"]
+        return described
+
+    def _command_line(self) -> str:
+        with suppress(OSError):
+            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+            return shlex.join(os.fsdecode(word) for word in words[:-1])
+        return ""
+
+    def _last_metadata(self) -> dict[tuple[int, str], str]:
+        found = self._left_out.report(self._sound_rings(), self._resolved)
+        if self.end_ns is None:
+            found[ENDING] = describe_end(self.process, self._sound_rings(), self._resolved)
+        lost = {
+            "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
+            "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
+            "calls too deep in others": sum(ring.number("too_deep") for ring in self._sound_rings()),
+            "threads": self.process.number("threads_without_ring"),
+        }
+        counted = [f"{number} {what}" for what, number in lost.items() if number]
+        if counted or self.problems:
+            found[NOT_RECORDED] = "; ".join([", ".join(counted)] * bool(counted) + self.problems)
+        return {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _sound_rings(self) -> list[Ring]:
+        return [ring for ring in self._rings.values() if ring is not None]
+
+    def _resolved(self, keys: Sequence[int]) -> list[str]:
+        """Names of functions, for people."""
+        names = [self.name_of(key) for key in keys]
+        resolver = Resolver(0)
+        metadata = self._said | {
+            (MAIN_THREAD, f"{MAPPED_FILE} {number}"): line for number, line in self._mappings.take_new()
+        }
+        resolver.note_process({(0, 0, key): value for (_, key), value in metadata.items()})
+        deadline_s = time.monotonic() + NAMES_PATIENCE_S
+        with suppress(Exception):
+            for _ in resolver.look_up(names):
+                if time.monotonic() > deadline_s:
+                    break
+                time.sleep(PAUSE_S)
+        return [resolver.named(name).partition(" [{")[0] for name in names]
+
+
+def _bytes(*columns: npt.ArrayLike) -> bytes:
+    return np.stack([np.asarray(column).astype(np.int64) for column in columns], 1).tobytes()
+
+
+def _whole(values: UInt64Array) -> Int64Array:
+    """TAU's layout keeps a counter's whole part, and 0 for what is below."""
+    doubles = np.nan_to_num(values.view(np.float64), nan=0.0)
+    return np.clip(doubles, 0, LARGEST_COUNT).astype(np.int64)

@@ -1,0 +1,30 @@
+"""``chimbuko run -- mpirun chimbuko trace ./app``: from a program in C to flagged calls with names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from examples.truth import match, read_truth
+from tests.integration.conftest import Start
+from tests.places import EXAMPLES
+from tests.recorder.mpi import WHEEL
+
+DELAYS = 8
+
+
+def test_delays_of_an_mpi_program_are_found_by_name(start: Start, tmp_path: Path) -> None:
+    program = WHEEL.build(EXAMPLES / "heat_mpi.c", tmp_path / "heat_mpi", "mpicc", "-finstrument-functions")
+    traced = [sys.executable, "-m", "chimbuko", "trace", program, "--seconds", "8"]
+    options = ["--delays", str(DELAYS), "--seed", "5", "--truth", tmp_path]
+    run = start("--", *WHEEL.launch(2), *traced, *options)
+    assert run.end() == 0, run.output
+    assert "Lost: nothing" in run.output
+    delays = read_truth(tmp_path.glob("truth-*.txt"))
+    found = [call for _, call in match(delays, run.anomalies) if call is not None]
+    print(f"{len(found)} of {len(delays)} injected delays found")
+    assert len(delays) == DELAYS
+    # On a machine with other work further calls are slow, and delays less rare.
+    assert len(found) >= DELAYS // 2, run.output
+    for stream in run.health:
+        assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {})
