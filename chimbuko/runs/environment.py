@@ -15,7 +15,7 @@ VARIABLES = (
     *("TAU_*", "PROFILEDIR", "ADIOS2*", "SST_*", "LD_PRELOAD"),
     *("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*"),
     *("CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "GPU_*", "ZE_*"),
-    *("SLURM_*", "PBS_*", "LSB_*", "FLUX_*", "COBALT_*"),
+    *("SLURM_*", "PBS_*", "LSB_*", "FLUX_*", "COBALT_*", "PALS_*", "JSM_*"),
     *("PMI_*", "PMIX_*", "OMPI_*", "MPICH_*", "MV2_*", "I_MPI_*", "FI_*", "UCX_*"),
     *("LOADEDMODULES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"),
 )

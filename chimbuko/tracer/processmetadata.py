@@ -22,6 +22,8 @@ RANK_VARIABLES = (
     "PMI_RANK",
     "MV2_COMM_WORLD_RANK",
     "PALS_RANKID",
+    "FLUX_TASK_RANK",
+    "JSM_NAMESPACE_RANK",
     "ALPS_APP_PE",
     "SLURM_PROCID",
 )
@@ -32,6 +34,9 @@ SIZE_VARIABLES = (
     "PMI_SIZE",
     "MV2_COMM_WORLD_SIZE",
     "PALS_SIZE",
+    "FLUX_JOB_SIZE",
+    "JSM_NAMESPACE_SIZE",
+    "SLURM_STEP_NUM_TASKS",
     "SLURM_NTASKS",
 )
 """How many ranks launchers say that there are, in the same order."""

@@ -17,6 +17,11 @@ from chimbuko.tracer.processmetadata import describe_process, program_name, rank
         ({"OMPI_COMM_WORLD_RANK": "5"}, 5),
         ({"PMI_RANK": "2", "SLURM_PROCID": "0"}, 2),
         ({"SLURM_PROCID": "7"}, 7),
+        # Of what a launcher within an allocation of another says, the launcher's counts.
+        ({"PALS_RANKID": "3"}, 3),
+        ({"FLUX_TASK_RANK": "6", "SLURM_PROCID": "0"}, 6),
+        ({"JSM_NAMESPACE_RANK": "9"}, 9),
+        ({"PMI_RANK": "3", "FLUX_TASK_RANK": "0"}, 3),
         ({"CHIMBUKO_RANK": "1", "PMIX_RANK": "4"}, 1),
         ({"CHIMBUKO_RANK": "", "PMIX_RANK": "4"}, 4),
         ({"PMIX_RANK": "node3"}, 0),
@@ -30,6 +35,9 @@ def test_size_is_what_the_launcher_says() -> None:
     assert size_from({}) == 1
     assert size_from({"PMI_SIZE": "4", "SLURM_NTASKS": "1"}) == 4
     assert size_from({"SLURM_NTASKS": "8", "PMI_SIZE": "0"}) == 8
+    assert size_from({"SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}) == 2
+    assert size_from({"FLUX_JOB_SIZE": "6", "SLURM_NTASKS": "1"}) == 6
+    assert size_from({"JSM_NAMESPACE_SIZE": "9"}) == 9
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +12,13 @@ import click
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.agents import core_numbers
-from chimbuko.launcher.nodes.jobscript import Job, hosts_script, slurm_script
+from chimbuko.launcher.jobs.hosts import hosts as on_hosts
+from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
+from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
+from chimbuko.launcher.jobs.script import job_script
+from chimbuko.launcher.outcome.progress import say
+
+_NODES = click.IntRange(min=1)
 
 
 @click.command(
@@ -18,12 +26,25 @@ from chimbuko.launcher.nodes.jobscript import Job, hosts_script, slurm_script
     short_help="Print the job script of a run on many nodes.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--slurm", "nodes", type=click.IntRange(min=1), metavar="NODES", help="For sbatch.")
+@click.option("--slurm", type=_NODES, metavar="NODES", help="For sbatch.")
+@click.option("--pbs", type=_NODES, metavar="NODES", help="For qsub of PBS Professional or OpenPBS.")
+@click.option("--flux", type=_NODES, metavar="NODES", help="For flux batch.")
+@click.option("--lsf", type=_NODES, metavar="NODES", help="For bsub.")
 @click.option("--hosts", metavar="LIST", help="For mpirun and ssh: hosts, with commas between them.")
+@click.option("--inside", is_flag=True, help="Run it at once on the nodes that are held here.")
 @click.option("-n", "--ranks", type=click.IntRange(min=1), required=True, help="Ranks of the program.")
+@click.option("--time", metavar="TIME", help="The job's time limit, such as 90min, 2h or 1:30:00.")
+@click.option("--account", default="", help="Account, project or bank that pays.")
+@click.option("--queue", "--partition", default="", help="Queue or partition.")
+@click.option("--job-name", default="", metavar="NAME", help="Name of the job.")
+@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it first; again for more.")
 @click.option("--dedicated", is_flag=True, help="The first node has the services alone.")
-@click.option("--bind", metavar="WHERE", help="What the broker listens on; default the first node's name.")
-@click.option("--cores", metavar="LIST", help="Cores that each node's agent keeps to, such as 0 or 0,2-5.")
+@click.option(
+    "--bind", default="", metavar="WHERE", help="What the broker listens on; default the first node."
+)
+@click.option(
+    "--cores", default="", metavar="LIST", help="Cores that each agent keeps to, such as 0 or 0,2-5."
+)
 @click.option("--run", type=click.Path(path_type=Path), help="Folder of the run, which all nodes see.")
 @click.option("--streams", type=click.Path(path_type=Path), help="Folder for streams on each node's storage.")
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings of the analysis.")
@@ -31,12 +52,21 @@ from chimbuko.launcher.nodes.jobscript import Job, hosts_script, slurm_script
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write it there.")
 @click.argument("program", metavar="[--] PROGRAM...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
-    nodes: int | None,
+    slurm: int | None,
+    pbs: int | None,
+    flux: int | None,
+    lsf: int | None,
     hosts: str | None,
+    inside: bool,
     ranks: int,
+    time: str | None,
+    account: str,
+    queue: str,
+    job_name: str,
+    modules: tuple[str, ...],
     dedicated: bool,
-    bind: str | None,
-    cores: str | None,
+    bind: str,
+    cores: str,
     run: Path | None,
     streams: Path | None,
     config: Path | None,
@@ -46,20 +76,26 @@ def command(
 ) -> None:
     """Print a script that runs PROGRAM on many nodes: services on the first, and an agent on each.
 
-    Nothing is started here. Read the script and change it as you like; then give it to sbatch, or run it
-    with bash on the first of the hosts, from which ssh to all of them has to work without a password.
+    Nothing is started here, but with --inside. Read the script and change it as you like; then give it to
+    the scheduler, or run it with bash on the first of the hosts, from which ssh to all of them has to work
+    without a password. With --inside it is run at once on the nodes that salloc, qsub -I, flux alloc or
+    bsub -I has given.
 
     \b
     Examples:
       chimbuko launch --slurm 4 -n 160 --cores 0 -o job.sh -- tau_exec -T mpi,pthread -adios2_trace ./app
+      chimbuko launch --pbs 4 -n 160 --time 2h --account physics --queue normal -o job.sh -- ./app
       chimbuko launch --hosts node1,node2 -n 8 -o job.sh -- chimbuko trace solver.py
-      chimbuko launch --slurm 4 -n 32 --mpirun 'srun -n 32 -c 4' -o job.sh -- chimbuko trace solver.py
+      chimbuko launch --inside -n 32 --mpirun 'srun -n 32 -c 4' -- chimbuko trace solver.py
     """
-    if (nodes is None) == (hosts is None):
-        raise ConfigError("give one of: --slurm NODES, --hosts LIST")
-    names = hosts.split(",") if hosts else []
-    if dedicated and 1 in (nodes, len(names)):
-        raise ConfigError("--dedicated: there is no second node for the program")
+    asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
+    nodes = {name: number for name, number in asked.items() if number is not None}
+    if len(nodes) + (hosts is not None) + inside != 1:
+        raise ConfigError("give one of: --slurm, --pbs, --flux or --lsf NODES, --hosts LIST, --inside")
+    of_job = {"--time": time, "--account": account, "--queue": queue, "--job-name": job_name}
+    given = [option for option, value in of_job.items() if value]
+    if given and not nodes:
+        raise ConfigError(f"{given[0]}: nothing is asked of a scheduler with --hosts or --inside")
     if cores:
         core_numbers(cores)
     job = Job(
@@ -68,16 +104,53 @@ def command(
         chimbuko=_this_command(),
         run=run,
         is_dedicated=dedicated,
-        bind=bind or "",
+        bind=bind,
         streams=streams,
-        cores=cores or "",
+        cores=cores,
         config=config,
         mpirun=_words(mpirun),
+        modules=modules,
     )
-    script = slurm_script(job, nodes) if nodes else hosts_script(job, names)
-    if output is None:
+    request = None
+    if hosts is not None:
+        names = hosts.split(",")
+        per_node = _per_node(job, len(names))
+        scheduler = on_hosts(job, names)
+    elif inside:
+        held = allocation(os.environ)
+        _per_node(job, len(held.hosts))
+        _explain(held)
+        scheduler = SCHEDULERS[held.scheduler](job, None)
+    else:
+        ((name, number),) = nodes.items()
+        per_node = _per_node(job, number)
+        request = Request(number, per_node, parse_time_s(time) if time else None, account, queue, job_name)
+        scheduler = SCHEDULERS[name](job, request)
+    script = job_script(job, scheduler, request)
+    if output is not None:
+        _write(output, script)
+    elif inside:
+        os.execvp("bash", ["bash", *(["-l"] if modules else []), "-c", script])
+    else:
         click.echo(script, nl=False)
-        return
+
+
+def _per_node(job: Job, nodes: int) -> int:
+    """Ranks on each node that has ranks."""
+    with_ranks = nodes - job.is_dedicated
+    if with_ranks == 0:
+        raise ConfigError("--dedicated: there is no second node for the program")
+    return -(-job.ranks // with_ranks)
+
+
+def _explain(held: Allocation) -> None:
+    here, names = platform.node().partition(".")[0], [host.partition(".")[0] for host in held.hosts]
+    say(f"inside a job of {held.scheduler} with {', '.join(held.hosts)}")
+    if here not in names:
+        say(f"{here} is none of them: the services run here, where the nodes have to reach them")
+
+
+def _write(output: Path, script: str) -> None:
     try:
         output.write_text(script)
         output.chmod(0o755)

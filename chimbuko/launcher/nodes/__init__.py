@@ -1,4 +1,4 @@
-"""Runs on many nodes: their services, the agent of each node, and the scripts that start them all.
+"""Runs on many nodes: their services, and the agent of each node.
 
 May import follow, launcher, launcher.outcome, process, protocol, provenance.alerts, provenance.manage,
 runs, shield and trace.

@@ -1,0 +1,5 @@
+"""Job scripts of runs on many nodes: one module for each scheduler, and one script for all.
+
+May import nothing of ours.
+It begins in ``script``.
+"""

@@ -1,0 +1,97 @@
+"""What is wanted of a job, whatever starts it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimbuko.errors import ConfigError
+
+NOTICE_S = 120
+"""How long before its time is over a job hears of it, so that what was found still gets into the store."""
+LEAST_TIME_S = 300
+"""Slurm's notice may come a minute early: with less a job would end before its program has begun."""
+
+_WORD = re.compile(r"[\w.:@+%/,-]+")
+_UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
+_NUMBER_AND_UNIT = re.compile(r"(\d+)\s*(s|min|h|d)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job script shall do."""
+
+    program: list[str]
+    """What each rank runs."""
+    ranks: int
+    chimbuko: list[str]
+    """The command, on all nodes."""
+    run: Path | None = None
+    """Folder of the run, on a file system that all nodes share; None for one under ``chimbuko-runs``."""
+    is_dedicated: bool = False
+    """The first node has the services alone, and neither agent nor ranks."""
+    bind: str = ""
+    """What the broker listens on; empty for the name of the services' node."""
+    streams: Path | None = None
+    cores: str = ""
+    """To which each agent keeps."""
+    config: Path | None = None
+    mpirun: list[str] | None = None
+    """What starts the ranks, in place of what is usual."""
+    modules: tuple[str, ...] = ()
+    """To be loaded first, by ``module load``."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a scheduler is asked for."""
+
+    nodes: int
+    per_node: int
+    """Ranks on each node that has ranks."""
+    time_s: int | None = None
+    """After which the scheduler ends the job; None for what is usual in the queue."""
+    account: str = ""
+    queue: str = ""
+    """Or partition."""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """See that each of its words is one.
+
+        Raises
+        ------
+        ConfigError
+            A word could not stand in a scheduler's line, or the time is too short.
+        """
+        for option, word in (("account", self.account), ("queue", self.queue), ("job-name", self.name)):
+            if word and not _WORD.fullmatch(word):
+                raise ConfigError(f"--{option} {word!r}: no name that a scheduler would take")
+        if self.time_s is not None and self.time_s < LEAST_TIME_S:
+            raise ConfigError(
+                f"--time: {self.time_s} s are too short: {NOTICE_S} s before the end the program is asked to "
+                f"end, so that what was found is stored; give at least {LEAST_TIME_S // 60}min"
+            )
+
+
+def parse_time_s(text: str) -> int:
+    """Seconds of a job's time, written as ``90min``, ``2h``, ``1:30:00`` or ``1-12:00:00``.
+
+    Raises
+    ------
+    ConfigError
+        It is none of these. Without a unit schedulers disagree: minutes for the one, seconds for the other.
+    """
+    if clock := _CLOCK.fullmatch(text.strip()):
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if one := _NUMBER_AND_UNIT.fullmatch(text.strip()):
+        return int(one[1]) * _UNITS_S[one[2]]
+    raise ConfigError(f"--time {text!r}: not a time; give one like 90min, 2h, 1:30:00 or 1-12:00:00")
+
+
+def clock_of(time_s: int) -> str:
+    """``H:MM:SS``, as Slurm and PBS take it."""
+    return f"{time_s // 3600}:{time_s // 60 % 60:02}:{time_s % 60:02}"

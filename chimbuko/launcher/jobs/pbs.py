@@ -1,0 +1,52 @@
+"""PBS (PBS Professional, OpenPBS): ``qsub``; agents by ``pbs_tmrsh``, which needs no keys as ssh does, and
+ranks by ``mpirun``.
+"""
+
+from __future__ import annotations
+
+from chimbuko.launcher.jobs.job import Job, Request, clock_of
+from chimbuko.launcher.jobs.remote import SSH, agents_by, hosts_with_ranks, mpirun
+from chimbuko.launcher.jobs.scheduler import Scheduler
+
+
+def pbs(job: Job, request: Request | None) -> Scheduler:
+    """For the batch script of a request, or for an allocation that is held already."""
+    placed, ranks = mpirun(job)
+    return Scheduler(
+        by="qsub, on the job's first node",
+        directives=_directives(request) if request else (),
+        job="${PBS_JOBID%%.*}",
+        here="$first",
+        submit_host="${PBS_O_HOST:-}",
+        hosts=hosts_with_ranks(job, "mapfile -t hosts < <(awk '!seen[$0]++' \"$PBS_NODEFILE\")"),
+        agents=_AGENTS + placed,
+        ranks=ranks,
+        gives_notice=False,
+        folder="$PBS_O_WORKDIR" if request else "",
+    )
+
+
+_AGENTS = f"""\
+start_agent() {{
+    if command -v pbs_tmrsh >/dev/null; then
+        exec pbs_tmrsh "$host" "${{agent[@]}}"
+    fi
+    exec {SSH}
+}}
+{agents_by("start_agent")}"""
+
+
+def _directives(request: Request) -> tuple[str, ...]:
+    select = f"{request.nodes}:ncpus={request.per_node}:mpiprocs={request.per_node}"
+    options = {
+        "A": request.account,
+        "q": request.queue,
+        "N": request.name,
+        "l walltime": "" if request.time_s is None else clock_of(request.time_s),
+    }
+    lines = [f"#PBS -{_option(name, value)}" for name, value in options.items() if value]
+    return (f"#PBS -l select={select}", "#PBS -l place=scatter:excl", "#PBS -j oe", *lines)
+
+
+def _option(name: str, value: str) -> str:
+    return f"{name}={value}" if " " in name else f"{name} {value}"

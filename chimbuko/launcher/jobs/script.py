@@ -1,0 +1,156 @@
+"""The script that all schedulers share: services, agents and the program, up to an orderly end."""
+
+from __future__ import annotations
+
+import shlex
+
+from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
+from chimbuko.launcher.jobs.scheduler import Scheduler
+
+
+def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -> str:
+    """Text of the script, for bash.
+
+    Parameters
+    ----------
+    request
+        What the scheduler is asked for; None where the nodes are held already.
+    """
+    folder = shlex.quote(str(job.run.absolute())) if job.run else f'"$PWD/chimbuko-runs/job-{scheduler.job}"'
+    clock_s = request.time_s if request and not scheduler.gives_notice else None
+    parts = [
+        "\n".join(["#!/bin/bash -l" if job.modules else "#!/bin/bash", *scheduler.directives]),
+        f"""\
+# Made by 'chimbuko launch', for {scheduler.by}.
+# All nodes have to see the folder of the run. Passwords are in files of it that only you can read.
+# shellcheck disable=SC2016,SC2029,SC2317,SC2329""",
+        "".join(f"module load {shlex.quote(module)} || exit\n" for module in job.modules) + "set -u",
+        f'cd "{scheduler.folder}" || exit' if scheduler.folder else "",
+        f"""\
+run={folder}
+chimbuko=({shlex.join(job.chimbuko)})
+{scheduler.hosts}
+""",
+        _FOLDER,
+        _END.replace("SIGNALS", " ".join(scheduler.signals)).replace("ENDS", scheduler.end),
+        clock(clock_s - NOTICE_S) if clock_s else "",
+        f"""\
+here={f'"{scheduler.here}"'}
+"${{chimbuko[@]}}" serve "$run" {_serve_options(job)} &
+services=$!""",
+        _SERVICES,
+        _page(scheduler.submit_host),
+        _AGENT + f'agent+=("${{chimbuko[@]}}" agent "$run"{_cores(job)})\nagents=()\n{scheduler.agents}\n',
+        f"""\
+{scheduler.ranks} \\
+    "$run/settings/node" {shlex.join(job.program)} &
+application=$!""",
+        _WAIT,
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _serve_options(job: Job) -> str:
+    options = ["--bind", shlex.quote(job.bind) if job.bind else '"$here"']
+    if job.streams is not None:
+        options += ["--streams", shlex.quote(str(job.streams))]
+    if job.config is not None:
+        options += ["--config", shlex.quote(str(job.config.absolute()))]
+    return " ".join(options)
+
+
+def _cores(job: Job) -> str:
+    return f' --cores "{job.cores}"' if job.cores else ""
+
+
+_FOLDER = """\
+# A job that is started again, and each further run in one allocation, has a folder of its own.
+first_run=$run count=1
+while [ -e "$run/run.json" ]; do
+    count=$((count + 1)) run=$first_run.$count
+done
+"""
+
+_END = """\
+application='' is_ending=''
+end_program() {
+    is_ending=1
+    echo "chimbuko: asked to end $SECONDS s after its start: the job's time is over, or it is cancelled" >&2
+    [ -z "$application" ] || end_ranks
+}
+end_ranks() {
+    ENDS
+}
+trap end_program SIGNALS
+# A signal ends the waiting, but not yet what is waited for.
+await() {
+    local code
+    wait "$1"
+    code=$?
+    while kill -0 "$1" 2>/dev/null; do
+        wait "$1"
+        code=$?
+    done
+    return "$code"
+}
+"""
+
+_SERVICES = """\
+until [ -e "$run/broker" ]; do
+    if ! kill -0 "$services" 2>/dev/null; then
+        wait "$services"
+        exit
+    fi
+    sleep 0.2
+done
+"""
+
+_AGENT = """\
+# One that is killed comes again, and goes on where it was. A SIGTERM to all processes
+# is for the agent: its shell stays, as schedulers may kill what is left when that has ended.
+agent=(bash -c 'trap : TERM; while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code"' agent)
+"""
+
+_WAIT = """\
+[ -z "$is_ending" ] || end_ranks
+await "$application"
+code=$?
+
+"${chimbuko[@]}" stop "$run" || kill "${agents[@]}"
+for one in "$services" "${agents[@]}"; do
+    await "$one"
+done
+exit "$code"
+"""
+
+
+def clock(after_s: int) -> str:
+    """Asks the script itself to end, ``after_s`` seconds later; it leaves nothing behind that runs."""
+    return f"""\
+# Nobody says when the job's time is nearly over, so this does.
+{{
+    trap 'kill "$!"' EXIT
+    sleep {after_s} &
+    wait "$!" && kill -TERM $$
+}} &
+clock=$!
+trap 'kill "$clock" 2>/dev/null' EXIT
+"""
+
+
+def _page(submit_host: str) -> str:
+    by = f"\n        by={submit_host}" if submit_host else ""
+    jump = '${by:+-J "$by" }' if submit_host else ""
+    return f"""\
+# The address has a token in it, which is not for those who can read this output.
+{{
+    while [ ! -e "$run/dashboard" ] && kill -0 "$services" 2>/dev/null; do
+        sleep 0.2
+    done
+    if address=$(cat "$run/dashboard" 2>/dev/null); then{by}
+        port=${{address#*://*:}} port=${{port%%/*}}
+        echo "chimbuko: to see the page: ssh {jump}-L $port:localhost:$port $here" >&2
+        echo "chimbuko: then open the address in $run/dashboard" >&2
+    fi
+}} &
+"""
