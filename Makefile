@@ -12,7 +12,10 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: demo test coverage thorough live soak faults fuzz-api check install web page-types screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test coverage thorough live soak faults fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+
+help: ## This list.
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: install ## Watch a recorded MPI program over SST, then a live one through files, each with known delays.
 	$(BIN)/python examples/demo.py
@@ -81,8 +84,10 @@ $(VENV)/warm: $(VENV)/installed
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
 
-page-types: install ## The page's types of what the server answers, from the description of the API.
+generated: install ## Files that follow from others: the page's types, a new store's tables, the picture of the imports.
 	$(BIN)/python docs/pagetypes.py
+	$(BIN)/python -m tests.provenance.store.test_newest
+	$(BIN)/python docs/imports.py
 
 web: viz/static/index.html ## The dashboard's page.
 
