@@ -9,6 +9,7 @@ from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.kernels.paths import NONE
 from chimbuko.protocol.messages import Delta, FunctionName
 from chimbuko.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta
+from chimbuko.pserver.state.decay import Decay
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
 
@@ -40,6 +41,7 @@ def warm_kernels() -> None:
         )
         state.publish(0.0)
         state.frame()
+    Decay().end_epoch()
 
 
 def _small_paths() -> ProgramPaths:

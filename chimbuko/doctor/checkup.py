@@ -21,7 +21,7 @@ from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.launcher.kernels import await_kernels
-from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
+from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.provenance.store.engine import ping
 from chimbuko.runs.filesystems import is_on_network
@@ -226,7 +226,7 @@ def check_machine() -> Finding:
 def check_kernels() -> Finding:
     """Whether all kernels are compiled for this CPU; afterwards they are."""
     began_s = time.monotonic()
-    cache = use_writable_cache()
+    cache = use_cache()
     were_compiled = are_compiled(cache)
     await_kernels()
     if not are_compiled(cache):

@@ -1,4 +1,4 @@
 """Compiled loops that several rooms share, and how all of them are declared.
 
-May import nothing of ours.
+May import process.
 """

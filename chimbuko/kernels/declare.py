@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
+
+from chimbuko.process.kernelcache import use_cache
+
+# Numba reads where its cache is when it is loaded.
+use_cache()
+
+from numba import njit  # noqa: E402
 
 COMMON: dict[str, Any] = {
     "cache": True,

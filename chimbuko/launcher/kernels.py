@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 
 from chimbuko.errors import ServiceError
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_writable_cache
+from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.process.lifetime import die_with_parent, write_error
 
 USUAL_S = 25
@@ -31,12 +31,7 @@ def await_kernels(should_stop: Callable[[], bool] = lambda: False) -> None:
     ServiceError
         They cannot be compiled.
     """
-    try:
-        cache = use_writable_cache()
-    except OSError as error:
-        raise ServiceError(
-            f"no folder can be written for compiled kernels ({error}); set {CACHE_VARIABLE}"
-        ) from None
+    cache = use_cache()
     if are_compiled(cache):
         return
     began_s = time.monotonic()

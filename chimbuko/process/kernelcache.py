@@ -1,4 +1,9 @@
-"""Where compiled kernels are kept, and whether all of them are there. Loads no numba, which takes 0.4 s."""
+"""Where compiled kernels are kept, and whether all of them are there. Loads no numba, which takes 0.4 s.
+
+An installation that its users cannot write may hold kernels that were compiled by who installed it: a user's
+own cache then links to those. So numba finds them where it looks, and what is missing there, as for another
+kind of CPU, is compiled beside them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
@@ -17,30 +22,49 @@ import msgspec
 
 import chimbuko
 from chimbuko.atomicfile import write_atomically
+from chimbuko.errors import ServiceError
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 """Numba's own: where it keeps what it has compiled."""
 _PACKAGE = Path(chimbuko.__file__).parent
+INSTALLED = _PACKAGE / "kernels" / "__pycache__"
+"""The installation's own cache; numba keeps kernels beside the sources of each."""
 _CODE = ".nbc"
 """How the name of a file with compiled code ends."""
+_NOT_IN_CODE = (CACHE_VARIABLE, "NUMBA_NUM_THREADS")
 _OF_CPU = ("model name", "flags", "Features", "CPU part")
 
 
-def use_writable_cache() -> Path:
+def use_cache() -> Path:
     """The folder in which numba keeps kernels of this package, or one that stands for it.
 
     It takes ``NUMBA_CACHE_DIR``, the folder of the sources, or the user's cache, whichever can be written
     first. Where none can, ``NUMBA_CACHE_DIR`` is set, for this process and its children, to a temporary
-    folder of the user's: without any, numba refuses to work.
+    folder of the user's: without any, numba refuses to work. Kernels that were compiled with an installation
+    that cannot be written are linked into it.
 
     Raises
     ------
-    OSError
+    ServiceError
         There is no temporary folder either.
     """
+    try:
+        cache = _writable_cache()
+    except OSError as error:
+        raise ServiceError(
+            f"no folder can be written for compiled kernels ({error}); set {CACHE_VARIABLE}"
+        ) from None
+    if cache != INSTALLED and not are_compiled(cache) and not os.access(INSTALLED, os.W_OK):
+        # Without links they are compiled, which is slow, and no harm.
+        with suppress(OSError, msgspec.DecodeError):
+            _link_installed(cache)
+    return cache
+
+
+def _writable_cache() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    for folder in [Path(given)] if given else [_PACKAGE / "kernels" / "__pycache__", caches / "numba"]:
+    for folder in [Path(given)] if given else [INSTALLED, caches / "numba"]:
         if _is_writable(folder):
             return folder
     folder = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
@@ -53,12 +77,36 @@ def use_writable_cache() -> Path:
     return folder
 
 
+def _link_installed(cache: Path) -> None:
+    """Let a user's cache have the kernels that are compiled for this CPU in the installation.
+
+    Links, so that kernels of a newer installation follow, and nothing is stored twice. Numba replaces them by
+    files of the user's where it compiles something, and leaves what they lead to.
+    """
+    noted = _noted_in(INSTALLED)
+    linked = []
+    for folder, files in noted.items():
+        kernels = {name.rpartition(".py")[0] for name in files}
+        paths = [path for path in Path(folder).iterdir() if path.name.rpartition(".py")[0] in kernels]
+        if not files.items() <= _compiled_in(folder).items() or not all(map(_is_readable, paths)):
+            return
+        # As numba names it: by the folder of the sources.
+        sources = os.path.dirname(folder)
+        name = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
+        place = cache / name
+        place.mkdir(exist_ok=True)
+        for path in paths:
+            _link(place / path.name, path)
+        linked.append(str(place))
+    note_compiled(cache, linked)
+
+
 def are_compiled(cache: Path) -> bool:
     """Whether all kernels are there, for this CPU, as the sources are now."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
     try:
-        noted = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, dict[str, int]])
+        noted = _noted_in(cache)
     except (OSError, msgspec.DecodeError):
         return False
     return bool(noted) and all(
@@ -74,7 +122,8 @@ def note_compiled(cache: Path, folders: Iterable[str]) -> None:
     OSError
         It cannot be noted: the next run looks again.
     """
-    compiled = {folder: _compiled_in(folder) for folder in sorted(folders)}
+    # An installation may be copied with what is compiled in it.
+    compiled = {os.path.relpath(folder, cache): _compiled_in(folder) for folder in sorted(folders)}
     write_atomically(_note_of(cache), msgspec.json.encode(compiled))
 
 
@@ -97,6 +146,12 @@ def only_one(cache: Path) -> Iterator[None]:
             os.close(file)
 
 
+def _noted_in(cache: Path) -> dict[str, dict[str, int]]:
+    """By folder the files with kernels for this CPU, and the size of each."""
+    noted = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, dict[str, int]])
+    return {os.path.normpath(cache / folder): files for folder, files in noted.items()}
+
+
 def _note_of(cache: Path) -> Path:
     return cache / f"chimbuko-kernels-{_fingerprint()}.json"
 
@@ -107,7 +162,7 @@ def _fingerprint() -> str:
     for package in ("numba", "llvmlite"):
         known.update(importlib.metadata.version(package).encode())
     for name, value in sorted(os.environ.items()):
-        if name.startswith("NUMBA_") and name != CACHE_VARIABLE:
+        if name.startswith("NUMBA_") and name not in _NOT_IN_CODE:
             known.update(f"{name}={value}".encode())
     known.update(_cpu().encode())
     folders = ("kernels", "*/kernels", "*/*/kernels")
@@ -142,3 +197,15 @@ def _is_writable(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK)
+
+
+def _link(path: Path, target: Path) -> None:
+    """A symbolic link in place of what was there; whoever reads meanwhile finds the one or the other."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(path)

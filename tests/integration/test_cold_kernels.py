@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko
-from chimbuko.process.kernelcache import are_compiled, note_compiled, only_one, use_writable_cache
+from chimbuko.process.kernelcache import are_compiled, note_compiled, only_one, use_cache
 from tests.integration.conftest import Start
 
 PACKAGE = Path(chimbuko.__file__).parent
@@ -114,9 +114,9 @@ def test_where_nothing_can_be_written_they_go_to_a_temporary_folder(
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc/nowhere")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    cache = use_writable_cache()
+    cache = use_cache()
     assert cache.parent == tmp_path and os.environ["NUMBA_CACHE_DIR"] == str(cache)
-    assert use_writable_cache() == cache
+    assert use_cache() == cache
 
 
 @pytest.mark.thorough

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from contextlib import suppress
 
 import click
 
-from chimbuko.process.kernelcache import are_compiled, note_compiled, only_one, use_writable_cache
+from chimbuko.process.kernelcache import INSTALLED, are_compiled, note_compiled, only_one, use_cache
 
 
 @click.command()
@@ -19,12 +20,18 @@ def command() -> None:
     Install targets call it; it takes half a minute once, and a moment afterwards. A run with kernels that are
     not compiled begins with it. One process compiles, and others wait for it.
 
+    Called by who may write the installation, on each kind of CPU, it serves all users of that
+    installation; others compile into a cache of their own.
+
     \b
     Example:
       chimbuko warmup
     """
     started = time.monotonic()
-    cache = use_writable_cache()
+    cache = use_cache()
+    if cache == INSTALLED:
+        # Who may load the sources may load what is compiled of them.
+        os.umask(0o777 & ~INSTALLED.parent.stat().st_mode)
     with only_one(cache):
         if not are_compiled(cache):
             compile_kernels()
