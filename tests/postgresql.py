@@ -13,6 +13,8 @@ from pathlib import Path
 
 import sqlalchemy
 
+from tests.encrypted import Certificates
+
 PASSWORD = "hush"
 """Of its user ``postgres``."""
 
@@ -24,13 +26,18 @@ class NotInstalled(Exception):
 class PostgresqlServer:
     """A server with an empty database ``postgres``, on a port of its own.
 
+    Parameters
+    ----------
+    certificates
+        For a server that speaks TLS, too.
+
     Raises
     ------
     NotInstalled
         It takes Debian's package postgresql, and root.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, certificates: Certificates | None = None) -> None:
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         if not programs or shutil.which("runuser") is None or os.geteuid() != 0:
             raise NotInstalled(
@@ -44,6 +51,14 @@ class PostgresqlServer:
         password.write_text(PASSWORD)
         shutil.chown(self.folder, "postgres")
         shutil.chown(password, "postgres")
+        self._settings = "-c fsync=off"
+        if certificates is not None:
+            for source, name in ((certificates.certificate, "s.crt"), (certificates.key, "s.key")):
+                shutil.copyfile(source, self.folder / name)
+                (self.folder / name).chmod(0o600)
+                shutil.chown(self.folder / name, "postgres")
+            own = f"-c ssl_cert_file={self.folder}/s.crt -c ssl_key_file={self.folder}/s.key"
+            self._settings += f" -c ssl=on {own}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
@@ -66,7 +81,7 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        settings = f"-c listen_addresses=127.0.0.1 -c port={self._port} -c fsync=off -k {self.folder}"
+        settings = f"-c listen_addresses=127.0.0.1 -c port={self._port} {self._settings} -k {self.folder}"
         self._control("-o", settings, "-l", str(self.folder / "log"), "start")
 
     def kill(self) -> None:

@@ -89,7 +89,7 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
         cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         cluster.ping(target_nodes=RedisCluster.PRIMARIES)
     except redis.RedisError as error:
-        raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); is it running?") from error
+        raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); {_advice(error)}") from error
     # All that we use of it is as with a single server.
     return cast(redis.Redis, cluster)
 
@@ -239,6 +239,12 @@ def _quoted(path: Path) -> str:
     """A path as its settings take it."""
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
+
+
+def _advice(error: redis.RedisError) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "for an authority of your own add ?ssl_ca_certs=FILE to its URL"
+    return "is it running?"
 
 
 def _place(url: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import TypedDict
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from celery import Celery
@@ -65,6 +66,9 @@ def celery_app(url: str) -> Celery:
 
     One question at a time: what else waits is not taken out of the queue, and so outlives its worker.
     """
+    if urlsplit(url).scheme == "rediss" and "ssl_cert_reqs" not in parse_qs(urlsplit(url).query):
+        # Celery refuses to choose; all else that connects there checks the certificate.
+        url += ("&" if urlsplit(url).query else "?") + "ssl_cert_reqs=required"
     app = Celery("chimbuko.jobs", broker=url, backend=url, set_as_current=False)
     app.conf.update(
         broker_transport_options={"global_keyprefix": PREFIX},
