@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import signal
 import tarfile
@@ -38,6 +40,19 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def users_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Runs that tests make elsewhere are not noted as the user's own."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def no_noted_runs(users_state: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Each test knows of its own runs only; the folder is made where there is one."""
+    name = hashlib.sha1(request.node.nodeid.encode()).hexdigest()
+    monkeypatch.setenv("XDG_STATE_HOME", f"{os.environ['XDG_STATE_HOME']}/{name}")
 
 
 LONG = ("viz/pages", "integration", "viz", "tracer", "ad/streamprocess", "cli")

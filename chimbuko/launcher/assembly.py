@@ -21,6 +21,7 @@ from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.services import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.engine import public_url
+from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runs.environment import surroundings
 from chimbuko.runs.manifest import note_recorded
@@ -74,6 +75,8 @@ def run_with_store(
     run = new_run(folder, command, config, shown_url, surroundings())
     if store is not None:
         write_secret(run.store_url_path, store)
+    if run.path.parent.name != RUNS_FOLDER.name:
+        userindex.note(run.read_info().id, run.path)
     return run
 
 

@@ -9,6 +9,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from chimbuko import __version__
 from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.runs import userindex
 
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
@@ -298,6 +300,23 @@ def runs_in(folder: Path) -> list[RunDirectory]:
     return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
 
 
+def noted_runs() -> list[RunDirectory]:
+    """The user's runs elsewhere that were noted and are there, by path.
+
+    What was noted of a run that was removed goes. One whose file system is not mounted here is only left out.
+    """
+    found = []
+    for run_id, folder in userindex.noted().items():
+        run = RunDirectory(folder)
+        with suppress(ConfigError):
+            if run.read_info().id == run_id:
+                found.append(run)
+                continue
+        if folder.parent.is_dir():
+            userindex.forget(run_id)
+    return found
+
+
 def check_name(name: str) -> str:
     """A name that can be given to a run, and to its folder.
 
@@ -315,8 +334,8 @@ def check_name(name: str) -> str:
 
 
 def find_run(path: Path | None) -> RunDirectory:
-    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs``; the newest there
-    where no path is given.
+    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs`` or among those that
+    were noted; the newest under ``chimbuko-runs`` where no path is given.
 
     Raises
     ------
@@ -338,16 +357,19 @@ def find_run(path: Path | None) -> RunDirectory:
 
 
 def _run_called(name: str) -> RunDirectory | None:
-    """The run of this folder, id or name under ``chimbuko-runs``."""
+    """The run of this folder, id or name under ``chimbuko-runs``, or of this id or name elsewhere."""
     by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
     if by_folder.info_path.exists():
         return by_folder
-    infos = {run: run.read_info() for run in runs_in(RUNS_FOLDER)}
-    found = [run for run, info in infos.items() if name in (info.id, info.name)]
-    if len(found) > 1:
-        folders = ", ".join(run.path.name for run in found)
-        raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
-    return found[0] if found else None
+    for runs in (runs_in(RUNS_FOLDER), noted_runs()):
+        infos = {run: run.read_info() for run in runs}
+        found = [run for run, info in infos.items() if name in (info.id, info.name)]
+        if len(found) > 1:
+            folders = ", ".join(str(run.path) for run in found)
+            raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
+        if found:
+            return found[0]
+    return None
 
 
 AGENT_MARK = "agent"

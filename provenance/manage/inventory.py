@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Engine, func, inspect, select
+from sqlalchemy import Engine, func, inspect, literal_column, select
 
 from chimbuko.errors import StoreError
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
+from chimbuko.provenance.store.engine import open_for_reading, public_url, store_errors
 from chimbuko.provenance.store.tables import RUNS, STREAM_HEALTH
 from chimbuko.runs.directory import RunInfo
 
@@ -76,3 +77,34 @@ def stored_runs(engine: Engine) -> list[RunInfo]:
     with store_errors(engine), engine.connect() as connection:
         rows = connection.execute(statement).all()
     return [msgspec.convert(dict(zip(names, row, strict=True)), RunInfo) for row in rows]
+
+
+def bytes_elsewhere(url: str, run_id: str) -> int:
+    """Bytes of the rows that a run has in a database elsewhere, without indexes, which runs share.
+
+    Parameters
+    ----------
+    url
+        Of a store; 0 for SQLite, whose file is in the run's folder.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    engine = open_for_reading(url)
+    try:
+        if engine.dialect.name == "sqlite":
+            return 0
+        number = select(RUNS.c.number).where(RUNS.c.id == run_id).scalar_subquery()
+        with store_errors(engine), engine.connect() as connection:
+            return sum(
+                connection.execute(
+                    select(func.coalesce(func.sum(func.pg_column_size(literal_column(f"{table.name}.*"))), 0))
+                    .select_from(table)
+                    .where(table.c.run == number)
+                ).scalar_one()
+                for table in TABLES_OF_RUNS
+            )
+    finally:
+        engine.dispose()

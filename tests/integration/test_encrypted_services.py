@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy
 
 from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from tests.encrypted import Certificates, TlsDoor
 from tests.integration.conftest import Start
 from tests.postgresql import NotInstalled, PostgresqlServer
@@ -67,6 +68,10 @@ def test_a_run_with_broker_and_database_over_tls(
         assert run.end() == 0, run.output
         assert "Lost: nothing" in run.output
         assert [stream.calls for stream in run.health] == [CALLS]
+        (data,) = (line for line in run.lines if line.startswith("Data: "))
+        assert f" MB in {run.info.store_url}" in data
+        of_rows = bytes_elsewhere(store, run.info.id)
+        assert run.info.stored_bytes > of_rows > 1000 and f"{of_rows / 1e6:.2f} MB in" in data
         # Server, writer, agent and launcher.
         assert encrypted.taken >= 4
         engine = sqlalchemy.create_engine(store)

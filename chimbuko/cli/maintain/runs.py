@@ -14,7 +14,7 @@ import click
 import msgspec
 from sqlalchemy import Engine
 
-from chimbuko.cli.output.runlist import list_folder, list_store, print_listing
+from chimbuko.cli.output import runlist
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
@@ -24,7 +24,15 @@ from chimbuko.provenance.manage.pruning import PrunedFunction, PruneRule, prune
 from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name, find_run, runs_in
+from chimbuko.runs.directory import (
+    RUNS_FOLDER,
+    RunDirectory,
+    RunInfo,
+    check_name,
+    find_run,
+    noted_runs,
+    runs_in,
+)
 from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 
 if TYPE_CHECKING:
@@ -64,7 +72,10 @@ def command() -> None:
 @click.option("--store", metavar="URL", help="The runs of a PostgreSQL store, also those without a folder.")
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
 def list_runs(store: str | None, as_json: bool) -> None:
-    """List the runs in the folders of ./chimbuko-runs, the newest first.
+    """List the runs in the folders of ./chimbuko-runs, and yours elsewhere, the newest first.
+
+    Runs whose folder you named ('chimbuko serve FOLDER', 'chimbuko run --output FOLDER') are shown by
+    their folder, from wherever you ask; a file for each is in ~/.local/state/chimbuko/runs.
 
     ANOMALIES are all that were found. A run that died ended without noting it: its node went down, or its
     processes were killed; then it is said how what its agents had found is stored.
@@ -75,18 +86,23 @@ def list_runs(store: str | None, as_json: bool) -> None:
       chimbuko runs list --json | jq '.runs[] | select(.anomalies > 100).name'
       chimbuko runs list --store postgresql://db.example/chimbuko
     """
-    listing = list_store(store) if store else list_folder(RUNS_FOLDER)
+    listing = runlist.list_store(store) if store else runlist.list_runs(_found_runs())
     if as_json:
         _print_json(listing)
         return
     for problem in listing.problems:
         print(f"chimbuko: {problem}", file=sys.stderr)
     if listing.runs:
-        print_listing(listing)
+        runlist.print_listing(listing)
     else:
         print("no runs yet; make one with 'chimbuko run'", file=sys.stderr)
     for line in listing.recoveries:
         print(f"chimbuko: {line}", file=sys.stderr)
+
+
+def _found_runs() -> list[RunDirectory]:
+    near = runs_in(RUNS_FOLDER)
+    return near + [run for run in noted_runs() if run not in near]
 
 
 @command.command(short_help="Give a run another name.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is, open_for_reading
-from chimbuko.runs.directory import RunDirectory, RunInfo, runs_in
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 from chimbuko.units import format_duration_us
 
 _COLUMNS = (
@@ -58,19 +59,20 @@ class Listing(msgspec.Struct, frozen=True):
     """Of runs that died, or left findings elsewhere, a line each: what to do."""
 
 
-def list_folder(folder: Path) -> Listing:
-    """The runs in the folders of ``folder``; each store is read once, and left as it is."""
+def list_runs(runs: Iterable[RunDirectory]) -> Listing:
+    """Runs in folders; each store is read once, and left as it is."""
     totals: dict[str, dict[str, RunTotals] | None] = {}
     problems: list[str] = []
     listed, recoveries = [], []
-    for run in runs_in(folder):
+    for run in runs:
         info = run.read_info()
         recoveries += recovery_lines(run, info)
         url = run.used_store_url(info)
         if url not in totals:
             totals[url] = _totals(url, problems)
         of_store = totals[url]
-        size = left_bytes(run)
+        # Of a database elsewhere the size was noted at the end: rows are not counted for a list.
+        size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         found = None if of_store is None else of_store.get(info.id, RunTotals())
         listed.append(_listed(info, run, found, size))
     return Listing(_newest_first(listed), problems, recoveries)
@@ -100,7 +102,7 @@ def print_listing(listing: Listing) -> None:
     """As a table on standard output."""
     rows = [
         [
-            run.name,
+            _shown_name(run),
             run.id,
             run.state,
             time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_us / 1e6)),
@@ -113,6 +115,12 @@ def print_listing(listing: Listing) -> None:
         for run in listing.runs
     ]
     Output().table(_COLUMNS, rows)
+
+
+def _shown_name(run: ListedRun) -> str:
+    """Elsewhere than under ``chimbuko-runs`` the name alone would not find it for certain."""
+    is_near = run.folder is None or Path(run.folder).parent == RUNS_FOLDER.absolute()
+    return run.name if is_near else str(run.folder)
 
 
 def _totals(url: str, problems: list[str]) -> dict[str, RunTotals] | None:

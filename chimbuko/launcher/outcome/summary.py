@@ -22,6 +22,7 @@ from chimbuko.launcher.outcome.losses import (
 )
 from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
@@ -56,9 +57,11 @@ class Summary(msgspec.Struct, frozen=True):
     normal_calls: int
     trace_bytes: int
     stored_bytes: int
-    """Of all that the run leaves in its folder: store, report, model, logs and settings."""
+    """Of all that the run leaves: store, report, model, logs and settings."""
     store: str | None
-    """Where its provenance is, if that is not in the folder, and not counted."""
+    """Where its provenance is, if that is not in the folder."""
+    elsewhere_bytes: int
+    """Of ``stored_bytes``, those of its rows there."""
     gap_steps: int
     losses: dict[str, int]
     """Rows or calls not used, by kind, over all streams."""
@@ -87,7 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def reduction(self) -> float:
-        """Bytes of trace per byte left in the folder."""
+        """Bytes of trace per byte that is left."""
         return self.trace_bytes / self.stored_bytes if self.stored_bytes else 0.0
 
 
@@ -99,6 +102,7 @@ def summarize(run: RunDirectory, problems: list[str]) -> Summary:
 
 def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> Summary:
     health = provenance.health()
+    elsewhere_bytes = bytes_elsewhere(run.used_store_url(provenance.run()), provenance.run().id)
     known = provenance.function_statistics()
     functions = [f for f in known if f.anomalies]
     drifted = [f for f in known if _extent(f) >= math.log(DRIFT)]
@@ -113,8 +117,9 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         anomalies=provenance.calls.count(CallFilter()),
         normal_calls=provenance.calls.count(CallFilter(label="normal")),
         trace_bytes=sum(stream.size_bytes for stream in health),
-        stored_bytes=left_bytes(run),
+        stored_bytes=left_bytes(run) + elsewhere_bytes,
         store=None if run.store_path.exists() else provenance.run().store_url,
+        elsewhere_bytes=elsewhere_bytes,
         gap_steps=sum(stream.gap_steps for stream in health),
         losses=_total_losses(health),
         dropped=sum(item.anomalies for item in provenance.dropped()),
@@ -179,8 +184,9 @@ def summary_lines(summary: Summary) -> list[str]:
         ]
     lines.append(
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
-        f"{summary.stored_bytes / 1e6:.2f} MB left in the run's folder "
-        + (f"({summary.reduction:.0f}× less)" if summary.store is None else f"and more in {summary.store}")
+        f"{(summary.stored_bytes - summary.elsewhere_bytes) / 1e6:.2f} MB left in the run's folder"
+        + (f", {summary.elsewhere_bytes / 1e6:.2f} MB in {summary.store}" if summary.store else "")
+        + f" ({summary.reduction:.0f}× less)"
     )
     if summary.ranks:
         lines += loss_lines(losses_of(summary))

@@ -31,6 +31,7 @@ from chimbuko.provenance.manage.lifecycle import DIED, START_S
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, claim_name
 from tests.provenance.store.test_migrations import FIRST_LAYOUT
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
@@ -162,6 +163,16 @@ def test_the_runs_of_a_store_are_listed_without_folders(made: MadeRun, postgresq
         move_to(directory, postgresql_url)
     wanted = [run | {"folder": None, "stored_bytes": 0} for run in done()["runs"]]
     assert done("list", "--store", postgresql_url)["runs"] == wanted
+
+
+def test_runs_elsewhere_are_listed_by_their_folders(made: MadeRun) -> None:
+    elsewhere = make_whole_run(Path("scratch").absolute() / "other", 2).directory
+    for run in (elsewhere, made.directory):
+        userindex.note(run.read_info().id, run.path)
+    listed = done()["runs"]
+    assert sorted(run["folder"] for run in listed) == [str(made.directory.path), str(elsewhere.path)]
+    rows = runs("list").stdout.splitlines()[1:]
+    assert sorted(row.split()[0] for row in rows) == [str(elsewhere.path), "heat"]
 
 
 def test_a_run_that_died_is_told_from_one_that_goes_on(made: MadeRun) -> None:
