@@ -1,7 +1,7 @@
 """Where a user's runs are that lie elsewhere than under ``chimbuko-runs``: a file for each, with its folder.
 
-The files, in ``$XDG_STATE_HOME/chimbuko/runs``, have the ids of runs as names. All of them can be removed at any
-time: then runs are found by their folders only.
+The files, in ``$XDG_STATE_HOME/chimbuko/runs``, have the ids of runs as names. All of them can be removed:
+then runs are found by their folders only.
 """
 
 from __future__ import annotations
