@@ -26,7 +26,7 @@ def run(real_traces: Path, tmp_path: Path, page_files: Path) -> Iterator[Run]:
     """The recorded MPI program, as it came: 36 seconds, and longer while it is stopped."""
     run = Run(tmp_path / "heat", "--replay", real_traces / "heat4" / "*.bp", "--pace", "original")
     yield run
-    for module in (APPLICATION, AGENT):
+    for module in (APPLICATION, AGENT, GUARD):
         if run.processes(module):
             send(run, module, signal.SIGCONT)
     if run.process.poll() is None:
@@ -34,7 +34,7 @@ def run(real_traces: Path, tmp_path: Path, page_files: Path) -> Iterator[Run]:
     run.end()
 
 
-APPLICATION, AGENT = "chimbuko replay", "chimbuko.ad.agent"
+APPLICATION, AGENT, GUARD = "chimbuko replay", "chimbuko.ad.agent", "chimbuko.follow.guard"
 
 
 def send(run: Run, module: str, number: signal.Signals) -> None:
@@ -83,11 +83,14 @@ def test_what_happens_to_a_run_is_told_apart(browser: Browser, run: Run) -> None
     send(run, APPLICATION, signal.SIGCONT)
     wait_for_state(page, "live")
 
+    # The guard would make the agent go on.
+    send(run, GUARD, signal.SIGSTOP)
     send(run, AGENT, signal.SIGSTOP)
     page.wait_for_selector(".banner:has-text('is silent: stopped or killed?')", timeout=WAIT_MS)
     page.wait_for_selector(".agents .warn:has-text('silent')", timeout=WAIT_MS)
     page.wait_for_selector("[data-answer]:has-text('1 agent does not answer')", timeout=WAIT_MS)
     send(run, AGENT, signal.SIGCONT)
+    send(run, GUARD, signal.SIGCONT)
     page.wait_for_selector(".banner:has-text('stopped or killed?')", state="detached", timeout=WAIT_MS)
     assert run.end() == 0, run.output
     wait_for_state(page, "lost")
