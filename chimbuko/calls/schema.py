@@ -96,7 +96,7 @@ class CallFields(msgspec.Struct, frozen=True):
     spread_us: Annotated[float, Field("Standard deviation of the function's runtime then, in µs", "f8")]
     seen: Annotated[int, Field("Calls of the function that were known then", "i8")]
     detector: Annotated[str, Field("Name of the detector that judged it")]
-    incident_id: Annotated[str, Field("Not used yet")]
+    incident_id: Annotated[str, Field("Id of the incident that it belongs to; empty while it is in none")]
     depth: Annotated[int, Field("Calls that were open around it", "i4")]
     children: Annotated[int, Field("Calls that it made itself", "i4", is_sortable=True)]
     messages_count: Annotated[int, Field("Messages that it sent and received itself", "i4", is_sortable=True)]

@@ -32,23 +32,15 @@ def root_of(call_id: str, leads: Mapping[str, str]) -> str:
     return call_id
 
 
-def groups(
-    flags: Mapping[str, Flag], parts: Mapping[str, Sequence[Part]], leads: Mapping[str, str]
-) -> dict[str, list[str]]:
+def groups(flags: Mapping[str, Flag], leads: Mapping[str, str]) -> dict[str, list[str]]:
     """Ids of the calls of each group, by the id of the one that they lead to."""
-    stands_for = _together(flags[call_id] for call_id in flags if _is_lost(call_id, flags, parts, leads))
+    # A wait that leads nowhere may be of the same delay as others that go on at the same time.
+    stands_for = _together(flag for flag in flags.values() if flag.is_wait and not leads[flag.id])
     members: dict[str, list[str]] = defaultdict(list)
     for call_id in flags:
         root = root_of(call_id, leads)
         members[stands_for.get(root, root)].append(call_id)
     return members
-
-
-def _is_lost(
-    call_id: str, flags: Mapping[str, Flag], parts: Mapping[str, Sequence[Part]], leads: Mapping[str, str]
-) -> bool:
-    """Whether it is a wait that leads nowhere."""
-    return flags[call_id].is_wait and not leads[call_id]
 
 
 def _together(lost: Iterable[Flag]) -> dict[str, str]:

@@ -48,48 +48,76 @@ class IncidentBook:
         self.incident_of = dict(known or {})
         """Number of the incident of each call."""
         self._incidents: dict[int, Incident] = {}
+        self._members: dict[int, set[str]] = {}
+        self._leads: dict[str, str] = {}
         self._changed: list[Flag] = []
 
     def put(self, flags: Iterable[Flag]) -> None:
         """Calls that were flagged, or newer revisions of them."""
         for flag in flags:
             before = self.scene.flags.get(flag.id)
-            if before == flag:
-                continue
-            self.scene.put(flag)
-            self._changed.append(flag)
+            if before != flag:
+                self._changed += (flag,) if before is None else (before, flag)
+                self.scene.put(flag)
 
     def withdraw(self, call_ids: Iterable[str]) -> None:
         """Calls that turned out to be ordinary."""
         for call_id in call_ids:
-            flag = self.scene.flags.get(call_id)
-            if flag is not None:
+            if call_id in self.scene.flags:
+                self._changed.append(self.scene.flags[call_id])
                 self.scene.remove(call_id)
-                del self.parts[call_id]
-                self._changed.append(flag)
+
+    def forget_before(self, time_us: int) -> None:
+        """Let go of incidents that were over by then; they stay as they were told last."""
+        over = [number for number, one in self._incidents.items() if one.end_us < time_us]
+        for number in over:
+            del self._incidents[number]
+            for call_id in self._members.pop(number):
+                self.scene.remove(call_id)
+                self._forget(call_id)
 
     def update(self) -> Changes:
         """Take in what came since the last time."""
-        for call_id in self._concerned():
-            self.parts[call_id] = split(self.scene.flags[call_id], self.scene)
-        self._changed.clear()
         flags = self.scene.flags
-        leads = {call_id: leads_to(flag, self.parts[call_id], flags) for call_id, flag in flags.items()}
-        members = groups(flags, self.parts, leads)
+        concerned = self._concerned()
+        for call_id in concerned:
+            self.parts[call_id] = split(flags[call_id], self.scene)
+        for call_id in concerned:
+            self._leads[call_id] = leads_to(flags[call_id], self.parts[call_id], flags)
+        touched = self._touched(concerned)
+        for flag in self._changed:
+            if flag.id not in flags:
+                self._forget(flag.id)
+        self._changed.clear()
+        calls = concerned.union(*(self._members.pop(number, set()) for number in touched))
+        present = {call_id: flags[call_id] for call_id in sorted(calls) if call_id in flags}
+        return self._regrouped(touched, groups(present, self._leads))
+
+    def _forget(self, call_id: str) -> None:
+        for of_call in (self.parts, self._leads, self.incident_of):
+            of_call.pop(call_id, None)
+
+    def _regrouped(self, touched: set[int], members: dict[str, list[str]]) -> Changes:
         numbers, merged = self._numbered(members)
-        incidents = {
-            numbers[root]: self._incident(numbers[root], root, of_root, leads)
-            for root, of_root in members.items()
-        }
+        before = {number: self._incidents.pop(number, None) for number in touched}
+        incidents = {numbers[root]: self._incident(numbers[root], root, members[root]) for root in members}
         incident_of = {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
         changes = Changes(
-            [one for number, one in incidents.items() if self._incidents.get(number) != one],
+            [one for number, one in incidents.items() if before.get(number) != one],
             merged,
-            [n for n in self._incidents if n not in incidents and n not in merged],
+            [n for n, one in before.items() if one is not None and n not in incidents and n not in merged],
             {c: number for c, number in incident_of.items() if self.incident_of.get(c) != number},
         )
-        self._incidents, self.incident_of = incidents, incident_of
+        self._incidents.update(incidents)
+        self._members |= {numbers[root]: set(of_root) for root, of_root in members.items()}
+        self.incident_of.update(incident_of)
         return changes
+
+    def _touched(self, concerned: set[str]) -> set[int]:
+        """Incidents that may be others now: those of the calls, and of what they lead to."""
+        calls = concerned | {self._leads[call_id] for call_id in concerned}
+        calls |= {flag.id for flag in self._changed}
+        return {self.incident_of[call_id] for call_id in calls if call_id in self.incident_of}
 
     def _concerned(self) -> set[str]:
         """Calls whose explanation may be another one now."""
@@ -126,12 +154,12 @@ class IncidentBook:
             merged |= {number: numbers[root] for number in kept[root] if number != numbers[root]}
         return numbers, merged
 
-    def _incident(self, number: int, root: str, members: list[str], leads: dict[str, str]) -> Incident:
+    def _incident(self, number: int, root: str, members: list[str]) -> Incident:
         flags = [self.scene.flags[call_id] for call_id in members]
         origin = self.scene.flags[root]
         parts = self.parts[root]
         is_known = not origin.is_wait
-        waited = [self._waited(flag, leads) for flag in flags if not (is_known and flag.id == root)]
+        waited = [self._waited(flag) for flag in flags if not (is_known and flag.id == root)]
         main = main_part(parts)
         return Incident(
             number=number,
@@ -163,7 +191,7 @@ class IncidentBook:
             named = self.scene.ranks[flags[0].program] - waiting
         return named.pop() if len(named) == 1 else None
 
-    def _waited(self, flag: Flag, leads: dict[str, str]) -> Waited:
+    def _waited(self, flag: Flag) -> Waited:
         return Waited(
             flag.id,
             flag.rank,
@@ -171,7 +199,7 @@ class IncidentBook:
             flag.excess_us,
             flag.entry_us,
             flag.exit_us,
-            leads[flag.id],
+            self._leads[flag.id],
             main_part(self.parts[flag.id]).kind,
         )
 

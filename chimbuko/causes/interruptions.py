@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-import msgspec
-
 from chimbuko.causes.incident import Incident
+from chimbuko.causes.recurrence import Habit, Recurrence
 
 LEAST = 16
 """So many are a habit."""
@@ -19,18 +18,7 @@ MODE_END = 0.2
 detector ``robust``."""
 
 
-class Interruptions(msgspec.Struct, frozen=True):
-    """All short delays of one program that are alike."""
-
-    program: int
-    incidents: int
-    longest_us: float
-    """Delays of a single call up to this long are among them."""
-    cost_us: float
-    functions: list[str]
-    ranks: list[int]
-    begin_us: int
-    end_us: int
+MOST_EXAMPLES = 5
 
 
 def is_alone(incident: Incident) -> bool:
@@ -38,7 +26,7 @@ def is_alone(incident: Incident) -> bool:
     return incident.flags == 1
 
 
-def interruptions(incidents: Iterable[Incident]) -> list[Interruptions]:
+def interruptions(incidents: Iterable[Incident]) -> list[Recurrence]:
     """The short delays of each program, where there are enough of them to be a habit."""
     of_program: dict[int, list[Incident]] = {}
     for incident in incidents:
@@ -48,27 +36,32 @@ def interruptions(incidents: Iterable[Incident]) -> list[Interruptions]:
     return [one for one in found if one is not None]
 
 
-def is_among(incident: Incident, found: Iterable[Interruptions]) -> bool:
+def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
     """Whether an incident is one of these."""
     limits = (one.longest_us for one in found if one.program == incident.program)
     return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
 
 
-def _of_program(program: int, alone: list[Incident]) -> Interruptions | None:
+def _of_program(program: int, alone: list[Incident]) -> Recurrence | None:
     longest_us = _mode_end_us([incident.cost_us for incident in alone])
     short = [incident for incident in alone if incident.cost_us < longest_us]
     functions = Counter(incident.function for incident in short if incident.function)
     if len(short) < LEAST or len(functions) < LEAST_FUNCTIONS:
         return None
-    return Interruptions(
-        program,
-        len(short),
-        longest_us,
-        sum(incident.cost_us for incident in short),
-        [function for function, _ in functions.most_common()],
-        sorted({incident.rank for incident in short if incident.rank is not None}),
-        min(incident.begin_us for incident in short),
-        max(incident.end_us for incident in short),
+    worst = sorted(short, key=lambda incident: -incident.cost_us)
+    return Recurrence(
+        program=program,
+        kind=Habit.INTERRUPTIONS,
+        function="",
+        calls=len(short),
+        cost_us=sum(incident.cost_us for incident in short),
+        shortest_us=worst[-1].cost_us,
+        longest_us=longest_us,
+        functions=[function for function, _ in functions.most_common()],
+        ranks=sorted({incident.rank for incident in short if incident.rank is not None}),
+        begin_us=min(incident.begin_us for incident in short),
+        end_us=max(incident.end_us for incident in short),
+        examples=[incident.call_id for incident in worst if incident.call_id][:MOST_EXAMPLES],
     )
 
 

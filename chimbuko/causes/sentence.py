@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
+from chimbuko.causes.recurrence import Recurrence
 from chimbuko.units import format_duration_us, number_of
 
 MOST_OPERATIONS = 2
+MOST_FUNCTIONS = 3
 MOST_RANKS = 6
 """More are named as ranges, and counted."""
 _ZEROS = re.compile(r"\.0+(?= )")
@@ -25,6 +27,17 @@ def sentence(incident: Incident) -> str:
     clauses = [_origin(incident)] if incident.call_id else []
     clauses += _waits(incident)
     return f"{'; '.join(clauses)}: {cost}"
+
+
+def recurrence_sentence(recurrence: Recurrence) -> str:
+    """What happens again and again, and what it costs."""
+    cost = f"{_core_seconds(recurrence.cost_us)} lost in all."
+    shortest, longest = _duration(recurrence.shortest_us), _duration(recurrence.longest_us)
+    calls = f"{number_of(recurrence.calls, 'short delays')} of {shortest} to {longest}"
+    functions = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS]))
+    more = len(recurrence.functions) - MOST_FUNCTIONS
+    others = f" and {number_of(more, 'more functions')}" if more > 0 else ""
+    return f"{calls} in {functions}{others} on {ranks_in_words(recurrence.ranks)}: {cost}"
 
 
 def short_name(function: str) -> str:
@@ -101,7 +114,10 @@ def _times(ratio: float) -> str:
 
 
 def _core_seconds(cost_us: float) -> str:
-    return f"{float(f'{cost_us / 1e6:.2g}'):g} core-seconds"
+    cost_s = cost_us / 1e6
+    if cost_s < 1e-3:
+        return f"{_duration(cost_us)} of core time"
+    return f"{cost_s:,.0f} core-seconds" if cost_s >= 10 else f"{float(f'{cost_s:.2g}')} core-seconds"
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from chimbuko.errors import ChimbukoError
+from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
 from chimbuko.launcher.outcome.summary import Result, summarize
@@ -43,6 +44,10 @@ def close_run(
     try:
         if is_relabelling:
             say(relabelled_line(relabel_run(run, is_deleting=False)))
+    except Exception as error:
+        problems.append(words_of(error))
+    try:
+        explain_run(run)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(

@@ -1,4 +1,5 @@
-"""The life of runs in folders and stores: archived, transferred, pruned, relabelled, deleted.
+"""The life of runs in folders and stores: archived, transferred, pruned, relabelled, explained, deleted.
 
-May import process, provenance.query, provenance.store, provenance.write, runs and trace.
+May import causes, causes.evidence, process, provenance.query, provenance.store, provenance.write, runs and
+trace.
 """

@@ -90,6 +90,9 @@ class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
     is_open: Annotated[
         bool | None, Match("is_open"), Meta(description="Whether the call has not ended yet.")
     ] = None
+    incident: Annotated[
+        Text | None, Match("incident_id"), Meta(description="Id of the incident that calls belong to.")
+    ] = None
     is_gpu: Annotated[bool | None, Match("is_gpu"), Meta(description="Whether the call ran on a GPU.")] = None
     detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
 

@@ -20,6 +20,8 @@ TABLES = {
     "texts": "A text that a run repeats: name of a counter, key or value of metadata",
     "paths": "A call path: the path of the caller, and the function that it calls",
     "calls": "A recorded call: abnormal, or normal for comparison",
+    "incidents": "A delay, with all that was flagged because of it",
+    "recurrences": "What cost time again and again",
     "steps": "What the analysis of one step of one rank counted, also without anomalies",
     "step_levels": "Sums over 8, 64, 512 ... steps of a rank, and over all ranks of a program",
     "step_histograms": "How many steps of a rank had so many anomalies",
@@ -80,12 +82,20 @@ _RUNTIMES = {
     "inclusive_maximum_us": "Longest inclusive runtime, in µs",
 }
 _IN_VIEWS = {
+    "incident_id": FIELDS["incident_id"].meaning,
     "run_id": "The run's id",
     "call": "The call's id, as chimbuko show takes it",
     "function": "Name of the function",
     "exit_us": "When it ended, in µs since 1970 on the trace's clock; NULL while it is open",
 }
 
+_OF_FINDINGS = {
+    "begin_us": "When its first call was entered, in µs since 1970 on the trace's clock",
+    "end_us": "When its last call ended, in µs since 1970 on the trace's clock",
+    "cost_us": "Core time lost on all ranks, in µs",
+    "sentence": "What happened, in a sentence",
+    "details": "JSON, compressed with zlib",
+}
 _HERE = {
     "anomalies": _OF_CALLS | _IN_VIEWS,
     "normal_calls": _OF_CALLS | _IN_VIEWS,
@@ -113,6 +123,23 @@ _HERE = {
         "incident_id": FIELDS["incident_id"].meaning,
         "details": "Stack, window, messages and counters, packed; chimbuko show unpacks them",
     },
+    "incidents": {
+        "merged_into": "Number of the incident that it became part of; 0 where it is one of its own",
+        "is_gone": "Whether no flagged call of it is left",
+        "kind": "Main cause of the delay",
+        "rank": "Where the delay was; -1 where that is not known",
+        "function": "In which function (functions.number); -1 where that is not known",
+        "call": "Id of the call that was delayed; empty where it is not on record",
+        "flags": "Abnormal calls in it",
+        "ranks": "Ranks that lost time",
+    }
+    | _OF_FINDINGS,
+    "recurrences": {
+        "kind": "What kind of finding it is",
+        "function": "Of which function (functions.number); -1 where it is not one alone",
+        "calls": "Calls that are meant",
+    }
+    | _OF_FINDINGS,
     "step_levels": {
         "level": "Sums are over 8 to this power of steps",
         "rank": "MPI rank; -1 for all ranks of the program",

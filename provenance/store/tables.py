@@ -93,7 +93,7 @@ def _indexed(name: str, *columns: Column[Any]) -> Table:
 
 ORDERS = INDEXED
 """Columns by which calls are listed."""
-PLACES = ("function", "rank", "path")
+PLACES = ("function", "rank", "path", "incident_id")
 """Columns at which a search for calls begins."""
 
 RUNS = Table(
@@ -154,6 +154,42 @@ CALLS = Table(
 where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
 ``store.decode`` reads: stack, window, messages and counters, of one call at a time; as rows of their
 own they would halve the speed of writing."""
+
+INCIDENTS = Table(
+    "incidents",
+    SCHEMA,
+    _key("run"),
+    _key("number"),
+    _small("merged_into"),
+    _flag("is_gone"),
+    _small("program"),
+    _text("kind"),
+    _small("rank"),
+    _small("function"),
+    _text("call"),
+    *(_integer(name) for name in ("begin_us", "end_us", "flags", "ranks")),
+    _real("cost_us"),
+    _text("sentence"),
+    _blob("details"),
+    *(Index(f"ix_incidents_{name}", "run", name) for name in ("cost_us", "begin_us")),
+)
+"""Delays, each with all that was flagged because of it, numbered from 1. ``rank`` and ``function`` are -1
+where the origin is not known, ``call`` is its id then empty. What became part of another leads on to that by
+``merged_into``, which is 0 otherwise; of one that ``is_gone`` no flagged call is left. ``details`` is the
+``Incident`` as JSON, compressed with zlib."""
+
+RECURRENCES = _indexed(
+    "recurrences",
+    _key("number"),
+    _small("program"),
+    _text("kind"),
+    _small("function"),
+    *(_integer(name) for name in ("calls", "begin_us", "end_us")),
+    _real("cost_us"),
+    _text("sentence"),
+    _blob("details"),
+)
+"""What cost time again and again, numbered from 1; ``function`` is -1 where it is not one alone."""
 
 STEPS = _keyed(
     "steps",

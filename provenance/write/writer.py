@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from chimbuko.calls.record import StreamHealth
+from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import StoreError
 from chimbuko.protocol.messages import (
     FunctionModel,
@@ -39,6 +42,7 @@ from chimbuko.provenance.store.tables import (
 )
 from chimbuko.provenance.store.upsert import Upsert
 from chimbuko.provenance.write.callwriter import write_calls
+from chimbuko.provenance.write.incidentwriter import withdraw, write_changes, write_recurrences
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runs.directory import RunInfo
 
@@ -111,6 +115,23 @@ class Writer:
             _write_functions(connection, run, statistics.functions)
             _write_paths(connection, run, statistics.paths)
             _write_models(connection, run, statistics.models)
+
+    def write_incidents(self, changes: Changes) -> None:
+        """Write what has become different of the run's incidents."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            write_changes(connection, run.number, changes, partial(run.functions.of, connection))
+
+    def withdraw_incidents(self, known: Collection[int]) -> None:
+        """Note that all others than these have no flagged call any longer."""
+        with self._transaction() as connection:
+            withdraw(connection, self._run(connection).number, known)
+
+    def write_recurrences(self, found: Sequence[Recurrence]) -> None:
+        """Write all that recurs in the run."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
 
     def write_run(self, info: RunInfo) -> None:
         """Write what the run is; again when it has ended."""

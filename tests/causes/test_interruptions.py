@@ -22,7 +22,7 @@ def test_many_short_delays_of_many_functions_are_one_finding() -> None:
     book.put([*short(40), flag("checkpoint", 0, 9000, 9250), flag("compute", 1, 9500, 9600)])
     incidents = book.update().incidents
     (found,) = interruptions(incidents)
-    assert (found.incidents, found.longest_us, found.ranks) == (40, 8192, [0, 1, 2])
+    assert (found.calls, found.longest_us, found.ranks) == (40, 8192, [0, 1, 2])
     assert set(found.functions) == set(FUNCTIONS)
     alone = [incident.function for incident in incidents if not is_among(incident, [found])]
     assert alone == ["checkpoint", "compute"]

@@ -57,7 +57,9 @@ def conditions(wanted: CallFilter, detector: str) -> str:
     return " AND ".join(found)
 
 
-def _compared(match: Match, value: bool | float) -> str:
+def _compared(match: Match, value: bool | float | str) -> str:
+    if isinstance(value, str):
+        return f"{match.column} = {literal(value)}"
     if isinstance(value, bool):
         return match.column if value else f"NOT {match.column}"
     return f"{match.column} {_OPERATORS[match.how]} {value!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from chimbuko.causes.evidence.flag import Flag
 
@@ -30,13 +30,8 @@ class FlagIndex:
         at = bisect_left(self._entries, (flag.lost_from_us, flag.id))
         if at < len(self._entries) and self._entries[at][1] == flag.id:
             del self._entries[at]
-
-    def forget_before(self, time_us: int) -> Iterator[Flag]:
-        """Take out all whose lost time began before."""
-        at = bisect_left(self._entries, (time_us, ""))
-        gone, self._entries = self._entries[:at], self._entries[at:]
-        self._longest_us = max((flag.lost_to_us - flag.lost_from_us for *_, flag in self._entries), default=0)
-        return (flag for *_, flag in gone)
+        if not self._entries:
+            self._longest_us = 0
 
     def during(self, begin_us: int, end_us: int) -> Iterable[Flag]:
         """Those that lost time in an interval."""

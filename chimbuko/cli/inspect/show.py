@@ -1,4 +1,4 @@
-"""``chimbuko show``: all that is known of one call, beside a normal one."""
+"""``chimbuko show``: all that is known of one call, beside a normal one, or of one incident."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import msgspec
 
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
+from chimbuko.cli.output.incident import print_incident
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.recovery import report_recovery
 from chimbuko.provenance.query.filters import as_object
+from chimbuko.provenance.query.incidents import is_incident_id
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, format_offset_us
@@ -26,32 +28,40 @@ _TIME = Column("TIME", is_number=True)
 _FUNCTION = Column("FUNCTION", may_shrink=True)
 
 
-@click.command("show", short_help="Show one call with its stack, neighbours, messages and counters.")
-@click.argument("event_id")
+@click.command("show", short_help="Show one call or incident with all that is known of it.")
+@click.argument("wanted", metavar="ID")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
-def command(event_id: str, run: Path | None, as_json: bool) -> None:
-    """Show the recorded call EVENT_ID of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
+def command(wanted: str, run: Path | None, as_json: bool) -> None:
+    """Show the recorded call or incident ID of RUN, a run's folder; by default of the newest run.
 
-    'chimbuko query' lists the ids. Times are relative to the call's entry; ▲ marks abnormal calls, ▶ the
-    call itself.
+    'chimbuko query' lists the ids of calls, 'chimbuko incidents' those of incidents. Times are relative to
+    the call's entry; ▲ marks abnormal calls, ▶ the call itself.
 
     \b
     Examples:
       chimbuko show 0:1:30:1547
       chimbuko show 0:1:30:1547 chimbuko-runs/heat
+      chimbuko show I12
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
     directory = find_run(run)
     report_recovery(directory)
     with open_run(directory) as provenance:
-        call = provenance.calls.record(event_id)
+        time_range = provenance.steps.time_range()
+        if is_incident_id(wanted):
+            details = provenance.incidents.one(wanted)
+            if as_json:
+                click.echo(msgspec.json.format(msgspec.json.encode(details)))
+                return
+            print_incident(Output(), details, time_range[0] if time_range else details.summary.begin_us)
+            return
+        call = provenance.calls.record(wanted)
         normal = provenance.calls.normal_like(call)
         if as_json:
             answer = {"call": as_object(call), "normal": as_object(normal)}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))
             return
-        time_range = provenance.steps.time_range()
         metric = provenance.run().config.metric
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()
@@ -90,6 +100,10 @@ def _print_headline(output: Output, call: CallRecord, metric: str, program: str,
         f"{format_duration_us(call.severity_us)} lost, score {call.score:.1f}, "
         f"usual spread {format_duration_us(call.spread_us)} over {call.seen:,} calls"
     )
+    if call.incident_id:
+        output.line(
+            f"Part of incident {call.incident_id}; 'chimbuko show {call.incident_id}' says why it was slow."
+        )
     if not call.exit_us:
         output.line("It is recorded again when it ends. The calls after it are what it waits in.")
     elif not call.is_final:

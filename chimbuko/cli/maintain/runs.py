@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from chimbuko.cli.output import runlist
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
+from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import check_ended, delete_rows, delete_run, held
@@ -223,6 +224,7 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
     elif is_foreign(source):
         folder = output or RUNS_FOLDER / check_name(source.resolve().name)
         imported = import_records(source, folder, store_url=store, report=_show_imported)
+        explain_run(RunDirectory(Path(imported.run)))
         _report(imported, _imported_line(imported), as_json)
     else:
         raise ConfigError(

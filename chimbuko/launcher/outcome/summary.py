@@ -9,6 +9,7 @@ import msgspec
 
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
+from chimbuko.launcher.outcome.incidents import incident_lines
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
@@ -25,6 +26,7 @@ from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.incidents import IncidentPage, RecurrenceSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.symbols.taunames import is_offset_name
@@ -77,6 +79,10 @@ class Summary(msgspec.Struct, frozen=True):
     """How many child processes of a rank were not traced, and what they were, by stream."""
     large_step: LargeStep | None
     """The largest step, if it is so large that it can hold up the application."""
+    incidents: IncidentPage
+    """Those that cost most, the worst first."""
+    recurrences: list[RecurrenceSummary]
+    """What costs time again and again."""
     functions: list[FunctionStatistics]
     """Those with the most time lost, worst first."""
     drifted: list[FunctionStatistics]
@@ -128,6 +134,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         unnamed=_unnamed(provenance),
         untraced={f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=UNTRACED_CHILDREN)},
         large_step=_large_step(provenance, health),
+        incidents=provenance.incidents.page(limit=MOST_SHOWN),
+        recurrences=provenance.incidents.recurrences(),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
@@ -161,6 +169,7 @@ def summary_lines(summary: Summary) -> list[str]:
     ]
     if not summary.ranks:
         lines.append(NO_STREAM)
+    lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.functions:
         lines.append("Worst functions, by time lost:")
         lines += [

@@ -1,7 +1,7 @@
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL
 );
-INSERT INTO "alembic_version" VALUES('0006');
+INSERT INTO "alembic_version" VALUES('0007');
 CREATE TABLE calls (
 	id INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -103,6 +103,25 @@ CREATE TABLE functions (
 	program INTEGER NOT NULL, 
 	name TEXT NOT NULL, 
 	CONSTRAINT pk_functions PRIMARY KEY (run, number)
+);
+CREATE TABLE incidents (
+	run INTEGER NOT NULL, 
+	number INTEGER NOT NULL, 
+	merged_into INTEGER NOT NULL, 
+	is_gone BOOLEAN NOT NULL, 
+	program INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	rank INTEGER NOT NULL, 
+	function INTEGER NOT NULL, 
+	call TEXT NOT NULL, 
+	begin_us BIGINT NOT NULL, 
+	end_us BIGINT NOT NULL, 
+	flags BIGINT NOT NULL, 
+	ranks BIGINT NOT NULL, 
+	cost_us DOUBLE NOT NULL, 
+	sentence TEXT NOT NULL, 
+	details BLOB NOT NULL, 
+	CONSTRAINT pk_incidents PRIMARY KEY (run, number)
 );
 CREATE TABLE metadata (
 	run INTEGER NOT NULL, 
@@ -211,6 +230,20 @@ CREATE TABLE rank_totals (
  WITHOUT ROWID
 
 ;
+CREATE TABLE recurrences (
+	run INTEGER NOT NULL, 
+	number INTEGER NOT NULL, 
+	program INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	function INTEGER NOT NULL, 
+	calls BIGINT NOT NULL, 
+	begin_us BIGINT NOT NULL, 
+	end_us BIGINT NOT NULL, 
+	cost_us DOUBLE NOT NULL, 
+	sentence TEXT NOT NULL, 
+	details BLOB NOT NULL, 
+	CONSTRAINT pk_recurrences PRIMARY KEY (run, number)
+);
 CREATE TABLE runs (
 	number INTEGER NOT NULL, 
 	id TEXT NOT NULL, 
@@ -343,5 +376,8 @@ CREATE INDEX ix_calls_rank ON calls (run, rank, is_anomaly, severity_us);
 CREATE INDEX ix_calls_path ON calls (run, path, is_anomaly, severity_us);
 CREATE INDEX ix_calls_gpu ON calls (run, severity_us) WHERE is_gpu = 1;
 CREATE INDEX ix_calls_open ON calls (run, severity_us) WHERE is_open = 1;
-CREATE VIEW anomalies AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE c.is_anomaly;
-CREATE VIEW normal_calls AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE NOT c.is_anomaly
+CREATE INDEX ix_incidents_cost_us ON incidents (run, cost_us);
+CREATE INDEX ix_incidents_begin_us ON incidents (run, begin_us);
+CREATE INDEX ix_calls_incident_id ON calls (run, incident_id, is_anomaly, severity_us) WHERE incident_id IS NOT NULL;
+CREATE VIEW anomalies AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE c.is_anomaly;
+CREATE VIEW normal_calls AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE NOT c.is_anomaly

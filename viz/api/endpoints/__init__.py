@@ -1,7 +1,8 @@
 """All endpoints of the API.
 
-May import ad.detectors, calls, kernels, protocol, provenance.compare, provenance.export, provenance.manage,
-provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and viz.live.
+May import ad.detectors, calls, causes, kernels, protocol, provenance.compare, provenance.export,
+provenance.manage, provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and
+viz.live.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from chimbuko.viz.api.endpoints import (
     comparison,
     functions,
     grid,
+    incidents,
     ranks,
     run,
     steps,
@@ -45,6 +47,8 @@ _ENDPOINTS = (
     calls.records,
     calls.points,
     calls.totals,
+    incidents.incidents,
+    incidents.incident,
     timeline.timeline,
     attributes.metadata,
     attributes.counters,

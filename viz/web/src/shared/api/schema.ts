@@ -860,6 +860,133 @@ export interface components {
             last_us: number;
         };
         /**
+         * IncidentsAnswer
+         * @description A piece of the list of incidents, and all that recurs.
+         */
+        IncidentsAnswer: {
+            ok: boolean;
+            incidents: components["schemas"]["IncidentSummary"][];
+            recurrences: components["schemas"]["RecurrenceSummary"][];
+            next: string | null;
+            total: number;
+        };
+        /**
+         * IncidentSummary
+         * @description An incident as lists show it. Times are µs since the Unix epoch on the trace's clock.
+         */
+        IncidentSummary: {
+            id: string;
+            program: number;
+            kind: string;
+            rank: number | null;
+            function: string;
+            call_id: string;
+            begin_us: number;
+            end_us: number;
+            flags: number;
+            ranks: number;
+            cost_us: number;
+            sentence: string;
+        };
+        /**
+         * RecurrenceSummary
+         * @description What costs time again and again.
+         */
+        RecurrenceSummary: {
+            sentence: string;
+            recurrence: components["schemas"]["Recurrence"];
+        };
+        /**
+         * Recurrence
+         * @description Calls that cost time in the same way again and again. Times are µs since the epoch.
+         */
+        Recurrence: {
+            program: number;
+            kind: components["schemas"]["Habit"];
+            function: string;
+            calls: number;
+            cost_us: number;
+            shortest_us: number;
+            longest_us: number;
+            functions: string[];
+            ranks: number[];
+            begin_us: number;
+            end_us: number;
+            examples: string[];
+        };
+        /**
+         * Habit
+         * @description What kind of habit it is.
+         * @enum {unknown}
+         */
+        Habit: "interruptions";
+        /**
+         * IncidentAnswer
+         * @description One incident with its causes and all that it held up.
+         */
+        IncidentAnswer: {
+            ok: boolean;
+            summary: components["schemas"]["IncidentSummary"];
+            is_gone: boolean;
+            incident: components["schemas"]["Incident"];
+        };
+        /**
+         * Incident
+         * @description A delay with its consequences. Times are µs since the Unix epoch on the trace's clock.
+         */
+        Incident: {
+            number: number;
+            program: number;
+            kind: components["schemas"]["Kind"];
+            rank: number | null;
+            function: string;
+            call_id: string;
+            node: string;
+            entry_us: number;
+            exit_us: number;
+            runtime_us: number;
+            expected_us: number;
+            excess_us: number;
+            is_leaf: boolean;
+            begin_us: number;
+            end_us: number;
+            cost_us: number;
+            parts: components["schemas"]["Part"][];
+            waited: components["schemas"]["Waited"][];
+        };
+        /**
+         * Kind
+         * @description Why time was lost.
+         * @enum {unknown}
+         */
+        Kind: "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "more bytes" | "more calls" | "not explained" | "own code";
+        /**
+         * Part
+         * @description Some of a call's excess, and its cause.
+         */
+        Part: {
+            kind: components["schemas"]["Kind"];
+            lost_us: number;
+            function: string;
+            rank: number | null;
+            call_id: string;
+            is_matched: boolean;
+        };
+        /**
+         * Waited
+         * @description A flagged call of an incident that is not its origin: it waited, or lost time as a consequence.
+         */
+        Waited: {
+            call_id: string;
+            rank: number;
+            operation: string;
+            lost_us: number;
+            entry_us: number;
+            exit_us: number;
+            for_call_id: string;
+            kind: components["schemas"]["Kind"];
+        };
+        /**
          * TimelineAnswer
          * @description One rank in a range of time.
          */
@@ -1228,6 +1355,16 @@ export type PointsAnswer = components['schemas']['PointsAnswer'];
 export type PointColumns = components['schemas']['PointColumns'];
 export type TotalsAnswer = components['schemas']['TotalsAnswer'];
 export type Total = components['schemas']['Total'];
+export type IncidentsAnswer = components['schemas']['IncidentsAnswer'];
+export type IncidentSummary = components['schemas']['IncidentSummary'];
+export type RecurrenceSummary = components['schemas']['RecurrenceSummary'];
+export type Recurrence = components['schemas']['Recurrence'];
+export type Habit = components['schemas']['Habit'];
+export type IncidentAnswer = components['schemas']['IncidentAnswer'];
+export type Incident = components['schemas']['Incident'];
+export type Kind = components['schemas']['Kind'];
+export type Part = components['schemas']['Part'];
+export type Waited = components['schemas']['Waited'];
 export type TimelineAnswer = components['schemas']['TimelineAnswer'];
 export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];

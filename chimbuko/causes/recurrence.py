@@ -1,0 +1,37 @@
+"""What costs time again and again: no event of its own, but a habit of a function or of the system."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Habit(StrEnum):
+    """What kind of habit it is."""
+
+    INTERRUPTIONS = "interruptions"
+    """Short delays that hit now one function and now another."""
+
+
+class Recurrence(msgspec.Struct, frozen=True):
+    """Calls that cost time in the same way again and again. Times are µs since the epoch."""
+
+    program: int
+    kind: Habit
+    function: str
+    """Empty where it is not one alone."""
+    calls: int
+    """That are meant."""
+    cost_us: float
+    """Core time that they lost together."""
+    shortest_us: float
+    longest_us: float
+    """What one of them loses at least and at most."""
+    functions: list[str]
+    """Those that are hit, most often first."""
+    ranks: list[int]
+    begin_us: int
+    end_us: int
+    examples: list[str]
+    """Ids of recorded calls, the most severe first."""

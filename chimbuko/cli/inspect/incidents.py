@@ -1,0 +1,100 @@
+"""``chimbuko incidents``: what was slow and why, each delay once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.cli.output.table import Column, Output
+from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.provenance.query.incidents import IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import find_run
+from chimbuko.units import format_duration_us, number_of
+
+_COLUMNS = (
+    Column("INCIDENT"),
+    Column("TIME", is_number=True),
+    Column("LOST", is_number=True),
+    Column("RANKS", is_number=True),
+    Column("FLAGS", is_number=True),
+    Column("CAUSE"),
+    Column("WHAT HAPPENED", may_shrink=True),
+)
+
+
+@click.command("incidents", short_help="List what was slow and why, each delay once.")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--sort", type=click.Choice(["cost_us", "begin_us"]), default="cost_us", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Incidents to list.")
+@click.option("--skip", type=click.IntRange(min=0), default=0, help="Go on behind so many.")
+@click.option("--all", "with_short", is_flag=True, help="Also the short delays that are told as one finding.")
+@click.option("--again", is_flag=True, help="Find them anew, of all calls that are abnormal now.")
+@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+def command(
+    run: Path | None, sort: str, limit: int, skip: int, with_short: bool, again: bool, as_json: bool
+) -> None:
+    """List the incidents of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
+
+    An incident is a delay with all that was flagged because of it: which call of which rank lost time, why,
+    whom that held up, and the core time that it cost. What happens again and again is told once. 'chimbuko
+    show' shows one of them, 'chimbuko query --incident' lists its calls.
+
+    \b
+    Examples:
+      chimbuko incidents
+      chimbuko incidents chimbuko-runs/heat --limit 5
+      chimbuko incidents --sort begin_us --all
+      chimbuko incidents --json | jq -r '.incidents[].sentence'
+    """
+    directory = find_run(run)
+    report_recovery(directory)
+    if again:
+        explain_run(directory)
+    with open_run(directory) as provenance:
+        page = provenance.incidents.page(
+            limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short
+        )
+        recurrences = provenance.incidents.recurrences()
+        if as_json:
+            answer = {"incidents": page.incidents, "total": page.total, "recurrences": recurrences}
+            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            return
+        time_range = provenance.steps.time_range()
+        start_us = time_range[0] if time_range else 0
+    if page.incidents or recurrences:
+        _print(page.incidents, recurrences if not skip else [], start_us)
+    shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
+    print(f"{shown}; {number_of(len(recurrences), 'findings')} of what recurs", file=sys.stderr)
+
+
+def _print(incidents: list[IncidentSummary], recurrences: list[RecurrenceSummary], start_us: int) -> None:
+    rows = [
+        [
+            one.id,
+            f"{(one.begin_us - start_us) / 1e6:.3f} s",
+            format_duration_us(one.cost_us),
+            f"{one.ranks:,}",
+            f"{one.flags:,}",
+            one.kind,
+            one.sentence,
+        ]
+        for one in incidents
+    ]
+    rows += [
+        [
+            "recurs",
+            f"{(found.recurrence.begin_us - start_us) / 1e6:.3f} s",
+            format_duration_us(found.recurrence.cost_us),
+            f"{len(found.recurrence.ranks):,}",
+            f"{found.recurrence.calls:,}",
+            found.recurrence.kind,
+            found.sentence,
+        ]
+        for found in recurrences
+    ]
+    Output().table(list(_COLUMNS), rows)

@@ -1,0 +1,54 @@
+"""One incident for people: its sentence, what the delay was made of, and whom it held up."""
+
+from __future__ import annotations
+
+from chimbuko.causes.evidence.part import Part
+from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.provenance.query.incidents import IncidentDetails
+from chimbuko.units import format_duration_us, format_offset_us
+
+
+def print_incident(output: Output, details: IncidentDetails, start_us: int) -> None:
+    """Print all that is known of an incident; times are relative to the beginning of the delay."""
+    summary, incident = details.summary, details.incident
+    output.line(f"{MARK} {summary.sentence}", "bold red")
+    node = f", node {incident.node}" if incident.node else ""
+    output.line(
+        f"Incident {summary.id}, program {summary.program}{node}; {summary.kind}; "
+        f"it began {(summary.begin_us - start_us) / 1e6:.3f} s after the start"
+    )
+    if details.is_gone:
+        output.line("By the final judgement none of its calls is abnormal.")
+    output.heading("What the time was lost by")
+    rows = [
+        [format_duration_us(part.lost_us), part.kind, _whom(part), part.call_id] for part in incident.parts
+    ]
+    lost = Column("LOST", is_number=True)
+    output.table([lost, Column("CAUSE"), Column("WHERE", may_shrink=True), Column("CALL")], rows)
+    if incident.call_id:
+        output.line(f"The delayed call is {incident.call_id}; 'chimbuko show {incident.call_id}' shows it.")
+    if incident.waited:
+        output.heading("Who lost time because of it")
+        rows = [
+            [
+                str(one.rank),
+                format_offset_us(one.entry_us - incident.entry_us),
+                format_duration_us(one.lost_us),
+                one.operation,
+                one.kind,
+                one.call_id,
+                one.for_call_id,
+            ]
+            for one in incident.waited
+        ]
+        columns = [
+            *(Column(title, is_number=True) for title in ("RANK", "FROM")),
+            *(lost, Column("IN", may_shrink=True), Column("CAUSE"), Column("CALL"), Column("FOR CALL")),
+        ]
+        output.table(columns, rows)
+
+
+def _whom(part: Part) -> str:
+    where = [part.function] if part.function else []
+    where += [] if part.rank is None else [f"rank {part.rank}"]
+    return ", ".join(where)

@@ -1,0 +1,37 @@
+"""The incidents of a run that has ended, found in its store and told in lines."""
+
+from __future__ import annotations
+
+from chimbuko.provenance.manage.explain import Explained, explain
+from chimbuko.provenance.query.incidents import IncidentPage, RecurrenceSummary
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.units import format_duration_us, number_of
+
+
+def explain_run(run: RunDirectory) -> Explained:
+    """Find the incidents of a run, and keep them in its store.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    info = run.read_info()
+    engine = open_for_writing(run.used_store_url(info))
+    try:
+        return explain(engine, info.id)
+    finally:
+        close(engine)
+
+
+def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
+    """What happened, the most costly first, for people."""
+    told = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
+    told += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
+    lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
+    lines += [
+        f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
+        for cost_us, name, text in sorted(told, reverse=True)
+    ]
+    return lines if told else []

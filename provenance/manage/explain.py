@@ -1,0 +1,75 @@
+"""Finds the incidents of a stored run: why its abnormal calls were slow, and which belong together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+from sqlalchemy import Engine
+
+from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidentbook import Changes, IncidentBook
+from chimbuko.causes.interruptions import interruptions
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.writer import Writer
+
+AT_ONCE = 2_000
+"""Calls that are looked at together."""
+HORIZON_US = 60_000_000
+"""Calls that ended so much earlier have nothing to do with one any more: they are forgotten."""
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What was found."""
+
+    calls: int
+    """Abnormal ones."""
+    incidents: int
+    recurrences: int
+
+
+def explain(engine: Engine, run_id: str) -> Explained:
+    """Find the incidents of a run anew, of all its abnormal calls, and store them.
+
+    Calls that belong to an incident already keep its number.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read or written.
+    """
+    provenance = Provenance(engine, run_id)
+    writer = Writer(engine, run_id)
+    found = provenance.incidents
+    book = IncidentBook(found.last_number() + 1, dict(found.of_calls()))
+    for stream in provenance.health():
+        book.scene.ranks[stream.program].add(stream.rank)
+    incidents: dict[int, Incident] = {}
+    calls = 0
+    for flags in _batches(map(flag_of, provenance.calls.in_time(CallFilter()))):
+        book.put(flags)
+        calls += len(flags)
+        changes = book.update()
+        _take(incidents, changes)
+        writer.write_incidents(changes)
+        book.forget_before(flags[-1].entry_us - HORIZON_US)
+    writer.withdraw_incidents(incidents.keys())
+    habits = interruptions(incidents.values())
+    writer.write_recurrences(habits)
+    return Explained(calls, len(incidents), len(habits))
+
+
+def _take(incidents: dict[int, Incident], changes: Changes) -> None:
+    for number in (*changes.merged, *changes.gone):
+        incidents.pop(number, None)
+    for one in changes.incidents:
+        # Those that are over are told again by nobody; what they held up is in the store.
+        incidents[one.number] = msgspec.structs.replace(one, waited=one.waited[:2], parts=one.parts[:1])
+
+
+def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:
+    while some := list(itertools.islice(flags, AT_ONCE)):
+        yield some

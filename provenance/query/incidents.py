@@ -1,0 +1,179 @@
+"""What can be asked of the incidents of a run, and of what recurs in it."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import ColumnElement, and_, func, not_, or_, select
+
+from chimbuko.causes.incident import Incident, incident_id
+from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.rows import AnyRow
+from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
+
+IncidentSort = Literal["cost_us", "begin_us"]
+_ID = re.compile(r"I(\d{1,9})", re.ASCII)
+
+
+class IncidentSummary(msgspec.Struct, frozen=True):
+    """An incident as lists show it. Times are µs since the Unix epoch on the trace's clock."""
+
+    id: str
+    program: int
+    kind: str
+    """Main cause of the delay."""
+    rank: int | None
+    """Where the delay was; None where that is not known."""
+    function: str
+    """In which function; empty where that is not known."""
+    call_id: str
+    """The call that was delayed; empty where it is not on record."""
+    begin_us: int
+    end_us: int
+    flags: int
+    ranks: int
+    """That lost time."""
+    cost_us: float
+    """Core time lost on all ranks."""
+    sentence: str
+
+
+class IncidentDetails(msgspec.Struct, frozen=True):
+    """One incident with its causes and all that it held up."""
+
+    summary: IncidentSummary
+    is_gone: bool
+    """Whether the final judgement has left none of its calls abnormal."""
+    incident: Incident
+
+
+class RecurrenceSummary(msgspec.Struct, frozen=True):
+    """What costs time again and again."""
+
+    sentence: str
+    recurrence: Recurrence
+
+
+class IncidentPage(msgspec.Struct, frozen=True):
+    """A piece of a list of incidents."""
+
+    incidents: list[IncidentSummary]
+    total: int
+    """In the whole list."""
+
+
+def is_incident_id(text: str) -> bool:
+    """Whether a text has the form of an incident's id, which no call has."""
+    return _ID.fullmatch(text) is not None
+
+
+class Incidents:
+    """The incidents of a run."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+
+    def page(
+        self, limit: int = 50, offset: int = 0, sort: IncidentSort = "cost_us", with_short: bool = False
+    ) -> IncidentPage:
+        """A piece of the list, the most costly or the first in time first.
+
+        Parameters
+        ----------
+        with_short
+            Also those that are told as interruptions, together.
+        """
+        shown = self._condition(with_short)
+        column = INCIDENTS.c[sort]
+        order = (column.desc() if sort == "cost_us" else column.asc(), INCIDENTS.c.number)
+        rows = self._reader.rows(select(*_SHOWN).where(shown).order_by(*order).limit(limit).offset(offset))
+        total = self._reader.rows(select(func.count()).select_from(INCIDENTS).where(shown))[0][0]
+        return IncidentPage([self._summary(row) for row in rows], int(total))
+
+    def one(self, wanted: str) -> IncidentDetails:
+        """One incident by its id; of one that became part of another, that one.
+
+        Raises
+        ------
+        ConfigError
+            The run has no such incident.
+        """
+        match = _ID.fullmatch(wanted)
+        number = int(match[1]) if match else 0
+        columns = (*_SHOWN, INCIDENTS.c.merged_into, INCIDENTS.c.is_gone, INCIDENTS.c.details)
+        statement = select(*columns).where(INCIDENTS.c.run == self._reader.run)
+        seen = set()
+        while rows := self._reader.rows(statement.where(INCIDENTS.c.number == number)):
+            row = rows[0]
+            seen.add(number)
+            if not row.merged_into or row.merged_into in seen:
+                details = msgspec.json.decode(zlib.decompress(row.details), type=Incident)
+                return IncidentDetails(self._summary(row), row.is_gone, details)
+            number = row.merged_into
+        raise ConfigError(f"incident {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
+
+    def recurrences(self) -> list[RecurrenceSummary]:
+        """What recurs, the most costly first."""
+        columns = RECURRENCES.c
+        statement = select(columns.sentence, columns.details).where(columns.run == self._reader.run)
+        return [
+            RecurrenceSummary(
+                row.sentence, msgspec.json.decode(zlib.decompress(row.details), type=Recurrence)
+            )
+            for row in self._reader.rows(statement.order_by(columns.cost_us.desc(), columns.number))
+        ]
+
+    def of_calls(self) -> Iterator[tuple[str, int]]:
+        """Ids of all calls that belong to an incident, with its number."""
+        call = CALLS.c
+        place = (call.program, call.rank, call.begin_step, call.begin_row)
+        statement = select(*place, call.incident_id).where(
+            call.run == self._reader.run, call.incident_id.is_not(None)
+        )
+        for *numbers, incident in self._reader.rows(statement):
+            yield ":".join(map(str, numbers)), int(incident[1:])
+
+    def last_number(self) -> int:
+        """Of the newest incident; 0 without any."""
+        statement = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == self._reader.run)
+        return int(self._reader.rows(statement)[0][0] or 0)
+
+    def _condition(self, with_short: bool) -> ColumnElement[bool]:
+        columns = INCIDENTS.c
+        is_told = and_(columns.run == self._reader.run, columns.merged_into == 0, columns.is_gone.is_(False))
+        if with_short:
+            return is_told
+        short = [
+            and_(columns.program == one.program, columns.flags == 1, columns.cost_us < one.longest_us)
+            for one in (found.recurrence for found in self.recurrences())
+            if one.kind is Habit.INTERRUPTIONS
+        ]
+        return and_(is_told, not_(or_(*short))) if short else is_told
+
+    def _summary(self, row: AnyRow) -> IncidentSummary:
+        names: dict[str, Any] = {
+            name: getattr(row, name)
+            for name in ("program", "kind", "begin_us", "end_us", "flags", "ranks", "cost_us", "sentence")
+        }
+        return IncidentSummary(
+            id=incident_id(row.number),
+            rank=None if row.rank < 0 else row.rank,
+            function="" if row.function < 0 else self._reader.names.functions[row.function],
+            call_id=row.call,
+            **names,
+        )
+
+
+_SHOWN = tuple(
+    INCIDENTS.c[name]
+    for name in (
+        *("number", "program", "kind", "rank", "function", "call", "begin_us", "end_us"),
+        *("flags", "ranks", "cost_us", "sentence"),
+    )
+)

@@ -1,0 +1,96 @@
+"""Writes incidents and what recurs, and which incident calls belong to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import msgspec
+from sqlalchemy import Connection, delete, select
+
+from chimbuko.causes.incident import Incident, incident_id
+from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.recurrence import Recurrence
+from chimbuko.causes.sentence import recurrence_sentence, sentence
+from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
+from chimbuko.provenance.store.upsert import Upsert, insert, placeholder
+
+UNKNOWN = -1
+"""As rank or function."""
+MOST_WAITED = 1000
+"""Calls that are kept in the details of an incident, the most costly; all have its id."""
+
+FunctionNumbers = Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str], int]]
+"""Numbers of (program, name)."""
+
+_WRITE = Upsert.of_all(INCIDENTS)
+
+
+def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:
+    """Write what has become different of a run's incidents."""
+    known = numbers([(one.program, one.function) for one in changes.incidents if one.function])
+    _WRITE.write(connection, [_row(run, one, known) for one in changes.incidents])
+    _mark(connection, run, "merged_into", list(changes.merged.items()))
+    _mark(connection, run, "is_gone", [(number, True) for number in changes.gone])
+    _write_members(connection, run, changes.incident_of)
+
+
+def withdraw(connection: Connection, run: int, known: Collection[int]) -> None:
+    """All incidents of a run but these, and those that are part of them, have no flagged call any longer."""
+    columns = INCIDENTS.c
+    numbers = select(columns.number).where(
+        columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False)
+    )
+    gone = set(connection.scalars(numbers)) - set(known)
+    _mark(connection, run, "is_gone", [(number, True) for number in sorted(gone)])
+
+
+def write_recurrences(
+    connection: Connection, run: int, found: Sequence[Recurrence], numbers: FunctionNumbers
+) -> None:
+    """Write all that recurs in a run, in place of what was known before."""
+    connection.execute(delete(RECURRENCES).where(RECURRENCES.c.run == run))
+    known = numbers([(one.program, one.function) for one in found if one.function])
+    rows = [
+        (
+            *(run, number, one.program, one.kind.value, known.get((one.program, one.function), UNKNOWN)),
+            *(one.calls, one.begin_us, one.end_us, one.cost_us, recurrence_sentence(one), _packed(one)),
+        )
+        for number, one in enumerate(found, 1)
+    ]
+    insert(connection, RECURRENCES, RECURRENCES.columns.keys(), rows)
+
+
+def _row(run: int, one: Incident, functions: Mapping[tuple[int, str], int]) -> tuple[object, ...]:
+    return (
+        *(run, one.number, 0, False, one.program, one.kind.value),
+        UNKNOWN if one.rank is None else one.rank,
+        functions.get((one.program, one.function), UNKNOWN),
+        *(one.call_id, one.begin_us, one.end_us, one.flags, one.ranks, one.cost_us, sentence(one)),
+        _packed(msgspec.structs.replace(one, waited=one.waited[:MOST_WAITED])),
+    )
+
+
+def _mark(connection: Connection, run: int, column: str, marks: Sequence[tuple[int, int | bool]]) -> None:
+    if marks:
+        mark = placeholder(connection)
+        statement = f"UPDATE incidents SET {column} = {mark} WHERE run = {mark} AND number = {mark}"
+        connection.exec_driver_sql(statement, [(value, run, number) for number, value in marks])
+
+
+def _write_members(connection: Connection, run: int, incident_of: Mapping[str, int]) -> None:
+    if incident_of:
+        mark = placeholder(connection)
+        key = " AND ".join(f"{name} = {mark}" for name in ("run", *_PLACE))
+        rows = [
+            (incident_id(number), run, *map(int, call_id.split(":")))
+            for call_id, number in incident_of.items()
+        ]
+        connection.exec_driver_sql(f"UPDATE {CALLS.name} SET incident_id = {mark} WHERE {key}", rows)
+
+
+_PLACE = ("program", "rank", "begin_step", "begin_row")
+
+
+def _packed(value: msgspec.Struct) -> bytes:
+    return zlib.compress(msgspec.json.encode(value))

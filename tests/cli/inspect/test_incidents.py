@@ -1,0 +1,71 @@
+"""``chimbuko incidents``, and what ``show`` and ``query`` know of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chimbuko.cli import main
+from chimbuko.config import AnalysisConfig
+from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.launcher.outcome.summary import summarize, summary_lines
+from chimbuko.protocol.messages import RunStatistics
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory, new_run
+from tests.causes.stories import ORIGIN, chain, interruptions
+from tests.sample_records import make_batches
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run with a chain of waits and many short delays, not explained yet."""
+    run = new_run(tmp_path / "heat", ["./heat"], AnalysisConfig(), None)
+    info = run.read_info()
+    engine = open_for_writing(info.store_url)
+    writer = Writer(engine, info.id)
+    writer.write_run(info)
+    writer.write_statistics(RunStatistics({0: "heat4"}))
+    writer.write(make_batches([*chain(), *interruptions()]))
+    engine.dispose()
+    return run
+
+
+def chimbuko(*arguments: object) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_incidents_are_listed_with_what_recurs(run: RunDirectory) -> None:
+    assert "0 of 0 incidents" in chimbuko("incidents", run.path).stderr
+    listed = chimbuko("incidents", run.path, "--again")
+    assert "1 of 1 incident; 1 finding of what recurs" in listed.stderr
+    lines = listed.stdout.splitlines()
+    assert lines[1].startswith("I1 ") and lines[2].startswith("recurs ")
+    answer = json.loads(chimbuko("incidents", run.path, "--json").stdout)
+    assert answer["incidents"][0]["call_id"] == ORIGIN
+    assert answer["recurrences"][0]["recurrence"]["calls"] == 40
+    assert json.loads(chimbuko("incidents", run.path, "--all", "--json").stdout)["total"] == 41
+
+
+def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> None:
+    explain_run(run)
+    shown = chimbuko("show", "I1", run.path).stdout
+    assert "▲ compute on rank 3 took 100 ms, 100x its usual 1 ms" in shown
+    assert ORIGIN in shown and "late sender" in shown
+    assert json.loads(chimbuko("show", "I1", run.path, "--json").stdout)["summary"]["id"] == "I1"
+    assert "Part of incident I1" in chimbuko("show", ORIGIN, run.path).stdout
+    assert "4 of 4 calls" in chimbuko("query", run.path, "--incident", "I1").stderr
+    missing = CliRunner().invoke(main, ["show", "I99", str(run.path)])
+    assert missing.exit_code != 0 and "'chimbuko incidents' lists" in missing.stderr
+
+
+def test_the_summary_begins_with_the_worst(run: RunDirectory) -> None:
+    explain_run(run)
+    lines = summary_lines(summarize(run, []))
+    assert lines[1] == "Worst of 2 incidents, by core time lost:"
+    assert "compute on rank 3 took 100 ms" in lines[2]

@@ -1,0 +1,122 @@
+"""The incidents of a stored run: found, kept under their numbers, and withdrawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, update
+
+from chimbuko.causes.recurrence import Habit
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.manage import explain as module
+from chimbuko.provenance.manage.explain import Explained, explain
+from chimbuko.provenance.manage.transfer import copy_run
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.tables import CALLS
+from chimbuko.provenance.write.writer import Writer
+from tests.causes.flagged import record
+from tests.causes.stories import ORIGIN, chain, interruptions
+from tests.sample_records import RUN_ID, make_batches
+
+
+@pytest.fixture
+def store_url(any_store_url: str) -> str:
+    return any_store_url
+
+
+def test_a_chain_is_one_incident_and_its_calls_say_so(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    writer.write(make_batches([*chain(), *interruptions()]))
+    assert explain(engine, RUN_ID) == Explained(calls=44, incidents=41, recurrences=1)
+    page = provenance.incidents.page()
+    (one,) = page.incidents
+    assert (one.id, one.rank, one.function, one.call_id) == ("I1", 3, "compute", ORIGIN)
+    assert (one.flags, one.ranks, page.total) == (4, 4, 1)
+    assert one.sentence == (
+        "compute on rank 3 took 100 ms, 100x its usual 1 ms; ranks 0 and 2 waited 95 ms each for it "
+        "in MPI_Recv; rank 1 waited 95 ms for it in MPI_Waitall: 0.38 core-seconds lost."
+    )
+    calls = provenance.calls.page(CallFilter(incident="I1")).calls
+    assert {call.id for call in calls} == {one.id for one in chain()}
+    assert {call.incident_id for call in calls} == {"I1"}
+    assert provenance.calls.record(ORIGIN).incident_id == "I1"
+    assert provenance.calls.count(CallFilter(incident="I2")) == 1
+    details = provenance.incidents.one("I1")
+    assert [waited.rank for waited in details.incident.waited] == [0, 1, 2]
+    (found,) = provenance.incidents.recurrences()
+    assert (found.recurrence.kind, found.recurrence.calls) == (Habit.INTERRUPTIONS, 40)
+    everything = provenance.incidents.page(with_short=True, limit=10)
+    assert (everything.total, len(everything.incidents)) == (41, 10)
+    assert provenance.incidents.page(with_short=True, limit=10, offset=40, sort="begin_us").total == 41
+
+
+def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    writer.write(make_batches(chain()[2:]))
+    explain(engine, RUN_ID)
+    before = provenance.incidents.page().incidents
+    explain(engine, RUN_ID)
+    assert provenance.incidents.page().incidents == before
+    writer.write(make_batches([record("other", 0, 5000, 5100)]))
+    explain(engine, RUN_ID)
+    assert [one.id for one in provenance.incidents.page(sort="begin_us").incidents] == ["I1", "I2"]
+    writer.write(make_batches(chain()[:2]))
+    explain(engine, RUN_ID)
+    first = provenance.incidents.page(sort="begin_us").incidents[0]
+    assert (first.id, first.call_id, first.flags) == ("I1", ORIGIN, 4)
+
+
+def test_one_that_became_part_of_another_leads_on_to_it(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    waits = [record("MPI_Recv()", 1, 0, 100), record("MPI_Recv()", 2, 55, 230)]
+    writer.write(make_batches(waits))
+    assert explain(engine, RUN_ID).incidents == 2
+    writer.write(make_batches([record("compute", 3, 0, 100)]))
+    assert explain(engine, RUN_ID).incidents == 1
+    assert provenance.incidents.one("I2").summary.id == "I1"
+    assert [one.id for one in provenance.incidents.page().incidents] == ["I1"]
+    for wanted in ("I3", "0:1:2:3", "I0"):
+        with pytest.raises(ConfigError, match="not in this run"):
+            provenance.incidents.one(wanted)
+
+
+def test_one_whose_calls_are_ordinary_in_the_end_says_so(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    writer.write(make_batches([*chain(), record("other", 0, 5000, 5100)]))
+    explain(engine, RUN_ID)
+    with engine.begin() as connection:
+        connection.execute(
+            update(CALLS).where(CALLS.c.entry_us > chain()[0].exit_us).values(is_anomaly=False)
+        )
+    assert explain(engine, RUN_ID).incidents == 1
+    assert provenance.incidents.one("I2").is_gone
+    assert [one.id for one in provenance.incidents.page().incidents] == ["I1"]
+
+
+def test_a_long_run_is_explained_piece_by_piece(
+    writer: Writer, provenance: Provenance, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    monkeypatch.setattr(module, "HORIZON_US", 200_000)
+    writer.write(make_batches([*chain(), *interruptions()]))
+    assert explain(engine, RUN_ID) == Explained(calls=44, incidents=41, recurrences=1)
+    assert provenance.incidents.page().incidents[0].flags == 4
+
+
+def test_incidents_go_where_their_run_goes(writer: Writer, engine: Engine, tmp_path: Path) -> None:
+    writer.write(make_batches(chain()))
+    explain(engine, RUN_ID)
+    url = f"sqlite:///{tmp_path / 'copy.sqlite'}"
+    target = open_for_writing(url)
+    copy_run(engine, RUN_ID, target)
+    close(target)
+    with Provenance(open_for_reading(url), RUN_ID) as copied:
+        assert copied.incidents.page().incidents[0].call_id == ORIGIN
+        assert copied.calls.count(CallFilter(incident="I1")) == 4

@@ -1,0 +1,50 @@
+"""Incidents over the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.provenance.query.run import open_run
+from chimbuko.viz.http.app import create_app
+from chimbuko.viz.live.feed import Feed
+from tests.viz.api.conftest import TOKEN, Api
+from tests.viz.made_run import MadeRun, make_run
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> MadeRun:
+    """A run of its own: what is found of it is stored."""
+    return make_run(tmp_path / "heat")
+
+
+@pytest.fixture
+def api(made: MadeRun) -> Iterator[Api]:
+    with open_run(made.directory) as provenance:
+        feed = Feed(made.directory, provenance, None)
+        app = create_app(provenance, made.directory.read_info(), feed, TOKEN, static=Path("no page"))
+        yield Api(app.test_client())
+
+
+def test_incidents_come_in_pages_and_one_by_one(made: MadeRun, api: Api) -> None:
+    assert api.ask("incidents").json["total"] == 0
+    explained = explain_run(made.directory)
+    first = api.ask("incidents?limit=2&with_short=true").json
+    assert first["total"] == explained.incidents > 2
+    following = api.ask(f"incidents?limit=2&with_short=true&cursor={first['next']}").json
+    costs = [one["cost_us"] for one in first["incidents"] + following["incidents"]]
+    assert costs == sorted(costs, reverse=True)
+    wanted = first["incidents"][0]
+    one = api.ask(f"incidents/{wanted['id']}").json
+    assert (one["summary"], one["is_gone"]) == (wanted, False)
+    members = api.ask(f"calls?incident={wanted['id']}&limit=1000").json
+    assert members["total"] == wanted["flags"]
+    assert {call["incident_id"] for call in members["calls"]} == {wanted["id"]}
+
+
+def test_what_is_not_there_is_missing(api: Api) -> None:
+    assert api.ask("incidents/I999").status_code == 404
+    assert api.ask("incidents/999").status_code in (400, 404)

@@ -1,0 +1,78 @@
+"""Incidents: what was slow and why, each delay once, and what recurs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.causes.incident import Incident
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.incidents import IncidentSort, IncidentSummary, RecurrenceSummary
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.pages import Place
+from chimbuko.viz.api.parameters import Limit
+
+IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
+
+
+class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which incidents, in what order, and which piece of their list."""
+
+    sort: Annotated[IncidentSort, Meta(description="The most costly, or the earliest first.")] = "cost_us"
+    with_short: Annotated[
+        bool, Meta(description="Whether the short delays that are told as one finding are listed, too.")
+    ] = False
+    limit: Limit = 50
+    cursor: Place = None
+
+
+class IncidentsAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the list of incidents, and all that recurs."""
+
+    incidents: list[IncidentSummary]
+    recurrences: list[RecurrenceSummary]
+    """The most costly first."""
+    next: str | None
+    total: int
+
+
+class IncidentParameters(msgspec.Struct, frozen=True):
+    """Which incident."""
+
+    incident_id: IncidentId
+
+
+class IncidentAnswer(Answer, frozen=True, kw_only=True):
+    """One incident with its causes and all that it held up."""
+
+    summary: IncidentSummary
+    """Its id is another than the one that was asked for where that incident became part of this one."""
+    is_gone: bool
+    """Whether the final judgement has left none of its calls abnormal."""
+    incident: Incident
+
+
+@get("/incidents")
+def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
+    """What was slow and why: each delay once, with what it cost on all ranks."""
+    first = int(wanted.cursor or 0)
+    page = run.provenance.incidents.page(wanted.limit, first, wanted.sort, wanted.with_short)
+    end = first + wanted.limit
+    return IncidentsAnswer(
+        incidents=page.incidents,
+        recurrences=run.provenance.incidents.recurrences(),
+        next=str(end) if end < page.total else None,
+        total=page.total,
+    )
+
+
+@get("/incidents/{incident_id}")
+def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
+    """One delay: what it was made of, whom it held up, and for whom each of these waited."""
+    try:
+        details = run.provenance.incidents.one(wanted.incident_id)
+    except ConfigError as error:
+        raise Missing(str(error)) from error
+    return IncidentAnswer(summary=details.summary, is_gone=details.is_gone, incident=details.incident)
