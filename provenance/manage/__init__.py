@@ -1,5 +1,4 @@
-"""The life of runs in folders and stores: archived, transferred, pruned, relabelled, explained, deleted.
+"""The life of runs in folders and stores: archived, transferred, pruned, relabelled, deleted.
 
-May import causes, causes.evidence, process, provenance.query, provenance.store, provenance.write, runs and
-trace.
+May import process, provenance.query, provenance.store, provenance.write, runs and trace.
 """

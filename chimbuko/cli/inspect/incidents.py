@@ -11,7 +11,7 @@ import msgspec
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.recovery import report_recovery
-from chimbuko.provenance.query.incidents import IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, number_of
@@ -56,10 +56,9 @@ def command(
     if again:
         explain_run(directory)
     with open_run(directory) as provenance:
-        page = provenance.incidents.page(
-            limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short
-        )
-        recurrences = provenance.incidents.recurrences()
+        found = Incidents(provenance.reader)
+        page = found.page(limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short)
+        recurrences = found.recurrences()
         if as_json:
             answer = {"incidents": page.incidents, "total": page.total, "recurrences": recurrences}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))

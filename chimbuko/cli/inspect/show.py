@@ -13,8 +13,8 @@ from chimbuko.calls.schema import Label
 from chimbuko.cli.output.incident import print_incident
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id
 from chimbuko.provenance.query.filters import as_object
-from chimbuko.provenance.query.incidents import is_incident_id
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, format_offset_us
@@ -50,7 +50,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
     with open_run(directory) as provenance:
         time_range = provenance.steps.time_range()
         if is_incident_id(wanted):
-            details = provenance.incidents.one(wanted)
+            details = Incidents(provenance.reader).one(wanted)
             if as_json:
                 click.echo(msgspec.json.format(msgspec.json.encode(details)))
                 return

@@ -1,4 +1,5 @@
 """Tables and lists on standard output.
 
-May import launcher.outcome, process, provenance.manage, provenance.store and runs.
+May import causes.evidence, launcher.outcome, process, provenance.incidents, provenance.manage,
+provenance.store and runs.
 """

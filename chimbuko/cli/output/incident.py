@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chimbuko.causes.evidence.part import Part
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.provenance.query.incidents import IncidentDetails
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails
 from chimbuko.units import format_duration_us, format_offset_us
 
 

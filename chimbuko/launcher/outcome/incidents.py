@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.provenance.manage.explain import Explained, explain
-from chimbuko.provenance.query.incidents import IncidentPage, RecurrenceSummary
+from chimbuko.provenance.incidents.explain import Explained, explain
+from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.units import format_duration_us, number_of

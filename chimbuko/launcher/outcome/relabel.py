@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.arrays import Float64Array
-from chimbuko.provenance.manage.explain import explain
+from chimbuko.provenance.incidents.explain import explain
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory

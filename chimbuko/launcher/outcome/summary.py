@@ -23,10 +23,10 @@ from chimbuko.launcher.outcome.losses import (
 )
 from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
-from chimbuko.provenance.query.incidents import IncidentPage, RecurrenceSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.symbols.taunames import is_offset_name
@@ -134,8 +134,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         unnamed=_unnamed(provenance),
         untraced={f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=UNTRACED_CHILDREN)},
         large_step=_large_step(provenance, health),
-        incidents=provenance.incidents.page(limit=MOST_SHOWN),
-        recurrences=provenance.incidents.recurrences(),
+        incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
+        recurrences=Incidents(provenance.reader).recurrences(),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,

@@ -19,7 +19,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.statistics.model import Model
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of, stored_schema_of
-from chimbuko.viz.api.endpoints.distribution import Span, distribution
+from chimbuko.viz.api.distribution import Span, distribution
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import EXPECTED_US, FUNCTIONS, MadeRun
 

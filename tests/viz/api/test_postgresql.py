@@ -14,7 +14,14 @@ from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import make_run
 
-SAMPLES = {"name": "main", "rank": "0:1", "by": "rank", "event_id": "0:1:2:3", "with": "none"}
+SAMPLES = {
+    "name": "main",
+    "rank": "0:1",
+    "by": "rank",
+    "event_id": "0:1:2:3",
+    "with": "none",
+    "incident_id": "I1",
+}
 """Of the arguments that an endpoint cannot do without."""
 
 

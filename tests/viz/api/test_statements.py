@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.query.filters import AnomalyFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_reading
@@ -71,7 +72,9 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "postgresql":
         server: PostgresqlServer = request.getfixturevalue("postgresql")
         url = server.new_schema()
-    with asked_run(evident_run(tmp_path_factory.mktemp("asked") / "heat", url)) as asked:
+    made = evident_run(tmp_path_factory.mktemp("asked") / "heat", url)
+    explain_run(made.directory)
+    with asked_run(made) as asked:
         yield asked
 
 
@@ -93,6 +96,7 @@ FILTERS: dict[str, list[Any]] = {
     "min_score": [150.5],
     "max_score": [20.0],
     "is_open": ["true", "false"],
+    "incident": ["I1", "I999", "'"],
     "is_gpu": ["true", "false"],
     "detector": ["robust", "hbos"],
 }

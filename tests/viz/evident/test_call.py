@@ -21,7 +21,7 @@ from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.statistics.moments import Moments
-from chimbuko.viz.api.endpoints.distribution import distribution
+from chimbuko.viz.api.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US

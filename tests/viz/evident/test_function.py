@@ -13,7 +13,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.viz.api.endpoints.distribution import distribution
+from chimbuko.viz.api.distribution import distribution
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import path_statistics

@@ -1,6 +1,6 @@
 """All endpoints of the API.
 
-May import ad.detectors, calls, causes, kernels, protocol, provenance.compare, provenance.export,
+May import calls, causes, protocol, provenance.compare, provenance.export, provenance.incidents,
 provenance.manage, provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and
 viz.live.
 """

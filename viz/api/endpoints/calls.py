@@ -16,8 +16,8 @@ from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.provenance.query.points import points as read_points
+from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
 from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import (
     MAX_LIMIT,

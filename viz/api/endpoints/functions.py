@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.provenance.query.filters import MOST, Number, Text
+from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.endpoints.distribution import Distribution, distribution
 from chimbuko.viz.api.pages import PageParameters, page_of
 from chimbuko.viz.api.statements import functions_statement, literal, of_program
 

@@ -9,7 +9,12 @@ from msgspec import Meta
 
 from chimbuko.causes.incident import Incident
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.query.incidents import IncidentSort, IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.incidents.incidentlist import (
+    Incidents,
+    IncidentSort,
+    IncidentSummary,
+    RecurrenceSummary,
+)
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import Place
 from chimbuko.viz.api.parameters import Limit
@@ -58,11 +63,11 @@ class IncidentAnswer(Answer, frozen=True, kw_only=True):
 def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
     """What was slow and why: each delay once, with what it cost on all ranks."""
     first = int(wanted.cursor or 0)
-    page = run.provenance.incidents.page(wanted.limit, first, wanted.sort, wanted.with_short)
+    page = Incidents(run.provenance.reader).page(wanted.limit, first, wanted.sort, wanted.with_short)
     end = first + wanted.limit
     return IncidentsAnswer(
         incidents=page.incidents,
-        recurrences=run.provenance.incidents.recurrences(),
+        recurrences=Incidents(run.provenance.reader).recurrences(),
         next=str(end) if end < page.total else None,
         total=page.total,
     )
@@ -72,7 +77,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
 def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
     """One delay: what it was made of, whom it held up, and for whom each of these waited."""
     try:
-        details = run.provenance.incidents.one(wanted.incident_id)
+        details = Incidents(run.provenance.reader).one(wanted.incident_id)
     except ConfigError as error:
         raise Missing(str(error)) from error
     return IncidentAnswer(summary=details.summary, is_gone=details.is_gone, incident=details.incident)

@@ -9,8 +9,9 @@ from sqlalchemy import Engine, update
 
 from chimbuko.causes.recurrence import Habit
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.manage import explain as module
-from chimbuko.provenance.manage.explain import Explained, explain
+from chimbuko.provenance.incidents import explain as module
+from chimbuko.provenance.incidents.explain import Explained, explain
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage.transfer import copy_run
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -32,7 +33,7 @@ def test_a_chain_is_one_incident_and_its_calls_say_so(
 ) -> None:
     writer.write(make_batches([*chain(), *interruptions()]))
     assert explain(engine, RUN_ID) == Explained(calls=44, incidents=41, recurrences=1)
-    page = provenance.incidents.page()
+    page = Incidents(provenance.reader).page()
     (one,) = page.incidents
     assert (one.id, one.rank, one.function, one.call_id) == ("I1", 3, "compute", ORIGIN)
     assert (one.flags, one.ranks, page.total) == (4, 4, 1)
@@ -45,13 +46,14 @@ def test_a_chain_is_one_incident_and_its_calls_say_so(
     assert {call.incident_id for call in calls} == {"I1"}
     assert provenance.calls.record(ORIGIN).incident_id == "I1"
     assert provenance.calls.count(CallFilter(incident="I2")) == 1
-    details = provenance.incidents.one("I1")
+    details = Incidents(provenance.reader).one("I1")
     assert [waited.rank for waited in details.incident.waited] == [0, 1, 2]
-    (found,) = provenance.incidents.recurrences()
+    (found,) = Incidents(provenance.reader).recurrences()
     assert (found.recurrence.kind, found.recurrence.calls) == (Habit.INTERRUPTIONS, 40)
-    everything = provenance.incidents.page(with_short=True, limit=10)
+    everything = Incidents(provenance.reader).page(with_short=True, limit=10)
     assert (everything.total, len(everything.incidents)) == (41, 10)
-    assert provenance.incidents.page(with_short=True, limit=10, offset=40, sort="begin_us").total == 41
+    last = Incidents(provenance.reader).page(with_short=True, limit=10, offset=40, sort="begin_us")
+    assert (last.total, len(last.incidents)) == (41, 1)
 
 
 def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
@@ -59,15 +61,15 @@ def test_finding_them_again_changes_nothing_and_what_is_new_gets_new_numbers(
 ) -> None:
     writer.write(make_batches(chain()[2:]))
     explain(engine, RUN_ID)
-    before = provenance.incidents.page().incidents
+    before = Incidents(provenance.reader).page().incidents
     explain(engine, RUN_ID)
-    assert provenance.incidents.page().incidents == before
+    assert Incidents(provenance.reader).page().incidents == before
     writer.write(make_batches([record("other", 0, 5000, 5100)]))
     explain(engine, RUN_ID)
-    assert [one.id for one in provenance.incidents.page(sort="begin_us").incidents] == ["I1", "I2"]
+    assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
     writer.write(make_batches(chain()[:2]))
     explain(engine, RUN_ID)
-    first = provenance.incidents.page(sort="begin_us").incidents[0]
+    first = Incidents(provenance.reader).page(sort="begin_us").incidents[0]
     assert (first.id, first.call_id, first.flags) == ("I1", ORIGIN, 4)
 
 
@@ -79,11 +81,11 @@ def test_one_that_became_part_of_another_leads_on_to_it(
     assert explain(engine, RUN_ID).incidents == 2
     writer.write(make_batches([record("compute", 3, 0, 100)]))
     assert explain(engine, RUN_ID).incidents == 1
-    assert provenance.incidents.one("I2").summary.id == "I1"
-    assert [one.id for one in provenance.incidents.page().incidents] == ["I1"]
+    assert Incidents(provenance.reader).one("I2").summary.id == "I1"
+    assert [one.id for one in Incidents(provenance.reader).page().incidents] == ["I1"]
     for wanted in ("I3", "0:1:2:3", "I0"):
         with pytest.raises(ConfigError, match="not in this run"):
-            provenance.incidents.one(wanted)
+            Incidents(provenance.reader).one(wanted)
 
 
 def test_one_whose_calls_are_ordinary_in_the_end_says_so(
@@ -96,8 +98,8 @@ def test_one_whose_calls_are_ordinary_in_the_end_says_so(
             update(CALLS).where(CALLS.c.entry_us > chain()[0].exit_us).values(is_anomaly=False)
         )
     assert explain(engine, RUN_ID).incidents == 1
-    assert provenance.incidents.one("I2").is_gone
-    assert [one.id for one in provenance.incidents.page().incidents] == ["I1"]
+    assert Incidents(provenance.reader).one("I2").is_gone
+    assert [one.id for one in Incidents(provenance.reader).page().incidents] == ["I1"]
 
 
 def test_a_long_run_is_explained_piece_by_piece(
@@ -107,7 +109,7 @@ def test_a_long_run_is_explained_piece_by_piece(
     monkeypatch.setattr(module, "HORIZON_US", 200_000)
     writer.write(make_batches([*chain(), *interruptions()]))
     assert explain(engine, RUN_ID) == Explained(calls=44, incidents=41, recurrences=1)
-    assert provenance.incidents.page().incidents[0].flags == 4
+    assert Incidents(provenance.reader).page().incidents[0].flags == 4
 
 
 def test_incidents_go_where_their_run_goes(writer: Writer, engine: Engine, tmp_path: Path) -> None:
@@ -118,5 +120,5 @@ def test_incidents_go_where_their_run_goes(writer: Writer, engine: Engine, tmp_p
     copy_run(engine, RUN_ID, target)
     close(target)
     with Provenance(open_for_reading(url), RUN_ID) as copied:
-        assert copied.incidents.page().incidents[0].call_id == ORIGIN
+        assert Incidents(copied.reader).page().incidents[0].call_id == ORIGIN
         assert copied.calls.count(CallFilter(incident="I1")) == 4

@@ -12,6 +12,7 @@ from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import Changes, IncidentBook
 from chimbuko.causes.interruptions import interruptions
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -43,7 +44,7 @@ def explain(engine: Engine, run_id: str) -> Explained:
     """
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
-    found = provenance.incidents
+    found = Incidents(provenance.reader)
     book = IncidentBook(found.last_number() + 1, dict(found.of_calls()))
     for stream in provenance.health():
         book.scene.ranks[stream.program].add(stream.rank)
