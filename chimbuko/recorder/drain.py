@@ -41,7 +41,10 @@ RANK_PATIENCE_S = 5.0
 
 
 def main() -> None:
-    """Serve a folder of rings; arguments: the folder, and the process that it was made for."""
+    """Serve a folder of rings; arguments: the folder, and the process that it was made for.
+
+    It says on standard output that it is ready, by closing it.
+    """
     folder, pid = Path(sys.argv[1]), int(sys.argv[2])
     os.setsid()
     ignore_signals()
@@ -51,6 +54,7 @@ def main() -> None:
 
     gc.freeze()
     gc.enable()
+    os.dup2(0, 1)
     try:
         _Drain(folder, pid).serve()
     finally:

@@ -23,6 +23,8 @@ from chimbuko.trace.tausettings import WriterSettings
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
 RINGS_FOLDER = ".rings"
+READY_TIMEOUT_S = 30.0
+"""For the process that drains the rings, which takes 0.4 s where nothing else is done."""
 
 
 def become(program: NativeProgram, words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
@@ -87,12 +89,14 @@ def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
     paths = os.pathsep.join(filter(None, (package_home, environment.get("PYTHONPATH", ""))))
     # It is not this process's child: the program may wait for any child and must not meet a stranger.
     starter = "import os; os.fork() and os._exit(0); from chimbuko.recorder.drain import main; main()"
-    # It outlives the program, and must not hold what others read to its end.
+    # It outlives the program, and must not hold what others read to its end. The program waits until it is
+    # ready, since a ring may be full in a moment.
     subprocess.run(
         [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**environment, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        timeout=READY_TIMEOUT_S,
         check=True,
     )

@@ -19,6 +19,7 @@ MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
 DEPTH: Final = 1024
+HABITS: Final = 1024
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
@@ -97,14 +98,17 @@ RING: Final = np.dtype(
         "names": [
             *("magic", "version", "capacity", "header_bytes", "thread", "tid"),
             *("written", "dropped_calls", "dropped_rows", "too_deep", "depth"),
-            *("read", "left_out", "stack"),
+            *("read", "left_out", "stack", "entry_ns"),
         ],
         "formats": [
             *("S8", "<u4", "<u4", "<u4", "<i4", "<u4"),
             *("<u8", "<u8", "<u8", "<u8", "<u4"),
-            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,))),
+            *("<u8", ("<u8", (LEFT_OUT,)), ("<u8", (DEPTH,)), ("<i8", (DEPTH,))),
         ],
-        "offsets": [0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128, 192, 192 + 8 * LEFT_OUT],
-        "itemsize": 192 + 8 * (LEFT_OUT + DEPTH),
+        "offsets": [
+            *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128),
+            *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH)),
+        ],
+        "itemsize": 192 + 8 * (LEFT_OUT + 2 * DEPTH) + 32 * HABITS,
     }
 )

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from chimbuko.arrays import Int64Array, UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.recorder.ending import describe_end
-from chimbuko.recorder.layout import NAMED, Kind
-from chimbuko.recorder.leftout import LeftOut
+from chimbuko.recorder.layout import COMMUNICATORS, NAMED, Kind
+from chimbuko.recorder.leftout import describe_left_out
 from chimbuko.recorder.mappings import Mappings
 from chimbuko.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.symbols.maps import MAPPED_FILE
 from chimbuko.symbols.resolver import Resolver
-from chimbuko.trace.schema import ENDING, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
+from chimbuko.trace.schema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
 from chimbuko.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.tracer.processmetadata import describe_process
 
@@ -58,9 +58,9 @@ class Recording:
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
         self._has_begun = False
+        self._communicators = 0
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
-        self._left_out = LeftOut(self.process)
         self.problems: list[str] = []
         """A line for each thing that is wrong with these files."""
 
@@ -138,10 +138,10 @@ class Recording:
         kinds = events["kind"]
         calls = events[kinds <= Kind.EXIT]
         codes = self._timers(calls["value"], timers) << 1 | (calls["kind"] - Kind.ENTRY)
-        self._left_out.look_at(calls, codes)
         comms = events[(kinds == Kind.SEND) | (kinds == Kind.RECEIVE)]
         event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
         values = events[kinds == Kind.COUNTER]
+        operations = events[kinds == Kind.OPERATION]
         return ThreadRows(
             ring.thread,
             _bytes(codes, calls["time_ns"]),
@@ -151,7 +151,18 @@ class Recording:
                 _whole(values["value"]),
                 values["time_ns"],
             ),
+            _bytes(self._identities(comms), comms["request"]),
+            _bytes(
+                *(operations["operation"], self._identities(operations), operations["peer"]),
+                *(operations["tag"], operations["value"], operations["request"], operations["time_ns"]),
+            ),
         )
+
+    def _identities(self, events: Events) -> UInt64Array:
+        """The communicators of events; 0 for one that is not known."""
+        known = self.process.field("communicators")["identity"]
+        found: UInt64Array = known[np.minimum(events["communicator"], COMMUNICATORS - 1)]
+        return found
 
     def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
         """Timers of functions, by their keys; those that are new are named in ``new``."""
@@ -189,6 +200,11 @@ class Recording:
         found = {f"{MAPPED_FILE} {number}": line for number, line in self._mappings.take_new()}
         if not self._has_begun:
             found |= self._description()
+        known = self.process.field("communicators")
+        count = min(self.process.number("communicator_count"), COMMUNICATORS - 1)
+        for row in known[self._communicators + 1 : count + 1]:
+            found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
+        self._communicators = count
         return {(MAIN_THREAD, key): value for key, value in found.items()}
 
     def _description(self) -> dict[str, str]:
@@ -207,7 +223,9 @@ class Recording:
         return ""
 
     def _last_metadata(self) -> dict[tuple[int, str], str]:
-        found = self._left_out.report(self._sound_rings(), self._resolved)
+        found = {}
+        if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
+            found[LEFT_OUT_FUNCTIONS] = left_out
         if self.end_ns is None:
             found[ENDING] = describe_end(self.process, self._sound_rings(), self._resolved)
         lost = {

@@ -79,10 +79,6 @@ class ProcessFile:
         found: npt.NDArray[Any] = self._head[name][0]
         return found
 
-    def set_number(self, field: str, value: int) -> None:
-        """Write a field that is the drain's."""
-        self._head[field][0] = value
-
 
 class Ring:
     """What one thread has recorded and nobody has taken yet.

@@ -22,9 +22,14 @@ from chimbuko.trace.schema import (
     COMMS,
     COUNTER_RANK,
     COUNTERS,
+    DETAILS,
     EVENT_RANK,
     EVENTS,
     LOST_STEPS,
+    NO_PEER,
+    OPERATION_PEER,
+    OPERATION_RANK,
+    OPERATIONS,
     UNRESOLVED,
     StreamNames,
     TraceStep,
@@ -194,6 +199,8 @@ class StreamReader:
                 events=self._array(EVENTS, is_wanted),
                 comms=self._array(COMMS, is_wanted),
                 counters=self._array(COUNTERS, is_wanted),
+                details=self._array(DETAILS, is_wanted),
+                operations=self._array(OPERATIONS, is_wanted),
             )
             self._engine.EndStep()
         except TraceFormatError:
@@ -213,6 +220,9 @@ class StreamReader:
         step.comms[:, COMM_RANK] += first_rank
         step.comms[:, COMM_PARTNER] += first_rank
         step.counters[:, COUNTER_RANK] += first_rank
+        step.operations[:, OPERATION_RANK] += first_rank
+        has_peer = step.operations[:, OPERATION_PEER] != NO_PEER
+        step.operations[has_peer, OPERATION_PEER] += first_rank
 
     def _array(self, name: str, is_wanted: bool) -> UInt64Array:
         columns = ARRAY_COLUMNS[name]

@@ -106,7 +106,9 @@ def replay_stream(
                 complaint = "" if step is Waiting.END else "was never closed; replayed what is there"
                 break
             time.sleep(max(0.0, began + pace.due_s(step) - time.monotonic()))
-            writer.write_step(step.events, step.comms, step.counters, reader.names)
+            writer.write_step(
+                step.events, step.comms, step.counters, reader.names, step.details, step.operations
+            )
             steps += 1
             rows += step.rows
     return Replayed(source.name, steps, rows, complaint)

@@ -1,6 +1,10 @@
 """TAU's ADIOS2 trace layout: the variables of a step and the columns of its arrays.
 
 Source: TAU's ADIOS2 trace plugin; timestamps are µs since the Unix epoch.
+
+Our recorder knows more of MPI than that layout holds, and says it in two further variables, which TAU's
+streams and our Python tracer's lack, and which readers of TAU's streams pass over: to which communicator and
+request a message belongs (``comm_details``), and what MPI did beside messages (``mpi_operations``).
 """
 
 from __future__ import annotations
@@ -9,12 +13,22 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+
 from chimbuko.arrays import UInt64Array
 
 EVENTS: Final = "event_timestamps"
 COMMS: Final = "comm_timestamps"
 COUNTERS: Final = "counter_values"
-ARRAY_COUNTS: Final = {EVENTS: "timer_event_count", COMMS: "comm_count", COUNTERS: "counter_event_count"}
+DETAILS: Final = "comm_details"
+OPERATIONS: Final = "mpi_operations"
+ARRAY_COUNTS: Final = {
+    EVENTS: "timer_event_count",
+    COMMS: "comm_count",
+    COUNTERS: "counter_event_count",
+    DETAILS: "comm_count",
+    OPERATIONS: "mpi_operation_count",
+}
 SCALARS: Final = (
     "program_count",
     "comm_rank_count",
@@ -72,7 +86,37 @@ COUNTER_PROGRAM, COUNTER_RANK, COUNTER_THREAD, COUNTER_NUMBER, COUNTER_VALUE, CO
 COUNTER_COLUMNS: Final = 6
 """Columns of ``counter_values``, shape (N, 6)."""
 
-ARRAY_COLUMNS: Final = {EVENTS: EVENT_COLUMNS, COMMS: COMM_COLUMNS, COUNTERS: COUNTER_COLUMNS}
+DETAIL_COMMUNICATOR, DETAIL_REQUEST = range(2)
+DETAIL_COLUMNS: Final = 2
+"""Columns of ``comm_details``, shape (N, 2): row i is of row i of ``comm_timestamps``. A communicator is a
+number that all its members have in common; a request is a number of its rank, 0 for a call that has none: the
+SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have the same."""
+
+(
+    OPERATION_PROGRAM,
+    OPERATION_RANK,
+    OPERATION_THREAD,
+    OPERATION_KIND,
+    OPERATION_COMMUNICATOR,
+    OPERATION_PEER,
+    OPERATION_NUMBER,
+    OPERATION_SIZE,
+    OPERATION_REQUEST,
+    OPERATION_TIME,
+) = range(10)
+OPERATION_COLUMNS: Final = 10
+"""Columns of ``mpi_operations``, shape (N, 10). ``PEER`` is a rank or ``NO_PEER``. See :class:`Operation`."""
+NO_PEER: Final = (1 << 64) - 1
+
+ARRAY_COLUMNS: Final = {
+    EVENTS: EVENT_COLUMNS,
+    COMMS: COMM_COLUMNS,
+    COUNTERS: COUNTER_COLUMNS,
+    DETAILS: DETAIL_COLUMNS,
+    OPERATIONS: OPERATION_COLUMNS,
+}
+NO_DETAILS: Final = np.empty((0, DETAIL_COLUMNS), np.uint64)
+NO_OPERATIONS: Final = np.empty((0, OPERATION_COLUMNS), np.uint64)
 
 
 class EventType(IntEnum):
@@ -82,6 +126,24 @@ class EventType(IntEnum):
     EXIT = 1
     SEND = 2
     RECV = 3
+
+
+class Operation(IntEnum):
+    """What a row of ``mpi_operations`` is; its time lies in the MPI call that did it."""
+
+    COLLECTIVE = 1
+    """Entered, or begun. ``NUMBER`` counts the collective operations on its communicator, the same on all
+    its members, from 0; ``PEER`` is the root, if it has one; ``SIZE`` are the bytes that this rank gives or
+    gets."""
+    RECEIVE_POSTED = 2
+    """A receive that does not wait; ``PEER`` is its source and ``NUMBER`` its tag, as asked for: ``NO_PEER``
+    for any."""
+    COMPLETED = 3
+    """The end of a request that is no receive (that of a receive is its RECV)."""
+    ONE_SIDED = 4
+    """Memory of ``PEER`` is read or written."""
+    SYNCHRONISATION = 5
+    """Of one-sided operations: locks, flushes, epochs."""
 
 
 def unnamed_timer(number: int) -> str:
@@ -131,6 +193,10 @@ class TraceStep:
     """(N, 8), columns ``COMM_...``."""
     counters: UInt64Array
     """(N, 6), columns ``COUNTER_...``."""
+    details: UInt64Array = field(default_factory=lambda: NO_DETAILS)
+    """(N, 2), columns ``DETAIL_...``, as many rows as ``comms``, or none."""
+    operations: UInt64Array = field(default_factory=lambda: NO_OPERATIONS)
+    """(N, 10), columns ``OPERATION_...``; none where the source knows of none."""
 
     def interval_us(self) -> tuple[int, int] | None:
         """First and last possible time of an event; None where there is none."""

@@ -18,7 +18,11 @@ from chimbuko.trace.schema import (
     ARRAY_COUNTS,
     COMMS,
     COUNTERS,
+    DETAILS,
     EVENTS,
+    NO_DETAILS,
+    NO_OPERATIONS,
+    OPERATIONS,
     SCALARS,
     TAU_IO_NAME,
     StreamNames,
@@ -81,7 +85,13 @@ class StreamWriter:
         self._engine.Close()
 
     def write_step(
-        self, events: UInt64Array, comms: UInt64Array, counters: UInt64Array, names: StreamNames
+        self,
+        events: UInt64Array,
+        comms: UInt64Array,
+        counters: UInt64Array,
+        names: StreamNames,
+        details: UInt64Array = NO_DETAILS,
+        operations: UInt64Array = NO_OPERATIONS,
     ) -> None:
         """Write one step with all names known so far; only those that are new become attributes.
 
@@ -91,6 +101,8 @@ class StreamWriter:
             uint64 arrays with 6, 8 and 6 columns; an empty one is left out, as TAU does.
         names
             All names the stream has used up to here.
+        details, operations
+            What TAU's layout does not have, with 2 and 10 columns; where they are empty nothing is written.
         """
         arrays = {EVENTS: events, COMMS: comms, COUNTERS: counters}
         scalars: dict[str, int] = dict.fromkeys(SCALARS, 1)
@@ -111,6 +123,11 @@ class StreamWriter:
             held.append(self._put_scalar(ARRAY_COUNTS[name], len(array), np.dtype(np.uint64)))
             if len(array):
                 held.append(self._put_array(name, array))
+        if len(details):
+            held.append(self._put_array(DETAILS, details))
+        if len(operations):
+            held.append(self._put_scalar(ARRAY_COUNTS[OPERATIONS], len(operations), np.dtype(np.uint64)))
+            held.append(self._put_array(OPERATIONS, operations))
         self._engine.EndStep()
         held.clear()
 

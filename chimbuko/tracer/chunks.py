@@ -14,6 +14,10 @@ EVENT_COLUMNS = 2
 """Code and time; a code is ``timer << 1 | event type``."""
 COMM_COLUMNS = 5
 """Event type, tag, partner rank, bytes, time."""
+DETAIL_COLUMNS = 2
+"""Communicator and request of a message."""
+OPERATION_COLUMNS = 7
+"""Kind, communicator, peer, number, bytes, request, time: of MPI's operations that are no messages."""
 COUNTER_COLUMNS = 3
 """Counter, value, time."""
 
@@ -53,6 +57,9 @@ class ThreadRows(NamedTuple):
     events: bytes
     comms: bytes
     counters: bytes
+    details: bytes = b""
+    """One for each row of ``comms``; none of a program whose messages have none."""
+    operations: bytes = b""
 
 
 class Handover(NamedTuple):

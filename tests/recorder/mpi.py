@@ -45,3 +45,11 @@ class Mpi:
 WHEEL = Mpi("mpich of the wheel", str(WHEELS))
 DEBIANS_MPICH = Mpi("mpich", "", ".mpich")
 OPEN_MPI = Mpi("openmpi", "", ".openmpi")
+MPIS = [WHEEL, DEBIANS_MPICH, OPEN_MPI]
+
+
+def why_missing(mpi: Mpi, compiler: str) -> str:
+    """Why a test cannot be done here; empty where it can."""
+    if mpi.command("mpirun") is None or mpi.command(compiler) is None:
+        return f"no {compiler} of {mpi.name}: install Debian's mpich or openmpi-bin, libopenmpi-dev, gfortran"
+    return ""

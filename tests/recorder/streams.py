@@ -13,7 +13,15 @@ import numpy as np
 
 from chimbuko.trace.discovery import find_recorded
 from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import COMM_COLUMNS, EVENT_COLUMNS, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import (
+    COMM_COLUMNS,
+    EVENT_COLUMNS,
+    NO_DETAILS,
+    NO_OPERATIONS,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 LATEST_S = 30.0
@@ -25,16 +33,20 @@ class Stream:
     def __init__(self, path: Path, rank: int) -> None:
         self.path = path
         self.rank = rank
-        events, comms, counters = [], [], []
+        events, comms, counters, details, operations = [], [], [], [], []
         with StreamReader(path, "BPFile", rank=rank) as reader:
             while isinstance(step := reader.next_step(5.0), TraceStep):
                 events.append(step.events.copy())
                 comms.append(step.comms.copy())
                 counters.append(step.counters.copy())
+                details.append(step.details.copy())
+                operations.append(step.operations.copy())
             self.names: StreamNames = reader.names
         self.events = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *events))
         self.comms = np.concatenate((np.empty((0, COMM_COLUMNS), np.uint64), *comms))
         self.counters = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *counters))
+        self.details = np.concatenate((NO_DETAILS, *details))
+        self.operations = np.concatenate((NO_OPERATIONS, *operations))
 
     def function(self, timer: int) -> str:
         """Its name without file and line."""

@@ -60,11 +60,12 @@ def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]
         trial = library.with_name("mpi.c")
         trial.write_text("#include <mpi.h>\n")
         header = compile_with([*compiler, "-E", str(trial)], environment, WHAT, REMEDY)
+        library.with_name("objects.h").write_text(wrappers.objects_header(header))
         sources.append(library.with_name("wrappers.c"))
         sources[-1].write_text(wrappers.wrappers_source(header))
     objects = [str(library.with_name(f"{source.stem}.o")) for source in sources]
     for source, compiled in zip(sources, objects, strict=True):
-        words = [*compiler, *flags, f"-I{FOLDER}", "-c", str(source), "-o", compiled]
+        words = [*compiler, *flags, f"-I{FOLDER}", f"-I{library.parent}", "-c", str(source), "-o", compiled]
         compile_with(words, environment, WHAT, REMEDY)
     words = [*linker, "-shared", "-Wl,-z,lazy", "-o", str(library), *objects, "-ldl", "-lpthread"]
     compile_with(words, environment, WHAT, REMEDY)

@@ -50,14 +50,17 @@ def _flat(header: str) -> str:
     return " ".join(re.sub(r"^#.*$", "", header, flags=re.MULTILINE).split())
 
 
+def objects_header(header: str) -> str:
+    """C header for a preprocessed ``mpi.h``: without MPI a process that preloads the library has none of these."""
+    return "".join(f"#pragma weak {name}\n" for name in data_names(header))
+
+
 def wrappers_source(header: str) -> str:
     """C source of all wrappers for a preprocessed ``mpi.h``."""
     functions = prototypes(header)
     known = meanings()
     lines = ['#include "messages.h"', '#include "functions.h"', ""]
-    # A process that preloads this without MPI has none of them.
-    lines += [f"#pragma weak {name}" for name in data_names(header)]
-    lines += ["", f"void *volatile next_functions[{len(functions)}];"]
+    lines += [f"void *volatile next_functions[{len(functions)}];"]
     lines += [f"const unsigned function_count = {len(functions)};"]
     lines += [
         "const char *const function_names[] = {",
@@ -95,13 +98,18 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
         lines += ["    if (LIKELY(result == MPI_SUCCESS)) {", *(f"        {line}" for line in after), "    }"]
     lines += [
         *(f"    {line}" for line in end),
-        f"    leave(NAMED | {number});",
+        f"    leave(NAMED | {number}, {'SHORT_POLL_NS' if _is_poll(function) else 'SHORT_NS'});",
         "    self.is_in_mpi = false;",
         "    return result;",
         "}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _is_poll(function: Prototype) -> bool:
+    """Whether it may say that there is nothing yet, so that programs call it again and again."""
+    return re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name) is not None
 
 
 def _renamed(declaration: str, name: str) -> str:

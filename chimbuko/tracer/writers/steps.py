@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from chimbuko.arrays import Int64Array, UInt64Array
-from chimbuko.trace.schema import ROOT_TIMER_NAME, StreamNames
+from chimbuko.trace.schema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
 from chimbuko.tracer.chunks import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
+    DETAIL_COLUMNS,
     ENTRY,
     EVENT_COLUMNS,
     EXIT,
+    OPERATION_COLUMNS,
     RECEIVE,
     ROOT_TIMER,
     SEND,
@@ -22,8 +25,19 @@ from chimbuko.tracer.chunks import (
     Header,
 )
 
-Step = tuple[UInt64Array, UInt64Array, UInt64Array]
-"""Events, comms, counters."""
+
+class Step(NamedTuple):
+    """What the writer of a stream takes."""
+
+    events: UInt64Array
+    comms: UInt64Array
+    counters: UInt64Array
+    details: UInt64Array
+    operations: UInt64Array
+
+
+_MESSAGE_COLUMNS = COMM_COLUMNS + DETAIL_COLUMNS
+"""A message's details stand before its time."""
 
 MAIN_THREAD = 0
 ROW_BYTES = 48
@@ -36,12 +50,13 @@ class _Thread:
 
     def __init__(self) -> None:
         self.events = np.empty((0, EVENT_COLUMNS), np.int64)
-        self.comms = np.empty((0, COMM_COLUMNS), np.int64)
+        self.messages = np.empty((0, _MESSAGE_COLUMNS), np.int64)
         self.counters = np.empty((0, COUNTER_COLUMNS), np.int64)
+        self.operations = np.empty((0, OPERATION_COLUMNS), np.int64)
 
     @property
-    def arrays(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        return self.events, self.comms, self.counters
+    def arrays(self) -> tuple[Int64Array, ...]:
+        return self.events, self.messages, self.counters, self.operations
 
 
 class StepBuilder:
@@ -77,8 +92,9 @@ class StepBuilder:
             if self._is_forked and rows.thread == MAIN_THREAD and events:
                 events = self._without_inherited(events).tobytes()
             thread.events = _joined(thread.events, events)
-            thread.comms = _joined(thread.comms, rows.comms)
+            thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
             thread.counters = _joined(thread.counters, rows.counters)
+            thread.operations = _joined(thread.operations, rows.operations)
 
     def _without_inherited(self, events: bytes) -> Int64Array:
         """Without the EXITs of calls that a forked process began in: their ENTRY is its parent's."""
@@ -143,18 +159,28 @@ class StepBuilder:
         return [*steps, self._step(until_ns)]
 
     def _step(self, until_ns: int) -> Step:
-        events, comms, counters = [], [], []
+        events, messages, counters, operations = [], [], [], []
         for number, thread in sorted(self._threads.items()):
             taken, thread.events = _split(thread.events, until_ns)
             if number == MAIN_THREAD:
                 self._open_on_main = open_timers(self._open_on_main, taken[:, 0])
             kinds, timers = taken[:, :1] & 1, taken[:, :1] >> 1
             events.append(self._rows(number, kinds, timers, taken[:, 1]))
-            taken, thread.comms = _split(thread.comms, until_ns)
-            comms.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+            taken, thread.messages = _split(thread.messages, until_ns)
+            messages.append(self._rows(number, taken[:, :-1], taken[:, -1]))
             taken, thread.counters = _split(thread.counters, until_ns)
             counters.append(self._rows(number, taken[:, :-1], taken[:, -1]))
-        return _merged(events, 6), _by_time(_merged(comms, 8)), _by_time(_merged(counters, 6))
+            taken, thread.operations = _split(thread.operations, until_ns)
+            operations.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+        all_messages = _by_time(_merged(messages, 3 + _MESSAGE_COLUMNS))
+        details = all_messages[:, -1 - DETAIL_COLUMNS : -1]
+        return Step(
+            _merged(events, 3 + 1 + EVENT_COLUMNS),
+            np.delete(all_messages, np.s_[-1 - DETAIL_COLUMNS : -1], 1),
+            _by_time(_merged(counters, 3 + COUNTER_COLUMNS)),
+            details if details.any() else NO_DETAILS,
+            _by_time(_merged(operations, 3 + OPERATION_COLUMNS)),
+        )
 
     def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
         """Rows in TAU's layout: program, rank, thread, the columns, and the time in µs since the epoch."""
@@ -180,6 +206,14 @@ def _joined(rows: Int64Array, more: bytes) -> Int64Array:
     if not more:
         return rows
     return np.concatenate((rows, np.frombuffer(more, np.int64).reshape(-1, rows.shape[1])))
+
+
+def _with_details(comms: bytes, details: bytes) -> bytes:
+    """Messages with their details before their time; 0 where they have none."""
+    rows = np.frombuffer(comms, np.int64).reshape(-1, COMM_COLUMNS)
+    none = np.zeros((len(rows), DETAIL_COLUMNS), np.int64)
+    known = np.frombuffer(details, np.int64).reshape(-1, DETAIL_COLUMNS) if details else none
+    return np.hstack((rows[:, :-1], known, rows[:, -1:])).tobytes()
 
 
 def _split(rows: Int64Array, until_ns: int) -> tuple[Int64Array, Int64Array]:

@@ -40,7 +40,7 @@ from chimbuko.trace.writer import StreamWriter
 from chimbuko.tracer.chunks import COMPLETE, Handover, Header
 from chimbuko.tracer.processmetadata import size_from
 from chimbuko.tracer.writers.members import Members, Started, State
-from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, StepBuilder
+from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, Step, StepBuilder
 
 STUCK_AFTER_S = 10
 """A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
@@ -173,7 +173,7 @@ class Writing:
                 is_due = settings.is_periodic and time.monotonic() - last_cut >= step_s
                 if builder.size_bytes and (is_due or builder.size_bytes > LARGEST_STEP_BYTES):
                     for step in builder.cut():
-                        stream.write_step(*step, builder.names)
+                        _write(stream, step, builder.names)
                     last_cut, step_s = time.monotonic(), period_s
             self._members.set_state(self._number, State.ENDED)
             self._report_of_parent(is_last=True)
@@ -183,7 +183,7 @@ class Writing:
             if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
                 self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
             for step in builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns):
-                stream.write_step(*step, builder.names)
+                _write(stream, step, builder.names)
             # Who kills a program expects that nothing of it is left.
             if settings.is_live and end_ns is not None:
                 _await_reader(stream, builder.names, read_mark, began + READER_WAIT_S)
@@ -203,6 +203,10 @@ class Writing:
         latest = time.monotonic() + READER_WAIT_S
         while self._members.is_any_ending() and time.monotonic() < latest:
             time.sleep(LOOK_PERIOD_S)
+
+
+def _write(stream: StreamWriter, step: Step, names: StreamNames) -> None:
+    stream.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
 
 
 def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, latest: float) -> None:

@@ -12,7 +12,7 @@ EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
 {
     (void)caller;
-    leave((Key)(uintptr_t)function);
+    leave((Key)(uintptr_t)function, SHORT_NS);
 }
 
 /* 0 where nothing is recorded; else a number that chimbuko_enter, chimbuko_leave and chimbuko_count take. */
@@ -31,7 +31,7 @@ EXPORTED void chimbuko_enter(unsigned name)
 EXPORTED void chimbuko_leave(unsigned name)
 {
     if (name != 0)
-        leave(NAMED | (name - 1));
+        leave(NAMED | (name - 1), SHORT_NS);
 }
 
 EXPORTED void chimbuko_count(unsigned name, double value)

@@ -1,8 +1,8 @@
 /* What the library and the process that drains it share: two kinds of mapped files. chimbuko/recorder/layout.py
  * has the same structures; all numbers have the machine's own byte order.
  *
- * A process has one file, and each of its threads a ring. The library writes, and the drain reads; `read`,
- * `left_out` and `left_out_count` alone are written by the drain. */
+ * A process has one file, and each of its threads a ring. The library writes, and the drain reads; a ring's `read`
+ * alone is written by the drain. */
 #ifndef CHIMBUKO_LAYOUT_H
 #define CHIMBUKO_LAYOUT_H
 
@@ -20,6 +20,7 @@ enum {
     LEFT_OUT = 1024, /* a power of two */
     MAPS_BYTES = 1 << 16,
     PATH_BYTES = 1024,
+    HABITS = 1024, /* a power of two */
     BACKTRACE = 64,
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
@@ -97,6 +98,14 @@ struct process {
     struct name names[NAMES];
 };
 
+/* What a thread has seen of a function that calls nothing that is recorded. */
+struct habit {
+    Key key;
+    uint64_t calls;
+    int64_t since_ns;
+    int64_t total_ns; /* that they took */
+};
+
 struct ring {
     char magic[8];
     uint32_t version;
@@ -112,7 +121,9 @@ struct ring {
     _Atomic uint32_t depth;
     _Alignas(64) _Atomic uint64_t read;
     _Alignas(64) uint64_t left_out[LEFT_OUT]; /* calls that were not recorded, as in the process's table */
-    Key stack[DEPTH];
+    Key stack[DEPTH];        /* open calls, the outermost first */
+    int64_t entry_ns[DEPTH]; /* of each of them */
+    struct habit habits[HABITS];
 };
 
 #endif

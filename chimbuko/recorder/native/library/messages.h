@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include "objects.h" /* made: says that a process may be without MPI's objects */
 #include "recorder.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))

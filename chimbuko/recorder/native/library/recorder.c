@@ -225,6 +225,26 @@ void leave_unusual(Key key, int64_t now)
     atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
 }
 
+/* Leave a function out from now on, for all threads, if it has earned that. */
+void judge(struct habit *habit, int64_t now, int64_t short_ns)
+{
+    Key key = habit->key;
+    bool is_runaway =
+        now - habit->since_ns < MANY * LEAST_NS_PER_CALL && habit->total_ns < (int64_t)MANY * short_ns;
+    *habit = (struct habit){.key = key, .since_ns = now};
+    if (!is_runaway || atomic_load(&process->left_out_count) >= LEFT_OUT / 2)
+        return;
+    for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {
+        Key found = 0;
+        if (atomic_compare_exchange_strong(&process->left_out[slot], &found, key)) {
+            atomic_fetch_add(&process->left_out_count, 1);
+            return;
+        }
+        if (found == key)
+            return;
+    }
+}
+
 Key key_of_name(const char *name)
 {
     if (!acquire())

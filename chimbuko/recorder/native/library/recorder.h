@@ -20,6 +20,7 @@ struct thread {
     uint64_t mask;
     uint32_t depth;
     uint32_t skipped; /* calls open that are not recorded, since the outermost of them found no room */
+    bool is_leaf;     /* the innermost open call has called nothing yet */
     bool is_busy;     /* a signal's handler that records would tear what it has interrupted */
     bool is_off;
     bool is_in_mpi; /* MPI calls itself */
@@ -32,6 +33,7 @@ extern struct process *process __attribute__((visibility("hidden")));
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
+__attribute__((visibility("hidden"))) void judge(struct habit *habit, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
@@ -39,6 +41,13 @@ __attribute__((visibility("hidden"))) void forget_crashes(void);
 __attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
+
+/* Functions that are called so often, and are so short, that recording them tells nothing and costs much: so many
+ * calls in less time than this, that are shorter than SHORT_NS in the mean. Polls may take longer. */
+#define MANY 10000
+#define LEAST_NS_PER_CALL INT64_C(10000)
+#define SHORT_NS INT64_C(1000)
+#define SHORT_POLL_NS LEAST_NS_PER_CALL
 
 static inline int64_t now_ns(void)
 {
@@ -126,22 +135,40 @@ static inline void enter(Key key)
         self.skipped = 1;
         atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
     } else {
-        self.ring->stack[self.depth++] = key;
-        atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
-        write_call(ENTRY, key, now_ns());
+        int64_t now = now_ns();
+        self.ring->stack[self.depth] = key;
+        self.ring->entry_ns[self.depth] = now;
+        atomic_store_explicit(&self.ring->depth, ++self.depth, memory_order_relaxed);
+        self.is_leaf = true;
+        write_call(ENTRY, key, now);
     }
     release();
 }
 
-static inline void leave(Key key)
+static inline void look_at_habit(Key key, int64_t now, int64_t short_ns)
+{
+    struct habit *habit = &self.ring->habits[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    if (habit->key != key)
+        *habit = (struct habit){.key = key, .since_ns = now};
+    habit->total_ns += now - self.ring->entry_ns[self.depth];
+    if (UNLIKELY(++habit->calls == MANY))
+        judge(habit, now, short_ns);
+}
+
+/* `short_ns` is what is short for a call of this function. */
+static inline void leave(Key key, int64_t short_ns)
 {
     if (!acquire())
         return;
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped--;
     } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
+        int64_t now = now_ns();
         atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
-        write_call(EXIT, key, now_ns());
+        write_call(EXIT, key, now);
+        if (self.is_leaf)
+            look_at_habit(key, now, short_ns);
+        self.is_leaf = false;
     } else {
         leave_unusual(key, now_ns());
     }
