@@ -45,7 +45,6 @@ class Mpi:
 WHEEL = Mpi("mpich of the wheel", str(WHEELS))
 DEBIANS_MPICH = Mpi("mpich", "", ".mpich")
 OPEN_MPI = Mpi("openmpi", "", ".openmpi")
-MPIS = [WHEEL, DEBIANS_MPICH, OPEN_MPI]
 
 
 def why_missing(mpi: Mpi, compiler: str) -> str:

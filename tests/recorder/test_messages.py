@@ -22,7 +22,7 @@ from chimbuko.trace.schema import (
     EventType,
     Operation,
 )
-from tests.recorder.mpi import MPIS, Mpi, why_missing
+from tests.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import Stream, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -30,7 +30,15 @@ RANKS = range(4)
 SENT, GOT = EventType.SEND, EventType.RECV
 
 
-@pytest.fixture(scope="module", params=MPIS, ids=[mpi.name for mpi in MPIS])
+WITH = [
+    WHEEL,
+    OPEN_MPI,
+    # Older than the wheel's, and else the same.
+    pytest.param(DEBIANS_MPICH, marks=pytest.mark.thorough),
+]
+
+
+@pytest.fixture(scope="module", params=WITH, ids=["wheel", "openmpi", "mpich"])
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Stream]:
     mpi: Mpi = request.param
     if reason := why_missing(mpi, "mpicc"):

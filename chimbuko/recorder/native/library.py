@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chimbuko.preload import compile_with, find_compiler, kept_library, key_of
-from chimbuko.recorder.native import mpitable, wrappers
+from chimbuko.recorder.native import fortran, mpitable, wrappers
 from chimbuko.recorder.native.mpi import MpiLibrary, find_mpi_compiler
 
 FOLDER = Path(__file__).with_name("library")
 COMMON = ("recorder.c", "functions.c", "crash.c")
-WITH_MPI = ("messages.c",)
+WITH_MPI = ("messages.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
 WHAT = "the recorder"
 FLAGS = (
-    *("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-fPIC"),
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-fPIC"),
     *("-fvisibility=hidden", "-fno-omit-frame-pointer"),
 )
 REMEDY = "run 'chimbuko doctor', or record with TAU"
@@ -40,9 +40,8 @@ def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os
         No compiler, none that works or none for this MPI, or no folder to keep the library in.
     """
     texts = [path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".c", ".h")]
-    texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, mpitable)]
-    places = [environment.get(name, "") for name in ("CC", "PATH")]
-    key = key_of(*texts, *FLAGS, *places, "" if mpi is None else mpi.build)
+    texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, fortran, mpitable)]
+    key = key_of(*texts, *FLAGS, environment.get("CC", ""), "" if mpi is None else mpi.build)
 
     def build(library: Path) -> None:
         _build(mpi, library, environment)
@@ -61,8 +60,12 @@ def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]
         trial.write_text("#include <mpi.h>\n")
         header = compile_with([*compiler, "-E", str(trial)], environment, WHAT, REMEDY)
         library.with_name("objects.h").write_text(wrappers.objects_header(header))
-        sources.append(library.with_name("wrappers.c"))
-        sources[-1].write_text(wrappers.wrappers_source(header))
+        for name, source in (
+            ("wrappers.c", wrappers.wrappers_source(header)),
+            ("fortranwrappers.c", fortran.fortran_source(header)),
+        ):
+            sources.append(library.with_name(name))
+            sources[-1].write_text(source)
     objects = [str(library.with_name(f"{source.stem}.o")) for source in sources]
     for source, compiled in zip(sources, objects, strict=True):
         words = [*compiler, *flags, f"-I{FOLDER}", f"-I{library.parent}", "-c", str(source), "-o", compiled]

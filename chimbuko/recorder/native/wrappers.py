@@ -51,7 +51,7 @@ def _flat(header: str) -> str:
 
 
 def objects_header(header: str) -> str:
-    """C header for a preprocessed ``mpi.h``: without MPI a process that preloads the library has none of these."""
+    """C header: a process that preloads the library without MPI has none of its objects."""
     return "".join(f"#pragma weak {name}\n" for name in data_names(header))
 
 
@@ -98,7 +98,7 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
         lines += ["    if (LIKELY(result == MPI_SUCCESS)) {", *(f"        {line}" for line in after), "    }"]
     lines += [
         *(f"    {line}" for line in end),
-        f"    leave(NAMED | {number}, {'SHORT_POLL_NS' if _is_poll(function) else 'SHORT_NS'});",
+        f"    leave(NAMED | {number}, {poll_limit(function)});",
         "    self.is_in_mpi = false;",
         "    return result;",
         "}",
@@ -107,9 +107,10 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
     return "\n".join(lines)
 
 
-def _is_poll(function: Prototype) -> bool:
-    """Whether it may say that there is nothing yet, so that programs call it again and again."""
-    return re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name) is not None
+def poll_limit(function: Prototype) -> str:
+    """What is short for its calls: one that may say that there is nothing yet is called again and again."""
+    is_poll = re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name)
+    return "SHORT_POLL_NS" if is_poll else "SHORT_NS"
 
 
 def _renamed(declaration: str, name: str) -> str:

@@ -503,6 +503,8 @@ void hold(struct waiting *waiting, int count, const MPI_Request *requests, MPI_S
     size_t room = count > 0 ? (size_t)count : 1;
     bool are_few = room <= FEW;
     waiting->made = NULL;
+    waiting->made_fortran = NULL;
+    waiting->first_index = 0;
     waiting->handles = are_few ? waiting->few_handles : malloc(room * sizeof *waiting->handles);
     if (statuses != NULL)
         waiting->statuses = statuses;
@@ -517,6 +519,7 @@ void let_go(struct waiting *waiting)
     if (waiting->handles != waiting->few_handles)
         free(waiting->handles);
     free(waiting->made);
+    free(waiting->made_fortran);
 }
 
 void completed(uint64_t handle, const MPI_Status *status)
@@ -543,7 +546,7 @@ void completed_all(const struct waiting *waiting, int count)
 void completed_some(const struct waiting *waiting, int count, const int *indices)
 {
     for (int number = 0; waiting->handles != NULL && waiting->statuses != NULL && number < count; number++)
-        completed(waiting->handles[indices[number]], &waiting->statuses[number]);
+        completed(waiting->handles[indices[number] - waiting->first_index], &waiting->statuses[number]);
 }
 
 void completed_any(const struct waiting *waiting, int index, const MPI_Status *status)

@@ -12,10 +12,13 @@
 #define HANDLE(handle) ((uint64_t)(uintptr_t)(handle))
 
 /* Requests that a call waits for or looks at, as they were before it, and where it reports about them. */
-enum { FEW = 32 };
+enum { FEW = 32, FORTRAN_STATUS_WORDS = sizeof(MPI_Status) / sizeof(MPI_Fint) };
 struct waiting {
     uint64_t *handles;
     MPI_Status *statuses, *made;
+    MPI_Fint *fortran_statuses, *made_fortran;
+    int count;       /* of requests, from Fortran */
+    int first_index; /* 1 in Fortran */
     uint64_t few_handles[FEW];
     MPI_Status few_statuses[FEW];
 };
