@@ -56,7 +56,7 @@ def test_rows_have_taus_columns() -> None:
             counters=[(4, 42, 7_000)],
         )
     )
-    ((events, comms, counters),) = builder.cut()
+    ((events, comms, counters, *_),) = builder.cut()
     assert events.tolist() == [[0, 3, 2, 0, 7, 1_000_000_005], [0, 3, 2, 1, 7, 1_000_000_009]]
     assert comms.tolist() == [[0, 3, 2, SEND, 11, 1, 800, 1_000_000_006]]
     assert counters.tolist() == [[0, 3, 2, 4, 42, 1_000_000_007]]
@@ -75,7 +75,7 @@ def test_threads_are_blocks_and_messages_and_counters_are_merged_by_time() -> No
                 [(1, 5, time) for time in times],
             )
         )
-    ((events, comms, counters),) = builder.cut()
+    ((events, comms, counters, *_),) = builder.cut()
     assert events[:, EVENT_THREAD].tolist() == [0, 0, 1, 1, 2, 2]
     assert comms[:, COMM_THREAD].tolist() == [2, 0, 1, 2, 0, 1]
     assert counters[:, COUNTER_THREAD].tolist() == [2, 0, 1, 2, 0, 1]
@@ -86,9 +86,9 @@ def test_rows_beyond_what_is_complete_stay_for_the_next_step() -> None:
     builder = StepBuilder(HEADER)
     builder.add(handover(5_000, events=[entry(1, 1_000), leave(1, 4_000), entry(2, 6_000)], comms=[]))
     builder.add(handover(5_500, comms=[(SEND, 0, 0, 1, 3_000), (SEND, 0, 0, 1, 6_500)]))
-    ((events, comms, _),) = builder.cut()
+    ((events, comms, *_),) = builder.cut()
     assert (len(events), len(comms)) == (2, 1)
-    ((events, comms, _),) = builder.cut_last(end_ns=None)
+    ((events, comms, *_),) = builder.cut_last(end_ns=None)
     assert (len(events), len(comms)) == (1, 1)
 
 
@@ -98,7 +98,7 @@ def test_calls_open_on_the_main_thread_exit_at_the_end_from_the_inside_out() -> 
     builder.add(handover(2_000, thread=1, events=[entry(9, 1_500)]))
     builder.cut()
     builder.add(handover(8_000, events=[entry(2, 3_000), leave(2, 4_000), entry(3, 5_000)]))
-    ((events, _, _),) = builder.cut_last(end_ns=8_000)
+    ((events, *_),) = builder.cut_last(end_ns=8_000)
     exits = events[events[:, EVENT_TIME] == 1_000_000_008]
     assert exits[:, EVENT_TIMER].tolist() == [3, 1, 0]
     assert exits[:, EVENT_TYPE].tolist() == [EXIT] * 3
@@ -108,7 +108,7 @@ def test_calls_open_on_the_main_thread_exit_at_the_end_from_the_inside_out() -> 
 def test_killed_program_gets_no_exits() -> None:
     builder = StepBuilder(HEADER)
     builder.add(handover(2_000, events=[entry(0, 0)]))
-    ((events, _, _),) = builder.cut_last(end_ns=None)
+    ((events, *_),) = builder.cut_last(end_ns=None)
     assert len(events) == 1
 
 
@@ -137,10 +137,10 @@ def test_rows_beyond_what_a_reader_digests_become_several_steps() -> None:
         rows = [entry(1, 1_000 * n) if n % 2 == 0 else leave(1, 1_000 * n) for n in range(number // 2)]
         builder.add(handover(1_000 * number, thread, rows))
     steps = builder.cut()
-    assert [len(events) * 48 <= LARGEST_STEP_BYTES for events, _, _ in steps] == [True] * 3
-    assert sum(len(events) for events, _, _ in steps) == number // 2 * 2
-    ends = [int(events[:, EVENT_TIME].max()) for events, _, _ in steps]
-    starts = [int(events[:, EVENT_TIME].min()) for events, _, _ in steps]
+    assert [len(events) * 48 <= LARGEST_STEP_BYTES for events, *_ in steps] == [True] * 3
+    assert sum(len(events) for events, *_ in steps) == number // 2 * 2
+    ends = [int(events[:, EVENT_TIME].max()) for events, *_ in steps]
+    starts = [int(events[:, EVENT_TIME].min()) for events, *_ in steps]
     assert all(end < start for end, start in zip(ends, starts[1:], strict=False))
 
 
@@ -185,7 +185,7 @@ def test_no_cut_loses_repeats_or_disorders_rows(threads: list[list[Row]], cuts: 
             until = cut + 3 * thread
             builder.add(handover(cut, thread, events[taken[thread] : until]))
             taken[thread] = max(taken[thread], until)
-        steps += [events for events, _, _ in builder.cut()]
+        steps += [events for events, *_ in builder.cut()]
         assert (steps[-1][:, EVENT_TIME] <= HEADER.clock_offset_ns // 1000 + cut).all()
     rows = np.concatenate(steps)
     for thread, events in enumerate(threads):
@@ -199,7 +199,7 @@ def forked_rows(handovers: list[list[Row]]) -> list[tuple[int, int]]:
     builder = StepBuilder(Header("app", 0, 0, parent_pid=1, is_forked=True))
     for number, rows in enumerate(handovers):
         builder.add(handover(1000 * (number + 1), events=rows))
-    ((events, _, _),) = builder.cut_last(None)
+    ((events, *_),) = builder.cut_last(None)
     return [(kind, timer) for kind, timer in events[:, 3:5].tolist()]
 
 
@@ -214,11 +214,34 @@ def test_exits_of_calls_that_a_fork_inherited_are_left_out() -> None:
 def test_killed_child_exits_and_its_open_calls_do_not() -> None:
     builder = StepBuilder(HEADER)
     builder.add(handover(1_000_000, events=[entry(0, 1), entry(5, 2_000_000)]))
-    ((events, _, _),) = builder.cut_last_of_killed()
+    ((events, *_),) = builder.cut_last_of_killed()
     assert events[:, 3:5].tolist() == [[0, 0], [0, 5], [1, 0]]
     assert events[2, 5] == events[1, 5]
 
 
 def test_killed_child_of_which_nothing_came_has_no_rows() -> None:
-    ((events, _, _),) = StepBuilder(HEADER).cut_last_of_killed()
+    ((events, *_),) = StepBuilder(HEADER).cut_last_of_killed()
     assert len(events) == 0
+
+
+def test_details_stay_with_their_messages_and_operations_are_rows_of_their_own() -> None:
+    builder = StepBuilder(HEADER)
+    for thread, time_ns in ((1, 7_000), (0, 5_000)):
+        comms = packed([(SEND, 11, 1, 800, time_ns), (SEND, 12, 1, 800, time_ns + 9_000)])
+        details = packed([(70 + thread, 1), (-1, 2)])
+        operations = packed([(1, 70, -1, 0, 8, 0, time_ns)])
+        rows = ThreadRows(thread, b"", comms, b"", details, operations)
+        builder.add(Handover(10**9, [rows], {}, {}))
+    (step,) = builder.cut()
+    assert step.comms[:, 2].tolist() == [0, 1, 0, 1]
+    # A communicator is a number of 64 bits.
+    assert step.details.tolist() == [[70, 1], [71, 1], [2**64 - 1, 2], [2**64 - 1, 2]]
+    assert step.operations[:, 2].tolist() == [0, 1]
+    assert step.operations[0].tolist() == [0, 3, 0, 1, 70, 2**64 - 1, 0, 8, 0, 1_000_000_005]
+
+
+def test_messages_without_details_have_none() -> None:
+    builder = StepBuilder(HEADER)
+    builder.add(handover(10**9, comms=[(SEND, 11, 1, 800, 6_000)]))
+    (step,) = builder.cut()
+    assert (len(step.comms), len(step.details), len(step.operations)) == (1, 0, 0)
