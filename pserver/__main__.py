@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from functools import cache, partial
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
+from chimbuko.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.server import SavePlace, Server
@@ -30,7 +32,7 @@ def load() -> None:
 
 
 def main() -> None:
-    """Run the server until SIGTERM."""
+    """Run the server until it is asked to end."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--lockstep-streams", type=int, default=0)
@@ -54,13 +56,15 @@ def main() -> None:
             state.restore(saved)
             log("goes on from what was saved")
         metrics = None if options.metrics is None else MetricsPort(options.metrics)
+        wake = partial(wake_ourselves, options.run_id)
         server = Server(
             RunBroker.from_environment(options.run_id),
             state,
             SavePlace(options.state, options.state_copy),
             metrics,
+            is_urgent=StopSignal(wake, signal.SIGTERM),
         )
-        should_stop = StopSignal(partial(wake_ourselves, options.run_id))
+        should_stop = StopSignal(wake)
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
         # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
         load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.process.lifetime import StopSignal, log
+from chimbuko.process.lifetime import log
+from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
 from chimbuko.protocol.runbroker import PatientReader, RunBroker
@@ -75,6 +77,8 @@ class Server:
     ----------
     metrics
         Where Prometheus may ask.
+    is_urgent
+        Whether the server may be killed soon, and its node be gone.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Server:
         state: ServerState,
         place: SavePlace,
         metrics: MetricsPort | None = None,
+        is_urgent: Callable[[], bool] = lambda: False,
     ) -> None:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
@@ -107,6 +112,8 @@ class Server:
         self._is_unsaved_reported = self._is_foreign_reported = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = self._copy_at = 0.0
+        self._is_urgent = is_urgent
+        self._is_hastening = False
         self._frames: deque[tuple[bytes, int]] = deque()
         """Ids and sizes of those that are kept."""
 
@@ -165,6 +172,9 @@ class Server:
             self._tick(is_last=False)
         if self._is_unstored and now - self._stored_at >= STORE_S:
             self._store()
+        if self._is_urgent() and not self._is_hastening:
+            self._is_hastening = self._has_news = True
+            self._save_at = self._copy_at = 0.0
         if self._has_news and now >= self._save_at:
             self._save()
         if entries and not self._state.is_lockstep:
@@ -300,7 +310,8 @@ class Server:
         with suppress(OSError):
             write_state(self._place.copy, state)
         now = time.monotonic()
-        self._copy_at = now + max(COPY_PERIOD_S, (now - began) / COPY_SHARE)
+        period_s = SAVE_PERIOD_S if self._is_hastening else COPY_PERIOD_S
+        self._copy_at = now + max(period_s, (now - began) / COPY_SHARE)
 
     def _save(self) -> None:
         """Save, and only then forget the deltas that are saved and let agents forget them."""

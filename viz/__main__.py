@@ -19,7 +19,8 @@ from pathlib import Path
 import click
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import heed, say_ready
+from chimbuko.process.lifetime import say_ready
+from chimbuko.process.signals import END, FROM_OTHERS, heed
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.multiprocess import TOKEN_VARIABLE, serving_together
@@ -78,9 +79,11 @@ def main(
     own_worker: bool,
     hosts: tuple[str, ...],
 ) -> None:
-    """Serve the dashboard of one run until SIGTERM or SIGINT."""
+    """Serve the dashboard of one run until it is asked to end."""
     stopping = threading.Event()
-    heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
+    signal.signal(END, lambda *_: stopping.set())
+    # Started by a user it is its own master.
+    heed(FROM_OTHERS, lambda *_: stopping.set())
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     parent = os.getppid()
     run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)

@@ -30,7 +30,8 @@ from chimbuko.errors import ServiceError
 from chimbuko.follow.alarm import Alarm
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.follow.guard.starter import GuardStarter
-from chimbuko.process.lifetime import StopSignal, log
+from chimbuko.process.lifetime import log
+from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 

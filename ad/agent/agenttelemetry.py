@@ -8,13 +8,12 @@ import time
 from chimbuko.ad.agent.selfmetrics import Lag, cpu_s, memory_bytes, spool_bytes
 from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import CounterStatistics, StepCount
+from chimbuko.calls.record import READING, CounterStatistics, StepCount
 from chimbuko.protocol.telemetry import AgentFigures, StreamCounters
 
 PERIOD_S = 10.0
 COUNTER_GROWTH = 1.1
 """Totals of a counter are reported again when it has grown by a tenth: 145 times in a million values."""
-READING = "reading"
 
 
 class AgentTelemetry:

@@ -26,6 +26,7 @@ from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess.forkclient import Event, Request
 from chimbuko.process.lifetime import die_with_parent
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.process.signals import END, ignore_others
 
 
 def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
@@ -38,7 +39,7 @@ def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
     bell
         That its children ring.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_others()
     die_with_parent()
     if os.getppid() != agent:
         return
@@ -61,7 +62,7 @@ def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
     for pid in children:
         # The one that waits for its stream's writer to let it in ends when that is done; a stopped one has
         # to go on for that.
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, END)
         os.kill(pid, signal.SIGCONT)
 
 

@@ -34,17 +34,23 @@ from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
 from chimbuko.ad.streamprocess.shortage import Shortage
 from chimbuko.ad.streamprocess.sources import open_source
-from chimbuko.calls.record import NO_ROOM_OPEN_CALLS, NO_ROOM_RECORDERS, NO_ROOM_RECORDS, NO_ROOM_STEPS
+from chimbuko.calls.record import (
+    NO_ROOM_OPEN_CALLS,
+    NO_ROOM_RECORDERS,
+    NO_ROOM_RECORDS,
+    NO_ROOM_STEPS,
+    READING,
+)
 from chimbuko.calls.recordarrays import PackedRecords, joined
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.process.lifetime import log
+from chimbuko.process.signals import END
 from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 from chimbuko.trace.source import TraceSource, Waiting
 
-READING = "reading"
 """State of a stream that goes on."""
 EPOCH_WAIT_S = 0.1
 """Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
@@ -61,7 +67,7 @@ LAST_ROOM_S = 3.0
 
 
 class StreamProcess:
-    """Drains one stream to its end, or until it is asked to leave that to a successor (SIGTERM)."""
+    """Drains one stream to its end, or until it is asked to leave that to a successor (``END``)."""
 
     def __init__(self, spec: StreamProcessSpec, bell: AgentBell) -> None:
         self._spec = spec
@@ -119,7 +125,7 @@ class StreamProcess:
 
     def run(self) -> None:
         """Read to the end, or until asked to go."""
-        signal.signal(signal.SIGTERM, self._ask_to_go)
+        signal.signal(END, self._ask_to_go)
         # From the agent, when it has left word in the box: that ends a wait for the next step.
         signal.signal(signal.SIGCONT, lambda *_: None)
         # Before it asks to be let in: stopped from then on it holds up its writer.

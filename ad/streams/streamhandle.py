@@ -17,10 +17,9 @@ from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Shortfall
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streamprocess.process import READING
 from chimbuko.ad.streams.deltalog import Taken
 from chimbuko.ad.streams.stall import Rhythm
-from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.calls.record import READING, Silence, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.config import AnalysisConfig
 from chimbuko.follow.instances import empty_aside

@@ -14,6 +14,7 @@ from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREADABLE_STREAMS
 from chimbuko.process.lifetime import log
+from chimbuko.process.signals import END
 from chimbuko.trace.discovery import Transport
 
 TICK_S = 0.25
@@ -87,14 +88,14 @@ class Supervisor:
             stream.is_waiting = False
             stream.give_up()
         else:
-            self._signal(stream, signal.SIGTERM)
+            self._signal(stream, END)
 
     def give_up(self, stream: StreamHandle) -> None:
         """Read a stream no further."""
         stream.is_abandoned = True
         if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
             # Killed it would take its writer with it: it leaves in order when it can, and without a word.
-            self._signal(stream, signal.SIGTERM)
+            self._signal(stream, END)
             stream.pid = 0
             stream.give_up()
         else:
@@ -165,7 +166,7 @@ class Supervisor:
         if not awaits_step or _is_stopped(stream.pid):
             self._forks.ask(Request(kill=stream.key))
 
-    def _signal(self, stream: StreamHandle, number: signal.Signals) -> None:
+    def _signal(self, stream: StreamHandle, number: int) -> None:
         # It may have ended, and nobody has told so yet.
         with suppress(ProcessLookupError):
             if stream.pid:

@@ -26,7 +26,8 @@ from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.calls.recordarrays import pack
-from chimbuko.process.lifetime import StopSignal, say_ready
+from chimbuko.process.lifetime import say_ready
+from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.messages import (
     PAYLOAD,

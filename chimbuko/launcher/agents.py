@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from chimbuko.ad.handoff.namesfile import NAMES
 from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
+from chimbuko.ad.spool.spoolcopies import SpoolCopies
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.presence import Role, announce
@@ -30,6 +32,8 @@ GUARD_STOP_S = 5.0
 """It ends when the application has: what that started in the background may go on."""
 LONGEST_DELIVERY_S = 600.0
 """An agent gives up by itself when nothing gets through any more."""
+RESCUE_AFTER_S = 2.0
+"""So long agents of a job that is being ended deliver, before they load the file system that all share."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Agents:
         self._scratch = scratch_folder(run_id, f"agents-{options.node}")
         self._note = ScratchNote(run, f"agents-{options.node}", self._scratch)
         place = options.place
+        self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES)
+        self._is_rescued = False
         self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
         self._collisions = None if options.place is None else Collisions(options.place.folder)
 
@@ -132,14 +138,24 @@ class Agents:
         """Ask them to come to an end."""
         self._group.ask_to_stop()
 
+    def rescue(self) -> None:
+        """Copy what is not delivered into the run's folder: this node may not be ours much longer."""
+        with self._mishaps.survived(f"what is not delivered cannot be copied from {self._options.node}"):
+            self._copies.keep_up()
+            self._is_rescued = True
+            self._note.write(is_rescued=True)
+
     def finish(self) -> bool:
         """Ask them to come to an end, and wait for it; True if all that they found was delivered."""
         self._group.ask_to_stop()
         if not self._group.stop(LONGEST_DELIVERY_S):
             self._is_delivered = False
+            if self._is_rescued:
+                self.rescue()
             self._problems.append(self._undelivered())
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)
+            self._copies.remove()
             self._note.remove()
         if self._guard is not None:
             with self._mishaps.survived("the guard of the streams could not be asked to end"):
@@ -149,6 +165,11 @@ class Agents:
     def _undelivered(self) -> str:
         if not self._scratch.is_dir():
             return f"findings that could not be stored are lost: {self._scratch} was removed"
+        if self._is_rescued:
+            return (
+                f"findings on {self._options.node} that could not be stored are in the run's folder; store "
+                f"them with: chimbuko deliver {self._run.path}"
+            )
         return (
             f"findings that could not be stored are kept on {self._options.node}; store them there with: "
             f"chimbuko deliver {self._run.path} {self._scratch}"

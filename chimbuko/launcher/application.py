@@ -20,7 +20,7 @@ from contextlib import suppress
 import msgspec
 from setproctitle import setproctitle
 
-from chimbuko.process.lifetime import die_with_parent, heed, log
+from chimbuko.process.lifetime import die_with_parent, log
 from chimbuko.process.oomscore import (
     OOM_VARIABLE,
     Sacrifice,
@@ -28,6 +28,7 @@ from chimbuko.process.oomscore import (
     oom_score_of_application,
     set_oom_score,
 )
+from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.starting import Process, end_fork
 from chimbuko.process.wakeup import Wakeup
 
@@ -153,7 +154,7 @@ class _Parent:
 
     def attend(self) -> int:
         """Wait for application and launcher; the exit code."""
-        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._pass_on)
+        heed(FROM_OTHERS, self._pass_on)
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
             while (status := os.waitpid(self._launcher, os.WNOHANG))[0] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -11,19 +12,20 @@ import redis
 
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents
+from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.launcher.transport import shield_news
-from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps, words_of
+from chimbuko.process.signals import heed
 from chimbuko.process.starting import Process
 from chimbuko.process.wakeup import Wakeup
+from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.runs.directory import RunDirectory
 
-INTERRUPTED = 130
+INTERRUPTED_CODE = 130
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 LOOK_S = 0.5
@@ -58,6 +60,7 @@ class Controller:
         self._problems = problems
         self._mishaps = Mishaps(problems)
         self._interrupts = 0
+        self._rescue_at_s = math.inf
         self._unsent: list[int] = []
         self._application: Process | None = None
 
@@ -104,7 +107,7 @@ class Controller:
                 if code == 0:
                     code = self._watch(services, agents, wakeup)
             services.finish()
-            state = "interrupted" if self._interrupts else "finished"
+            state = INTERRUPTED if self._interrupts else "finished"
             exit_code = code if self._command_line else None
             result = close_run(self._run, services, problems, state, exit_code, is_relabelling)
             show(result)
@@ -128,7 +131,7 @@ class Controller:
         if not self._command_line:
             return 0
         if self._interrupts:
-            return INTERRUPTED
+            return INTERRUPTED_CODE
         try:
             self._application = start_application(self._command_line, self._environment)
         except FileNotFoundError:
@@ -162,17 +165,22 @@ class Controller:
             # What they still have to deliver, they cannot without the services.
             while agents.is_analysing and time.monotonic() < latest_s:
                 self._look(progress, services, None)
+                if time.monotonic() >= self._rescue_at_s:
+                    agents.rescue()
                 wakeup.wait(LOOK_S, services.visitors)
         if self._application is None and agents.has_failed:
             return ServiceError.exit_code
         if self._application is None:
-            return INTERRUPTED if self._interrupts else 0
+            return INTERRUPTED_CODE if self._interrupts else 0
         return self._application_code(self._application)
 
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
         """See once how far all is and that it goes on; what fails is tried again at the next look."""
         with self._mishaps.survived("the analysis cannot be looked after"):
             progress.show()
+            if self._interrupts and self._rescue_at_s == math.inf:
+                self._rescue_at_s = time.monotonic() + RESCUE_AFTER_S
+                services.hasten(is_interrupted=True)
             for line in (*services.look_after(), *(agents.look_after() if agents else ())):
                 progress.say(line)
 

@@ -21,6 +21,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ServiceError
 from chimbuko.launcher.dashboard import Dashboard
 from chimbuko.launcher.options import ServiceChoices
+from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.process.lifetime import hold
@@ -37,7 +38,7 @@ from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.filesystems import is_on_network
-from chimbuko.runs.scratch import ScratchNote, scratch_folder
+from chimbuko.runs.scratch import SERVICES_PART, ScratchNote, rescued_folders, scratch_folder
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0
@@ -92,8 +93,8 @@ class Services:
         self.metrics_url = ""
         self._problems = problems
         self._info = run.read_info()
-        self._scratch = scratch_folder(self._info.id, "services")
-        self._note = ScratchNote(run, "services", self._scratch)
+        self._scratch = scratch_folder(self._info.id, SERVICES_PART)
+        self._note = ScratchNote(run, SERVICES_PART, self._scratch)
         self._has_own_store = not run.store_url_path.exists()
         self._store_url = run.store_url if self._has_own_store else run.used_store_url(self._info)
         self._is_store_elsewhere = self._has_own_store and is_on_network(run.path)
@@ -266,6 +267,19 @@ class Services:
             with self._mishaps.survived(f"what was found is still in {self._scratch}"):
                 self._bring_store_home()
 
+    def hasten(self, is_interrupted: bool) -> None:
+        """The run may be killed soon: what was found until now goes where other nodes see it.
+
+        Parameters
+        ----------
+        is_interrupted
+            Whether its program ran when it was asked to end.
+        """
+        if is_interrupted:
+            with suppress(OSError):
+                self.run.interrupted_path.touch(mode=0o600)
+        self._learning.warn()
+
     def _bring_store_home(self) -> None:
         """SQLite's log does not work on a network file system: the store was on local disk until now."""
         bring_store_home(self.run, self._scratch)
@@ -295,6 +309,8 @@ class Services:
         info = self._info
         self._fetch_copies()
         self.write_info(info)
+        for folder in rescued_folders(self.run):
+            deliver_spools(folder, info, self._store_url)
         if self._is_store_elsewhere:
             self._note.write()
         if not self.broker_url:
@@ -387,7 +403,8 @@ class Services:
 
     def _leave_broker(self) -> None:
         if not self._is_to_be_tried_again:
-            for path in (self.run.broker_path, self.run.alive_path, self.run.statistics_path):
+            run = self.run
+            for path in (run.broker_path, run.alive_path, run.interrupted_path, run.statistics_path):
                 path.unlink(missing_ok=True)
         if self._private_broker is not None:
             self._private_broker.stop()

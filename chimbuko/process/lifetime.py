@@ -1,15 +1,12 @@
-"""What our own processes have in common: signals, words, names that they hold, and how they end."""
+"""What our own processes have in common: words, names that they hold, and how they end."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import os
-import signal
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import msgspec
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.oomscore import set_oom_score
+from chimbuko.process.signals import END, ignore_others
 
 UNIX_SOCKETS = Path("/proc/net/unix")
 
@@ -25,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-def die_with_parent(number: int = signal.SIGTERM) -> None:
+def die_with_parent(number: int = END) -> None:
     """For ``preexec_fn``: end this process when the one that started it is gone, however it went.
 
     Gone is already the thread that started it: that must be one which stays.
@@ -33,16 +31,12 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
-def heed(numbers: Iterable[signal.Signals], handle: Callable[[int, Any], object]) -> None:
-    """Handle signals, but for those that are ignored: ``nohup``, and a shell's jobs in the background."""
-    for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handle)
-
-
 def become_ours(score: int) -> None:
-    """For ``preexec_fn`` of a process of ours: it ends with its parent, and where memory ends before that."""
+    """For ``preexec_fn`` of a process of ours: it ends when its parent says so, or is gone, and where memory
+    does before that.
+    """
     set_oom_score(score)
+    ignore_others()
     die_with_parent()
 
 
@@ -101,28 +95,3 @@ def do_without_scipy() -> None:
     It would cost each process 0.2 s and 10 MB. Before numba compiles or loads its first kernel.
     """
     sys.modules["scipy"] = None  # type: ignore[assignment]
-
-
-class StopSignal:
-    """Becomes true when the process is asked to end (SIGTERM).
-
-    Parameters
-    ----------
-    wake
-        Called then, to end what the process waits for.
-    """
-
-    def __init__(self, wake: Callable[[], object] = lambda: None) -> None:
-        self._asked_at = 0.0
-        self._wake = wake
-        signal.signal(signal.SIGTERM, self._ask)
-
-    def __call__(self) -> bool:
-        """Whether the process was asked to end."""
-        return self._asked_at > 0
-
-    def _ask(self, signum: int, frame: object) -> None:
-        self._asked_at = time.monotonic()
-        # Asked again while Python ends, when its own handlers are gone, the process would count as killed.
-        signal.signal(signum, signal.SIG_IGN)
-        self._wake()

@@ -15,6 +15,7 @@ import msgspec
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.oomscore import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application
+from chimbuko.process.signals import END
 from chimbuko.process.starting import BLAS_VARIABLE, Launch, Starter, new_python
 
 READY_TIMEOUT_S = 60.0
@@ -95,7 +96,7 @@ class Service:
     def ask_to_stop(self) -> None:
         """Ask it to finish what it has to do and end; one that was stopped goes on for that."""
         if self.is_running:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(END)
             self.process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> bool:

@@ -279,7 +279,6 @@ def _become(launch: Launch, parent: int, stdout: int, log: int, blocked: set[int
         become_ours(launch.oom_score)
         if os.getppid() != parent:
             return
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.environ.clear()
         os.environ.update(launch.environment)

@@ -12,6 +12,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.restarts import Revivals
 from chimbuko.process.service import Service
+from chimbuko.process.signals import END
 
 
 @dataclass
@@ -118,6 +119,12 @@ class ServiceGroup:
             with self._mishaps.survived(f"{member.service.name} could not be asked to end"):
                 self._ask_to_stop(member)
 
+    def warn(self) -> None:
+        """Let them know that time may be short: they go on, and end when they are asked to."""
+        for member in self._members:
+            if not member.is_starting and member.service.is_running:
+                member.service.process.send_signal(signal.SIGTERM)
+
     def stop(self, timeout_s: float) -> bool:
         """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
         codes = []
@@ -138,7 +145,7 @@ class ServiceGroup:
         code: int = service.process.returncode
         if not is_in_time:
             self._problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
-        elif code not in (0, -signal.SIGTERM) and not member.is_given_up:
+        elif code not in (0, -END) and not member.is_given_up:
             self._problems.append(f"{service.name} ended with code {code}; its log is {service.log}")
         return code
 
@@ -153,4 +160,4 @@ class ServiceGroup:
     def _was_killed(self, member: _Member) -> bool:
         """Whether it did not mean to end, and another one can go on."""
         code: int = member.service.process.returncode
-        return code < 0 and code != -signal.SIGTERM and not member.is_hopeless
+        return code < 0 and code != -END and not member.is_hopeless

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self, cast
@@ -22,8 +22,9 @@ from redis.cluster import RedisCluster
 from redis.connection import parse_url
 
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.process.lifetime import become_ours
+from chimbuko.process.lifetime import become_ours, die_with_parent
 from chimbuko.process.oomscore import Sacrifice, oom_score
+from chimbuko.process.signals import FROM_OTHERS
 
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
@@ -157,7 +158,7 @@ class PrivateBroker:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=partial(become_ours, oom_score(Sacrifice.BROKER)),
+            preexec_fn=_become_broker,
         )
         assert self._process.stdin is not None
         self._process.stdin.write(settings.encode())
@@ -167,7 +168,7 @@ class PrivateBroker:
     def stop(self) -> None:
         """Stop it; nothing it holds outlives it."""
         if self._process is not None:
-            self._process.terminate()
+            self._process.kill()
             self._process.wait()
             self._process = None
 
@@ -184,6 +185,13 @@ class PrivateBroker:
                 time.sleep(0.01)
         self.stop()
         raise ServiceError(f"the private broker did not start; its log is {self._log}")
+
+
+def _become_broker() -> None:
+    """It handles what was ignored before it began, and would end; what is blocked does not reach it."""
+    become_ours(oom_score(Sacrifice.BROKER))
+    signal.pthread_sigmask(signal.SIG_BLOCK, FROM_OTHERS)
+    die_with_parent(signal.SIGKILL)
 
 
 def valkey_server() -> Path:

@@ -80,6 +80,8 @@ class Membership:
         self._silent: SilentAgents = {}
         self.is_ending = False
         """Whether the run is to come to an end; set it to make it so."""
+        self.is_urgent = False
+        """Whether it may be killed soon; then silent agents are not waited for: what they have is kept."""
 
     def look(self) -> list[str]:
         """Hear what the agents say; one line for each that came, fell silent, is heard again, or is done."""
@@ -129,7 +131,7 @@ class Membership:
     @property
     def lost(self) -> list[str]:
         """Agents that are not done, and of which nothing was heard for long."""
-        since = time.monotonic() - LOST_AFTER_S
+        since = time.monotonic() - (SILENT_AFTER_S if self.is_urgent else LOST_AFTER_S)
         return [agent for agent in self._at_work if self._heard_at[agent] < since]
 
     @property

@@ -24,6 +24,9 @@ from chimbuko.runs import userindex
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
 
+RESCUED = "rescued"
+"""Folder of a run with one for each node whose agent could not deliver all that it had found."""
+
 LONGEST_NAME_BYTES = 200
 """File systems take 255, and a folder that is being made has a longer name."""
 
@@ -152,6 +155,11 @@ class RunDirectory:
         return self.path / "alive"
 
     @property
+    def interrupted_path(self) -> Path:
+        """Made when the run is asked to end while its program runs: by a scheduler, which kills it soon."""
+        return self.path / "interrupted"
+
+    @property
     def statistics_path(self) -> Path:
         """A copy of what the parameter server has saved, for services that go on elsewhere."""
         return self.path / "statistics"
@@ -174,6 +182,10 @@ class RunDirectory:
     def scratch_note(self, part: str) -> Path:
         """Says where a part of the run keeps, on its node's own storage, what is not stored yet, as JSON."""
         return self.settings / f"scratch-{part}.json"
+
+    def rescued(self, node: str) -> Path:
+        """Gets what an agent could not deliver from its node, as the node may not be held much longer."""
+        return self.path / RESCUED / node
 
     @property
     def streams_path(self) -> Path:

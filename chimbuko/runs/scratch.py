@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -11,8 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.atomicfile import write_atomically
 from chimbuko.errors import ConfigError
 from chimbuko.runs.directory import RunDirectory
+
+SERVICES_PART = "services"
+"""The part of a run that keeps its store, where that is not in the folder of the run."""
 
 
 def scratch_folder(run_id: str, part: str) -> Path:
@@ -42,6 +47,8 @@ class Left(msgspec.Struct, frozen=True):
 
     host: str
     folder: str
+    is_rescued: bool = False
+    """Whether all of it is in the folder of the run, too."""
 
 
 class ScratchNote:
@@ -53,12 +60,13 @@ class ScratchNote:
 
     def __init__(self, run: RunDirectory, part: str, folder: Path) -> None:
         self._path = run.scratch_note(part)
-        self._left = Left(platform.node(), str(folder))
+        self._folder = folder
 
-    def write(self) -> None:
+    def write(self, is_rescued: bool = False) -> None:
         """Leave it; a run can do without."""
         with suppress(OSError):
-            self._path.write_bytes(msgspec.json.encode(self._left))
+            left = Left(platform.node(), str(self._folder), is_rescued)
+            write_atomically(self._path, msgspec.json.encode(left))
 
     def remove(self) -> None:
         """Nothing is left there any more."""
@@ -67,12 +75,12 @@ class ScratchNote:
 
 
 def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
-    """The notes of a run with what they say, but for folders of this node that are gone."""
+    """The notes of a run with what they say, but for folders of this node that are gone for good."""
     found = []
     for path in sorted(run.settings.glob(run.scratch_note("*").name)):
         with suppress(OSError, msgspec.MsgspecError):
             left = msgspec.json.decode(path.read_bytes(), type=Left)
-            if left.host != platform.node() or Path(left.folder).is_dir():
+            if left.is_rescued or left.host != platform.node() or Path(left.folder).is_dir():
                 found.append((path, left))
     return found
 
@@ -84,8 +92,20 @@ def agents_at_work(run: RunDirectory) -> list[str]:
     return [f"agent-{path.stem.removeprefix(before)}" for path in sorted(notes)]
 
 
+def rescued_folders(run: RunDirectory) -> list[Path]:
+    """Folders, in that of the run, with what agents of other nodes could not deliver."""
+    return sorted(run.rescued("").glob("*/"))
+
+
 def forget(run: RunDirectory, folder: Path) -> None:
-    """Nothing in this folder of this node waits to be stored any more."""
+    """Nothing in this folder waits to be stored any more; what was rescued into the run's own is removed."""
+    folder = folder.absolute()
     for path, left in left_behind(run):
-        if left == Left(platform.node(), str(folder.absolute())):
+        if (left.host, left.folder) == (platform.node(), str(folder)) and not left.is_rescued:
             path.unlink(missing_ok=True)
+    # Where the store is still on another node, it will replace that which this went into.
+    if folder.parent == run.rescued("") and not run.scratch_note(SERVICES_PART).exists():
+        run.scratch_note(f"agents-{folder.name}").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            folder.parent.rmdir()

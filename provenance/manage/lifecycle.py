@@ -14,13 +14,15 @@ from chimbuko.errors import ConfigError
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.provenance.manage.transfer import remove_run
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo, claim_name
+from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RESCUED, RunDirectory, RunInfo, claim_name
 from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.tausettings import CLAIMS_FOLDER
 
 RUNNING = "running"
 DIED = "died"
 """State of a run whose processes were killed before they could note its end."""
+INTERRUPTED = "interrupted"
+"""State of a run that ended, or was killed, after somebody had asked it to while its program ran."""
 START_S = 15.0
 """How long the services of a new run may take until they can be seen."""
 SILENT_S = 120.0
@@ -30,8 +32,8 @@ _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
-    *("alive", "statistics", "settings/serve.json", "settings/programs.json"),
-    *("settings/scratch-*.json", "logs/*.log"),
+    *("alive", "interrupted", "statistics", "settings/serve.json", "settings/programs.json"),
+    *("settings/scratch-*.json", "logs/*.log", f"{RESCUED}/**/*"),
     # Streams that were kept.
     f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
 )
@@ -49,10 +51,11 @@ def state_of(run: RunDirectory | None, info: RunInfo) -> str:
     """State of a run, as far as this node can know; without its folder less is known of other nodes."""
     if info.state != RUNNING or is_held(claim_name(info.id)):
         return info.state
+    dead = INTERRUPTED if run is not None and run.interrupted_path.exists() else DIED
     if info.host == platform.node():
-        return RUNNING if time.time() - info.started_us / 1e6 < START_S else DIED
+        return RUNNING if time.time() - info.started_us / 1e6 < START_S else dead
     silent_s = None if run is None else silence_s(run)
-    return DIED if silent_s is not None and silent_s > SILENT_S else RUNNING
+    return dead if silent_s is not None and silent_s > SILENT_S else RUNNING
 
 
 def silence_s(run: RunDirectory) -> float | None:
@@ -117,7 +120,9 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     try:
         for path in _files_of(run, _FILES + _MARKS):
             path.unlink()
-        for path in (*_folders_in(run.trace), run.trace, run.timelines, run.logs, run.settings):
+        filled = [run.path / RESCUED, run.trace]
+        nested = [path for folder in filled for path in (*_folders_in(folder), folder)]
+        for path in (*nested, run.timelines, run.logs, run.settings):
             with suppress(OSError):
                 path.rmdir()
         run.info_path.unlink()

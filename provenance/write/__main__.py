@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,8 @@ import redis
 from sqlalchemy import Engine
 
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.process.lifetime import StopSignal, do_without_scipy, log, say_ready
+from chimbuko.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
 from chimbuko.provenance.alerts.alerting import Alerting
@@ -72,7 +74,9 @@ class Destination:
     hooks: Mapping[str, Deliver] = field(default_factory=dict)
     """What takes alerts."""
     copy: Path | None = None
-    """On storage that other nodes share: gets a copy of the store now and then."""
+    """On storage that other nodes share: gets a copy of the store now and then,"""
+    is_urgent: Callable[[], bool] = lambda: False
+    """and at once where this node may soon be gone."""
 
 
 def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
@@ -190,7 +194,7 @@ class WriterService:
         if self._alerting is not None:
             self._alerting.look_for_silence()
         if self._copies is not None:
-            self._copies.keep_up(self.open())
+            self._copies.keep_up(self.open(), self._destination.is_urgent())
         return not (records or statistics)
 
     def read_again(self) -> None:
@@ -256,7 +260,7 @@ def load() -> None:
 
 
 def main() -> None:
-    """Write until SIGTERM."""
+    """Write until it is asked to end."""
     parser = argparse.ArgumentParser(prog="chimbuko.provenance", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument(
@@ -268,13 +272,16 @@ def main() -> None:
     parser.add_argument("--alert-us", type=float, help="Severity from which on a call is worth an alert.")
     parser.add_argument("--copy", type=Path, help="File that gets a copy of the store now and then.")
     options = parser.parse_args()
-    should_stop = StopSignal(partial(wake_ourselves, options.run_id))
+    wake = partial(wake_ourselves, options.run_id)
+    should_stop, is_urgent = StopSignal(wake), StopSignal(wake, signal.SIGTERM)
     try:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
         hooks = {} if options.alert_us is None else hooks_of(os.environ)
-        destination = Destination(options.store, options.run_id, info, options.alert_us, hooks, options.copy)
+        destination = Destination(
+            options.store, options.run_id, info, options.alert_us, hooks, options.copy, is_urgent
+        )
         service = WriterService(RunBroker.from_environment(options.run_id), destination)
         # What may mend itself is waited for below.
         with suppress(StoreBusy, StoreDamaged):

@@ -29,11 +29,19 @@ class StoreCopies:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._due_s = time.monotonic() + PERIOD_S
-        self._is_failing = False
+        self._is_failing = self._is_hastening = False
 
-    def keep_up(self, engine: Engine) -> None:
-        """Make a copy where one is due. What is written meanwhile waits at the broker and at agents."""
+    def keep_up(self, engine: Engine, is_urgent: bool = False) -> None:
+        """Make a copy where one is due. What is written meanwhile waits at the broker and at agents.
+
+        Parameters
+        ----------
+        is_urgent
+            Whether the node may soon be gone: then one is due at once.
+        """
         began_s = time.monotonic()
+        if is_urgent and not self._is_hastening:
+            self._is_hastening, self._due_s = True, began_s
         if began_s < self._due_s:
             return
         begun = self._path.with_name(f".{self._path.name}-copy")

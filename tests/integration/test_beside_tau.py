@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from chimbuko.process.signals import END
 from tests.integration.beside import (
     EXIT_CODE,
     GUARD,
@@ -121,7 +121,7 @@ def test_all_of_ours_are_killed_at_once(
         assert process["steps"] > 0
         assert max(process["step_s"]) < LONGEST_STEP_S
     if is_reported:
-        os.kill(guard, signal.SIGTERM)
+        os.kill(guard, END)
     wait_for(lambda: not folder.exists())
 
 

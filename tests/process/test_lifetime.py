@@ -16,7 +16,11 @@ from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.process.service import Service
 
-READY = "from chimbuko.process.lifetime import StopSignal, say_ready; import os, sys, time\n"
+READY = """from chimbuko.process import signals
+from chimbuko.process.lifetime import say_ready
+from chimbuko.process.signals import StopSignal
+import os, sys, time
+"""
 
 Starter = Callable[[str], Service]
 
@@ -63,7 +67,7 @@ def test_one_that_is_asked_again_and_again_is_not_killed_by_that(start: Starter)
 
 def test_one_that_does_not_listen_is_killed(start: Starter) -> None:
     service = start(
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay_ready()\ntime.sleep(1000)"
+        "import signal; signal.signal(signals.END, signal.SIG_IGN)\nsay_ready()\ntime.sleep(1000)"
     )
     service.wait_ready()
     assert not service.stop(0.1)

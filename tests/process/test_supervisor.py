@@ -11,6 +11,7 @@ import pytest
 
 from chimbuko.process import restarts
 from chimbuko.process.service import Service
+from chimbuko.process.signals import END
 from chimbuko.process.supervisor import ServiceGroup
 
 WAITS = "import signal; print('{}', flush=True); signal.pause()"
@@ -90,7 +91,7 @@ def test_what_has_done_its_work_may_end(group: ServiceGroup, problems: list[str]
 def test_what_does_not_end_is_killed_and_reported(
     group: ServiceGroup, problems: list[str], start: Start
 ) -> None:
-    service = group.add(start(f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"))
+    service = group.add(start(f"import signal; signal.signal({END}, signal.SIG_IGN); {WAITS}"))
     group.wait_ready()
     assert not group.stop(0.1)
     assert not service.is_running and "did not end within" in problems[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from celery.worker import state
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import hold
+from chimbuko.process.signals import END
 from chimbuko.viz.jobs.worker import app
 from chimbuko.viz.jobs.workerpool import worker_name
 
@@ -35,7 +37,8 @@ NICENESS = 10
 @click.option("--idle", "idle_s", type=float, required=True, help="End after so many seconds without work.")
 @click.option("--sweep", is_flag=True, help="Remove the folder if the dashboard ended without doing so.")
 def main(folder: Path, idle_s: float, sweep: bool) -> None:
-    """Answer long questions, one at a time, until there are none or SIGTERM."""
+    """Answer long questions, one at a time, until there are none or it is asked to end."""
+    signal.signal(END, _end)
     os.nice(NICENESS)
     dashboard = os.getppid()
     # What is said goes into the log.
@@ -59,6 +62,10 @@ def _end_when_idle(idle_s: float) -> None:
         time.sleep(1.0)
         if state.active_requests or state.reserved_requests:
             worked_s = time.monotonic()
+    _end()
+
+
+def _end(*_: object) -> None:
     state.should_stop = os.EX_OK
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import signal
 import threading
 from pathlib import Path
 
 import click
 
 from chimbuko.launcher.outcome.recovery import report_recovery
-from chimbuko.process.lifetime import heed
+from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.runs.directory import find_run
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
@@ -72,7 +71,7 @@ def command(
     from chimbuko.viz.jobs.workerpool import WorkerPool
 
     stopping = threading.Event()
-    heed([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], lambda *_: stopping.set())
+    heed(FROM_OTHERS, lambda *_: stopping.set())
     run, token, hosts = find_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
     if processes > 1:
         place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)

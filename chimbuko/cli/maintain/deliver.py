@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -9,62 +11,84 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.spool.segments import spools_in
-from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.outcome.recovery import bring_store_home
+from chimbuko.launcher.outcome.delivery import deliver_spools
+from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
 from chimbuko.process.lifetime import hold, is_held
-from chimbuko.protocol.messages import RecordBatch, RunStatistics
-from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.write.writer import Writer
+from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, find_run
-from chimbuko.runs.scratch import forget
+from chimbuko.runs.scratch import forget, left_behind, rescued_folders
 from chimbuko.units import number_of
-
-MOST_BYTES = 4 << 20
-"""Of what goes into one transaction."""
-
-_batches = msgspec.msgpack.Decoder(RecordBatch)
 
 
 @click.command("deliver", short_help="Store findings that were left in an agent's folder.")
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-def command(run_dir: Path, folder: Path) -> None:
+@click.argument("folder", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
+def command(run_dir: Path, folder: Path | None) -> None:
     """Store in RUN the findings that its agents left in FOLDER, since the store failed or the run died.
 
-    The summary of the run names the folder and its node; for a run that died 'chimbuko runs' does. Nothing is
-    stored twice. FOLDER stays as it is, and can be removed afterwards.
+    Without FOLDER all is stored that can be reached from this node: what is in the folder of the run, and
+    what is left on this node's own storage. The summary of the run names what is elsewhere; for a run that
+    died 'chimbuko runs list' does. Nothing is stored twice. FOLDER stays as it is, and can be removed
+    afterwards.
 
     \b
     Examples:
+      chimbuko deliver chimbuko-runs/heat
       chimbuko deliver chimbuko-runs/heat /tmp/chimbuko-3f1c52d7a9b0-agents-node7
     """
     run = find_run(run_dir)
-    spools = spools_in(folder)
+    _check_over(run)
+    folders = [folder] if folder else _reachable(run)
+    with closing(hold(f"{run.path}, {run.read_info().id}")):
+        for one in folders:
+            _bring(run, one)
+    if folder is None:
+        _name_others(run)
+
+
+def _check_over(run: RunDirectory) -> None:
+    """Not by what the run notes of its end: the disk for that may have been full, too."""
     info = run.read_info()
-    is_store = info.store_url == f"sqlite:///{folder.absolute() / run.store_path.name}"
-    if not spools and not is_store:
-        raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
-    # Not what the run notes of its end: the disk for that may have been full, too.
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{info.name}: the run goes on; its agents deliver by themselves")
-    with closing(hold(f"{run.path}, {info.id}")):
-        if is_store:
-            info = _with_store_at_home(run, info, folder)
-        engine = open_for_writing(run.used_store_url(info))
-        try:
-            writer = Writer(engine, info.id)
-            writer.write_run(info)
-            records = sum(_deliver(spool, writer) for spool in spools)
-        finally:
-            close(engine)
-        forget(run, folder)
-    stored = f"{number_of(records, 'records')} of {number_of(len(spools), 'streams')} stored"
+    if state_of(run, info) == RUNNING and is_alive_elsewhere(run, info):
+        raise ConfigError(f"{info.name}: the run goes on, on {info.host}; its agents deliver by themselves")
+
+
+def _reachable(run: RunDirectory) -> list[Path]:
+    """Folders with something to store; that of the store itself first, as the others go into it."""
+    here = [Path(left.folder) for _, left in left_behind(run) if left.host == platform.node()]
+    stores = [folder for folder in here if (folder / run.store_path.name).exists()]
+    found = [*stores, *(folder for folder in (*here, *rescued_folders(run)) if spools_in(folder))]
+    if not found:
+        _name_others(run)
+        raise ConfigError(f"{run.path}: nothing is left to be stored that can be reached from this node")
+    return found
+
+
+def _name_others(run: RunDirectory) -> None:
+    for _, left in left_behind(run):
+        if left.host != platform.node():
+            words = shlex.join(["chimbuko", "deliver", str(run.path), left.folder])
+            print(f"chimbuko: more is left on {left.host}; there, do: {words}", file=sys.stderr)
+
+
+def _bring(run: RunDirectory, folder: Path) -> None:
+    info = run.read_info()
+    is_store = info.store_url == f"sqlite:///{folder.absolute() / run.store_path.name}"
+    if not spools_in(folder) and not is_store:
+        raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
+    if is_store:
+        info = _with_store_at_home(run, info, folder)
+    records, spools = deliver_spools(folder, info, run.used_store_url(info))
+    forget(run, folder)
+    stored = f"{number_of(records, 'records')} of {number_of(spools, 'streams')} stored"
     if is_store:
         stored = f"the store is in {run.path} now"
-    print(f"{stored}; {folder} can be removed", file=sys.stderr)
+    can_go = f"; {folder} can be removed" if folder.exists() else ""
+    print(f"{stored}{can_go}", file=sys.stderr)
 
 
 def _with_store_at_home(run: RunDirectory, info: RunInfo, folder: Path) -> RunInfo:
@@ -78,17 +102,3 @@ def _with_store_at_home(run: RunDirectory, info: RunInfo, folder: Path) -> RunIn
     info = msgspec.structs.replace(info, store_url=run.store_url)
     run.write_info(info)
     return info
-
-
-def _deliver(spool: Path, writer: Writer) -> int:
-    """Store what is in one spool; returns how many records that was, each revision of a call counted."""
-    reader, records, program = SpoolReader(spool), 0, 0
-    while frames := reader.read(MOST_BYTES):
-        batches = [_batches.decode(frame) for _, frame in frames]
-        writer.write(batches)
-        records += sum(batch.records.count for batch in batches)
-        program = batches[-1].health.program
-    names = spool.parent / NAMES
-    if names.exists():
-        writer.write_statistics(RunStatistics({program: read_names(names).program}))
-    return records

@@ -25,6 +25,7 @@ from chimbuko.follow.guard.trimmer import IDLE_S, Trimmer
 from chimbuko.follow.guard.watchdog import PATIENCE_S, Watchdog
 from chimbuko.follow.room import Room
 from chimbuko.follow.writers import has_writer
+from chimbuko.process.signals import END, ignore_others
 
 LINGER_S = 30.0
 """An application that was just started has no stream yet, and one of its launchers may be gone."""
@@ -192,9 +193,9 @@ def keep_guard(options: Options) -> None:
         There is no such folder.
     """
     # Waited for, below: so nothing is interrupted, and none is missed.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [END])
+    ignore_others()
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     try:
         if claim(options.folder) is None:
             return
@@ -206,7 +207,7 @@ def keep_guard(options: Options) -> None:
     failures = 0
     wait_s, before_s = 0.0, time.monotonic()
     while not guard.is_over:
-        if signal.sigtimedwait([signal.SIGTERM], wait_s) is not None:
+        if signal.sigtimedwait([END], wait_s) is not None:
             guard.is_ending = True
         now_s = time.monotonic()
         try:

@@ -14,6 +14,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.guard import Options
 from chimbuko.follow.guard.presence import STOPPED, guard_of, looked_up
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.process.signals import END
 
 LOG = "guard.log"
 MODULE = "chimbuko.follow.guard.guard"
@@ -96,7 +97,7 @@ class GuardStarter:
         pid = guard_of(self._options.folder)
         if pid:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, END)
         end_s = time.monotonic() + timeout_s
         while guard_of(self._options.folder) is not None:
             if time.monotonic() > end_s:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -14,23 +14,27 @@ import msgspec
 import redis
 
 from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.calls.record import READING, SILENT
+from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.controller import INTERRUPTED
+from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import node_command
 from chimbuko.launcher.options import HostOptions
 from chimbuko.launcher.outcome.progress import Progress, say
+from chimbuko.launcher.outcome.recovery import is_alive_elsewhere
 from chimbuko.launcher.services import ServiceOptions, Services
-from chimbuko.process.lifetime import heed, is_held
+from chimbuko.process.lifetime import is_held
 from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.wakeup import Wakeup
 from chimbuko.protocol.broker import address_of
 from chimbuko.protocol.membership import Membership
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
-from chimbuko.provenance.manage.lifecycle import RUNNING, SILENT_S, silence_s
+from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
+from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, write_secret
 from chimbuko.runs.scratch import agents_at_work
 from chimbuko.trace.discovery import Transport
@@ -38,8 +42,7 @@ from chimbuko.trace.tausettings import application_settings
 
 LOOK_PERIOD_S = 0.5
 """Agents say no more often that they are there."""
-WATCH_S = 25.0
-"""Services give a sign of life every ten seconds."""
+SAME_SIGNAL_S = 1.0
 
 
 def host(folder: Path, options: HostOptions, show: Show) -> int:
@@ -96,6 +99,7 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
     _check_dead(run, info)
     await_kernels()
     _keep(run, options)
+    run.interrupted_path.unlink(missing_ok=True)
     run.write_info(msgspec.structs.replace(info, host=platform.node()))
     return Host(run, options, is_resumed=True).lead(show)
 
@@ -134,13 +138,7 @@ def _check_dead(run: RunDirectory, info: RunInfo) -> None:
     """Leave services alone that live: on this node that can be seen, of others there are signs of life."""
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{run.path}: goes on: its services are at work on this node")
-    before = silence_s(run)
-    if info.host == platform.node() or before is None or before > SILENT_S:
-        return
-    say(f"watching for {WATCH_S:.0f} s whether the services on {info.host} live")
-    sign = run.alive_path.stat().st_mtime_ns
-    time.sleep(WATCH_S)
-    if run.alive_path.stat().st_mtime_ns != sign:
+    if state_of(run, info) == RUNNING and is_alive_elsewhere(run, info):
         raise ConfigError(f"{run.path}: goes on; its services are at work on {info.host}")
 
 
@@ -163,12 +161,13 @@ class Host:
         self._options = options
         self._is_resumed = is_resumed
         self._signals = 0
+        self._signal_at_s = -math.inf
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
 
     def lead(self, show: Show) -> int:
         """Lead the run to its end; exit code: 130 where agents were not waited for."""
-        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], self._on_signal)
+        heed(FROM_OTHERS, self._on_signal)
         problems = self._problems
         with Wakeup() as wakeup, Services(self._run, self._services(), problems) as services:
             # Those of a run that goes on may take a moment to come back.
@@ -185,10 +184,11 @@ class Host:
             services.finish()
             problems += membership.problems
             is_whole = self._signals < 2
-            state = "finished" if is_whole else "interrupted"
+            is_interrupted = not is_whole or self._run.interrupted_path.exists()
+            state = INTERRUPTED if is_interrupted else "finished"
             result = close_run(self._run, services, problems, state, None, self._options.analysis.relabel)
             show(result)
-        return result.store_code if is_whole else INTERRUPTED
+        return result.store_code if is_whole else INTERRUPTED_CODE
 
     def _services(self) -> ServiceOptions:
         choices, analysis = self._options.services, self._options.analysis
@@ -218,7 +218,9 @@ class Host:
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
         with Progress(services.broker) as progress:
             while not membership.is_over and self._signals < 2:
-                membership.is_ending = membership.is_ending or self._signals > 0
+                if self._signals and not membership.is_urgent:
+                    membership.is_urgent = membership.is_ending = True
+                    services.hasten(self._is_program_running())
                 self._look(progress, services, membership)
                 wakeup.wait(LOOK_PERIOD_S, services.visitors)
 
@@ -233,5 +235,16 @@ class Host:
             for line in lines:
                 progress.say(line)
 
+    def _is_program_running(self) -> bool:
+        """Whether a stream is being read, as far as is known."""
+        try:
+            with open_run(self._run) as provenance:
+                return any(stream.state in (READING, SILENT) for stream in provenance.health())
+        except ChimbukoError:
+            return True
+
     def _on_signal(self, signum: int, frame: object) -> None:
-        self._signals += 1
+        now_s = time.monotonic()
+        # Of a scheduler that ends the job it may come twice, also by way of whoever started us.
+        if now_s - self._signal_at_s >= SAME_SIGNAL_S:
+            self._signals, self._signal_at_s = self._signals + 1, now_s

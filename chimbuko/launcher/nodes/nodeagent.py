@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import platform
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -12,13 +12,13 @@ from pathlib import Path
 import redis
 
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.launcher.agents import LONGEST_DELIVERY_S, AgentOptions, Agents, pin
+from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents, pin
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import leave_mark
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
-from chimbuko.process.lifetime import heed
 from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.protocol.membership import Presence
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
@@ -77,7 +77,8 @@ class NodeAgent:
         self._stop = threading.Event()
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
-        heed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], lambda *_: self._stop.set())
+        self._rescue_at_s = math.inf
+        heed(FROM_OTHERS, self._on_signal)
 
     def attend(self) -> int:
         """Exit code: 4 where something was found that could not be delivered."""
@@ -198,11 +199,17 @@ class NodeAgent:
                 )
                 break
         agents.ask_to_stop()
-        self._stop.clear()
         latest_s = time.monotonic() + LONGEST_DELIVERY_S
         while agents.is_analysing and time.monotonic() < latest_s:
             self._say(presence, is_done=False)
-            self._stop.wait(TICK_S)
+            if time.monotonic() >= self._rescue_at_s:
+                agents.rescue()
+            time.sleep(TICK_S)
+
+    def _on_signal(self, signum: int, frame: object) -> None:
+        # It may come again, from whoever started us.
+        self._rescue_at_s = min(self._rescue_at_s, time.monotonic() + RESCUE_AFTER_S)
+        self._stop.set()
 
     def _say(self, presence: Presence, is_done: bool) -> bool | None:
         """Whether the run is to end; None where nobody answers."""

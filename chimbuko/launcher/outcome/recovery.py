@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
-from chimbuko.provenance.manage.lifecycle import DIED, RUNNING, state_of
+from chimbuko.launcher.outcome.progress import say
+from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
 from chimbuko.runs.directory import RunDirectory, RunInfo
-from chimbuko.runs.scratch import left_behind
+from chimbuko.runs.scratch import left_behind, rescued_folders
+
+WATCH_S = 25.0
+"""Services give a sign of life every ten seconds."""
+_KILLED = {
+    DIED: "died: its processes were killed before its end",
+    INTERRUPTED: "was interrupted: asked to end, and killed before it had",
+}
 
 
 def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
@@ -18,13 +28,21 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
     state = state_of(run, info)
     if state == RUNNING:
         return []
+    left = [one for _, one in left_behind(run)]
     lines = []
-    for _, left in left_behind(run):
-        command = shlex.join(["chimbuko", "deliver", str(run.path), left.folder])
-        lines.append(f"{info.name}: not all that was found is stored; on {left.host}, do: {command}")
-    if state == DIED:
+    if rescued := rescued_folders(run):
+        nodes = ", ".join(folder.name for folder in rescued)
+        command = shlex.join(["chimbuko", "deliver", str(run.path)])
+        lines.append(
+            f"{info.name}: what was found on {nodes} waits in its folder to be stored; do: {command}"
+        )
+    for one in left:
+        if not one.is_rescued:
+            command = shlex.join(["chimbuko", "deliver", str(run.path), one.folder])
+            lines.append(f"{info.name}: not all that was found is stored; on {one.host}, do: {command}")
+    if state in _KILLED and info.state == RUNNING:
         stored = "" if lines else "; what was found until then is stored"
-        lines.insert(0, f"{info.name}: the run died: its processes were killed before its end{stored}")
+        lines.insert(0, f"{info.name}: the run {_KILLED[state]}{stored}")
     return lines
 
 
@@ -32,6 +50,17 @@ def report_recovery(run: RunDirectory) -> None:
     """Say on standard error what is to be known before a run is looked at."""
     for line in recovery_lines(run, run.read_info()):
         print(f"chimbuko: {line}", file=sys.stderr)
+
+
+def is_alive_elsewhere(run: RunDirectory, info: RunInfo) -> bool:
+    """Whether the services of a run, on another node, give a sign of life: that is watched for a while."""
+    if info.host == platform.node():
+        return False
+    say(f"watching for {WATCH_S:.0f} s whether the services on {info.host} live")
+    before = silence_s(run)
+    time.sleep(WATCH_S)
+    after = silence_s(run)
+    return before is not None and after is not None and after < before + WATCH_S / 2
 
 
 def bring_store_home(run: RunDirectory, scratch: Path) -> None:

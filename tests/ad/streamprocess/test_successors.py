@@ -29,6 +29,7 @@ from chimbuko.follow import holes
 from chimbuko.follow.holes import GUARD, FirstStep
 from chimbuko.follow.instances import aside_of
 from chimbuko.follow.reader import FollowedStream
+from chimbuko.process.signals import END
 from chimbuko.trace.schema import LOST_STEPS, TraceStep
 from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
@@ -64,7 +65,7 @@ def made() -> MadeStream:
 
 @pytest.fixture(autouse=True)
 def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCONT)}
+    before = {number: signal.getsignal(number) for number in (END, signal.SIGCONT)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -326,7 +327,7 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
         step(one, got)
         seen += 1
         if seen in (1, 5, 6, 17):
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), END)
 
     monkeypatch.setattr(StreamProcess, "_step", step_and_ask)
     processes = 0

@@ -21,6 +21,7 @@ from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.follow.holes import DataFile, FirstStep
 from chimbuko.follow.steps import DATA, StepIndex
 from chimbuko.follow.writers import has_writer
+from chimbuko.process.signals import END
 from tests.follow.streams import STEP_BYTES, events, opened, wait_until, write_step
 
 STEPS = 40
@@ -200,7 +201,7 @@ def test_of_many_that_are_started_one_stays(folder: Path, guard: Starter, tmp_pa
     assert [one.returncode for one in started if one is not stays] == [0, 0, 0]
     guard(Options(str(folder)))
     assert guarded(folder) == stays.pid
-    stays.send_signal(signal.SIGTERM)
+    stays.send_signal(END)
     assert stays.wait(60) == 0 and not folder.exists()
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from sqlalchemy import Engine, event
 
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.errors import StoreError
+from chimbuko.process.signals import END
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
 from chimbuko.protocol.messages import (
     PAYLOAD,
@@ -165,7 +165,7 @@ def test_a_writer_killed_in_mid_stream_loses_and_doubles_nothing(
     # As an agent that does not know what arrived: from what was acknowledged, and a little before.
     send(broker, *batches[max(acknowledged(broker) - 100, 0) :])
     with start_process(private_broker, store_url, provenance.run_id) as restarted:
-        restarted.send_signal(signal.SIGTERM)
+        restarted.send_signal(END)
         assert restarted.wait() == 0
     assert provenance.calls.count(ALL) == 6000
     assert acknowledged(broker) == 2000

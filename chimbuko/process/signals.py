@@ -1,0 +1,62 @@
+"""Which signals mean something to processes of ours.
+
+A scheduler that ends a job sends SIGTERM to all of its processes at once, and SIGKILL some time later.
+Services that ended at the first would leave nobody to deliver to. So only who leads a part of a run heeds
+it, and asks the others to end, by a signal of their own, in the order in which they can.
+
+It is imported where no other package is to be had.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+END = signal.SIGRTMIN + 4
+"""Asks a process of ours to finish what it has to do, and end. Nobody else sends it; who is not ready for it
+ends at once."""
+
+FROM_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What users, terminals and schedulers send to all processes that they see."""
+
+
+def heed(numbers: Iterable[signal.Signals], handle: Callable[[int, Any], object]) -> None:
+    """Handle signals, but for those that are ignored: ``nohup``, and a shell's jobs in the background."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def ignore_others() -> None:
+    """From now on end only by ``END``; what this process starts inherits that."""
+    for number in FROM_OTHERS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+class StopSignal:
+    """Becomes true when the process is asked to end (``END``).
+
+    Parameters
+    ----------
+    wake
+        Called then, to end what the process waits for.
+    number
+        Another signal: SIGTERM for who has to know that time may be short, and ends later.
+    """
+
+    def __init__(self, wake: Callable[[], object] = lambda: None, number: int = END) -> None:
+        self._asked_at = 0.0
+        self._wake = wake
+        signal.signal(number, self._ask)
+
+    def __call__(self) -> bool:
+        """Whether the process was asked to end."""
+        return self._asked_at > 0
+
+    def _ask(self, signum: int, frame: object) -> None:
+        self._asked_at = time.monotonic()
+        # Asked again while Python ends, when its own handlers are gone, the process would count as killed.
+        signal.signal(signum, signal.SIG_IGN)
+        self._wake()

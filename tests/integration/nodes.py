@@ -1,0 +1,149 @@
+"""Whole nodes of a cluster on one machine: each has its name, network, processes and temporary folders.
+
+They share the file system, as nodes of a cluster share that of runs; ``/dev/shm`` and ``$TMPDIR`` are each
+node's own, and gone with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.integration.namespaces import Network, NotPermitted
+
+CHIMBUKO = [sys.executable, "-m", "chimbuko"]
+TEMPORARY = "/var/tmp"
+"""That of each node; ``/tmp``, with the folders of tests, is shared."""
+_BEGIN = """
+hostname "$0" && mount -t tmpfs none /dev/shm && mount -t tmpfs none {temporary} &&
+mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && echo ready && exec sleep infinity
+"""
+
+
+class Node:
+    """One node, as a context; at the end all its processes are killed.
+
+    Parameters
+    ----------
+    namespace
+        Of its network.
+    hosts
+        File with the names of all nodes.
+    """
+
+    def __init__(self, name: str, namespace: str, address: str, hosts: Path) -> None:
+        self.name = name
+        self.address = address
+        self._namespace = namespace
+        self._hosts = hosts
+
+    def __enter__(self) -> Node:
+        own = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        begin = _BEGIN.format(temporary=TEMPORARY)
+        self._holder = subprocess.Popen(
+            ["ip", "netns", "exec", self._namespace, *own, "sh", "-c", begin, self.name, str(self._hosts)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._holder.stdout is not None and self._holder.stderr is not None
+        if self._holder.stdout.readline() != "ready\n":
+            self._holder.kill()
+            raise NotPermitted(self._holder.stderr.read().strip())
+        of_holder = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
+        (self._first,) = map(int, of_holder.read_text().split())
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill()
+
+    def start(
+        self, words: Sequence[str | Path], log: Path, environment: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Run a command there; both outputs go into a log."""
+        given = {"TMPDIR": TEMPORARY, **(environment or {})}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                self._entered(words),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=kept | given,
+            )
+
+    def call(self, words: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command there, in a folder, to its end."""
+        return subprocess.run(
+            self._entered(words, folder),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, "TMPDIR": TEMPORARY},
+        )
+
+    def ask_to_end(self) -> subprocess.Popen[bytes]:
+        """As a scheduler that ends a job: each process of the node is asked at once."""
+        # But for the first one, which only holds it.
+        return subprocess.Popen(self._entered(["sh", "-c", "kill -CONT -1; kill -TERM -1"]))
+
+    def kill(self) -> None:
+        """The node is gone: all its processes, and what was in its memory and its temporary folder."""
+        if self._holder.poll() is None:
+            os.kill(self._first, signal.SIGKILL)
+        self._holder.communicate()
+
+    def _entered(self, words: Sequence[str | Path], folder: Path = Path("/")) -> list[str]:
+        where = ["--target", str(self._first), "--net", "--uts", "--mount", "--pid"]
+        return ["nsenter", *where, f"--wd={folder}", "--", *map(str, words)]
+
+
+class Cluster:
+    """Nodes, and the network between them."""
+
+    def __init__(self, network: Network, nodes: list[Node]) -> None:
+        self.network = network
+        self.nodes = nodes
+
+    def ask_to_end(self) -> None:
+        """Each process of all nodes is asked to end, at once."""
+        for asking in [node.ask_to_end() for node in self.nodes]:
+            asking.wait()
+
+
+@contextmanager
+def cluster(nodes: int, folder: Path) -> Iterator[Cluster]:
+    """Nodes ``node0`` and so on, while the context lasts.
+
+    Raises
+    ------
+    NotPermitted
+        This machine does not let us make them.
+    """
+    hosts = folder / "hosts"
+    with ExitStack() as stack:
+        network = stack.enter_context(Network(nodes))
+        made = [
+            Node(f"node{number}", network.name(number), network.address(number), hosts)
+            for number in range(nodes)
+        ]
+        lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in made), ""]
+        hosts.write_text("\n".join(lines))
+        for node in made:
+            stack.enter_context(node)
+        yield Cluster(network, made)
+
+
+def wait_until_ended(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> float:
+    """Wait until all have ended, and no longer than that; seconds that it took."""
+    began_s = time.monotonic()
+    while any(one.poll() is None for one in processes) and time.monotonic() - began_s < timeout_s:
+        time.sleep(0.02)
+    return time.monotonic() - began_s
