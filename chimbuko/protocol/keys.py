@@ -34,6 +34,11 @@ class RunKeys:
         self.store_news = begin + "store-news"
         """Stream of lines for the user, anybody to services: what keeps records from being stored and when it
         ends, what there is no room for."""
+        self.copy_wanted = begin + "copy-wanted"
+        """Key that somebody on another node sets, anew each time, who wants to look into the store of a live
+        run,"""
+        self.copy_made = begin + "copy-made"
+        """and the same, when a copy of it was made that all nodes see."""
         self.frames = begin + "frames"
         """Stream of ``Frame``, server to dashboards."""
         self.dashboard = begin + "dashboard"

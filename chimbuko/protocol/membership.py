@@ -143,7 +143,11 @@ class Membership:
     def problems(self) -> list[str]:
         """One line for each thing that did not end as it should at an agent."""
         reported = [problem for answer in self._answers.values() for problem in answer.problems]
-        return reported + [f"{agent} did not come to an end; nothing is heard of it" for agent in self.lost]
+        return reported + [
+            f"{agent} did not come to an end, and nothing is heard of it; what it has left is stored as "
+            "'chimbuko runs list' says"
+            for agent in self.lost
+        ]
 
     @property
     def _at_work(self) -> list[str]:

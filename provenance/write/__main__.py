@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import redis
@@ -136,6 +137,8 @@ class WriterService:
         self._reader = PatientReader(broker)
         self._stored_at = -GATHER_S
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
+        self._copied_for = b""
+        self._has_hastened = False
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -194,8 +197,18 @@ class WriterService:
         if self._alerting is not None:
             self._alerting.look_for_silence()
         if self._copies is not None:
-            self._copies.keep_up(self.open(), self._destination.is_urgent())
+            self._keep_copy(self._copies)
         return not (records or statistics)
+
+    def _keep_copy(self, copies: StoreCopies) -> None:
+        asked = cast("bytes | None", self._client.get(self._keys.copy_wanted))
+        is_urgent = self._destination.is_urgent() and not self._has_hastened
+        is_wanted = asked is not None and asked != self._copied_for
+        if copies.keep_up(self.open(), is_wanted or is_urgent):
+            self._has_hastened = self._destination.is_urgent()
+            if asked is not None:
+                self._copied_for = asked
+                self._client.set(self._keys.copy_made, asked)
 
     def read_again(self) -> None:
         """Read from the beginning next time: a broker that was restarted may number anew."""

@@ -14,7 +14,9 @@ from chimbuko.process.lifetime import log
 
 PERIOD_S = 30.0
 SHARE = 0.01
-"""Part of the time that copying may take."""
+"""Part of the time that copying may take,"""
+MOST_SHARE = 0.1
+"""and where somebody waits for it."""
 
 
 class StoreCopies:
@@ -29,33 +31,38 @@ class StoreCopies:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._due_s = time.monotonic() + PERIOD_S
-        self._is_failing = self._is_hastening = False
+        self._soonest_s = 0.0
+        self._is_failing = False
 
-    def keep_up(self, engine: Engine, is_urgent: bool = False) -> None:
-        """Make a copy where one is due. What is written meanwhile waits at the broker and at agents.
+    def keep_up(self, engine: Engine, is_wanted: bool = False) -> bool:
+        """Make a copy where one is due; whether there is a new one.
+
+        What is written meanwhile waits at the broker and at agents.
 
         Parameters
         ----------
-        is_urgent
-            Whether the node may soon be gone: then one is due at once.
+        is_wanted
+            Whether somebody waits for it: then it is due sooner.
         """
         began_s = time.monotonic()
-        if is_urgent and not self._is_hastening:
-            self._is_hastening, self._due_s = True, began_s
-        if began_s < self._due_s:
-            return
+        if began_s < (self._soonest_s if is_wanted else self._due_s):
+            return False
         begun = self._path.with_name(f".{self._path.name}-copy")
+        is_made = False
         try:
             begun.unlink(missing_ok=True)
             with closing(engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM INTO ?", (str(begun),))
             os.replace(begun, self._path)
-            self._is_failing = False
+            is_made, self._is_failing = True, False
         except (OSError, sqlite3.Error) as error:
             with suppress(OSError):
                 begun.unlink(missing_ok=True)
             if not self._is_failing:
                 log(f"{self._path}: the store cannot be copied there ({error}); trying again")
             self._is_failing = True
-        took_s = time.monotonic() - began_s
-        self._due_s = time.monotonic() + max(PERIOD_S, took_s / SHARE)
+        ended_s = time.monotonic()
+        took_s = ended_s - began_s
+        self._soonest_s = ended_s + took_s / MOST_SHARE
+        self._due_s = ended_s + max(PERIOD_S, took_s / SHARE)
+        return is_made

@@ -7,6 +7,7 @@ node's own, and gone with it.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from tests.integration.namespaces import Network, NotPermitted
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 TEMPORARY = "/var/tmp"
 """That of each node; ``/tmp``, with the folders of tests, is shared."""
+_PROGRAMS = f"{os.environ['PATH']}:/usr/sbin"
 _BEGIN = """
 hostname "$0" && mount -t tmpfs none /dev/shm && mount -t tmpfs none {temporary} &&
-mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && echo ready && exec sleep infinity
+mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && {mount} &&
+exec unshare --mount --pid --fork --kill-child --mount-proc sh -c 'echo ready; exec sleep infinity'
 """
+"""What serves a file system is not among the processes of a node: in a real one that is its kernel."""
 
 
 class Node:
@@ -35,17 +39,20 @@ class Node:
         Of its network.
     hosts
         File with the names of all nodes.
+    mount
+        Command that mounts what it shares with others.
     """
 
-    def __init__(self, name: str, namespace: str, address: str, hosts: Path) -> None:
+    def __init__(self, name: str, namespace: str, address: str, hosts: Path, mount: str = "true") -> None:
         self.name = name
         self.address = address
         self._namespace = namespace
         self._hosts = hosts
+        self._mount = mount
 
     def __enter__(self) -> Node:
-        own = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        begin = _BEGIN.format(temporary=TEMPORARY)
+        own = ["unshare", "--uts", "--mount"]
+        begin = _BEGIN.format(temporary=TEMPORARY, mount=self._mount)
         self._holder = subprocess.Popen(
             ["ip", "netns", "exec", self._namespace, *own, "sh", "-c", begin, self.name, str(self._hosts)],
             stdout=subprocess.PIPE,
@@ -119,26 +126,62 @@ class Cluster:
 
 
 @contextmanager
-def cluster(nodes: int, folder: Path) -> Iterator[Cluster]:
+def cluster(nodes: int, folder: Path, shared: Path | None = None) -> Iterator[Cluster]:
     """Nodes ``node0`` and so on, while the context lasts.
+
+    Parameters
+    ----------
+    shared
+        Where all of them find what is in ``folder / "exported"``, over the network, from a node more that
+        serves it by sshfs: locks, caches and times are those of a file system of this kind.
 
     Raises
     ------
     NotPermitted
-        This machine does not let us make them.
+        This machine does not let us make them, or lacks a program for it.
     """
     hosts = folder / "hosts"
     with ExitStack() as stack:
-        network = stack.enter_context(Network(nodes))
+        network = stack.enter_context(Network(nodes + 1))
+        names = [f"node{number}" for number in range(nodes)] + ["files"]
+        lines = [f"{network.address(number)} {name}" for number, name in enumerate(names)]
+        hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        mount = "true"
+        if shared is not None:
+            shared.mkdir()
+            server = Node("files", network.name(nodes), network.address(nodes), hosts)
+            mount = f"{_served(stack.enter_context(server), folder)} {shared}"
         made = [
-            Node(f"node{number}", network.name(number), network.address(number), hosts)
+            Node(f"node{number}", network.name(number), network.address(number), hosts, mount)
             for number in range(nodes)
         ]
-        lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in made), ""]
-        hosts.write_text("\n".join(lines))
         for node in made:
             stack.enter_context(node)
         yield Cluster(network, made)
+
+
+def _served(server: Node, folder: Path) -> str:
+    """Command, but for its last word, that mounts ``folder / "exported"``: a node serves it from now on."""
+    missing = [name for name in ("sshfs", "sshd", "ssh-keygen") if shutil.which(name, path=_PROGRAMS) is None]
+    if missing:
+        raise NotPermitted(f"{', '.join(missing)}: no such command")
+    (folder / "exported").mkdir()
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (folder / "sshd_config").write_text(
+        f"HostKey {key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
+        f"ListenAddress {server.address}\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
+    )
+    Path("/run/sshd").mkdir(exist_ok=True)
+    sshd = str(shutil.which("sshd", path=_PROGRAMS))
+    # It answers from the moment on when this has ended.
+    log = folder / "sshd.log"
+    if server.start([sshd, "-f", folder / "sshd_config", "-E", log], log).wait(60):
+        raise NotPermitted(log.read_text())
+    options = [f"IdentityFile={key}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"]
+    # Caches of a second, as other file systems can be told; theirs of a minute would only make tests longer.
+    options += ["dcache_timeout=1", "attr_timeout=1", "entry_timeout=1", "negative_timeout=1"]
+    return f"sshfs -o {','.join(options)} root@{server.address}:{folder / 'exported'}"
 
 
 def wait_until_ended(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> float:

@@ -63,7 +63,21 @@ def test_an_agent_of_which_nothing_is_heard_is_not_waited_for(
     assert not membership.is_over
     monkeypatch.setattr("chimbuko.protocol.membership.LOST_AFTER_S", 0.0)
     assert membership.is_over
-    assert membership.problems == ["agent-a did not come to an end; nothing is heard of it"]
+    (line,) = membership.problems
+    assert line.startswith("agent-a did not come to an end") and "'chimbuko runs list'" in line
+
+
+def test_a_silent_agent_of_a_run_that_may_be_killed_soon_is_hardly_waited_for(
+    client: RunBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    membership, agent = Membership(client), Presence(client, "agent-a")
+    agent.say(False, [])
+    membership.is_ending = True
+    membership.look()
+    monkeypatch.setattr("chimbuko.protocol.membership.SILENT_AFTER_S", 0.0)
+    assert not membership.is_over
+    membership.is_urgent = True
+    assert membership.is_over
 
 
 def test_a_broker_that_forgets_everything_learns_it_again(broker: PrivateBroker, client: RunBroker) -> None:

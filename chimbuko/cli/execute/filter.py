@@ -11,8 +11,8 @@ import msgspec
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, advise
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter
 from chimbuko.units import format_duration_us
 
@@ -55,7 +55,7 @@ def command(run: Path | None, output: Path | None, limit: int, as_json: bool) ->
       TAU_ADIOS2_SELECT_FILE=select.tau chimbuko run -- mpirun -n 4 tau_exec -adios2_trace ./app
       chimbuko filter --json | jq '.patterns[]'
     """
-    directory = find_run(run)
+    directory = reachable_run(run)
     with open_run(directory) as provenance:
         advice = advise(provenance.function_statistics(), provenance.health())
     if output is not None:

@@ -11,6 +11,7 @@ import msgspec
 
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.patterns import name_matcher
 from chimbuko.provenance.compare.comparison import (
     LEAST_EFFECT,
@@ -26,7 +27,6 @@ from chimbuko.provenance.compare.pairing import without_location
 from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, number_of
 
 EXIT_SLOWER = 6
@@ -94,7 +94,7 @@ def command(
 
 
 def _profile(path: Path) -> RunProfile:
-    with open_run(find_run(path)) as provenance:
+    with open_run(reachable_run(path)) as provenance:
         return read_profile(provenance)
 
 

@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from chimbuko.cli.options.calls import CallChoice, call_options
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.export.registry import FORMATS, export
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 
 
 @click.command("export", short_help="Write a run for Perfetto, speedscope, notebooks and other tools.")
@@ -46,7 +46,7 @@ def command(run: Path | None, form: str, output: Path, choice: CallChoice, as_js
       chimbuko export --format parquet -o heat-tables
       chimbuko export --format v2 -o records
     """
-    with open_run(find_run(run)) as provenance:
+    with open_run(reachable_run(run)) as provenance:
         exported = export(provenance, form, output, choice.filter(provenance))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(exported)))

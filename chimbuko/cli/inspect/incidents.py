@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.launcher.outcome.incidents import explain_run
-from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import find_run
@@ -51,8 +51,7 @@ def command(
       chimbuko incidents --sort begin_us --all
       chimbuko incidents --json | jq -r '.incidents[].sentence'
     """
-    directory = find_run(run)
-    report_recovery(directory)
+    directory = reachable_run(run)
     if again:
         explain_run(directory)
     with open_run(directory) as provenance:

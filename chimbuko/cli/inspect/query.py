@@ -11,10 +11,9 @@ import msgspec
 from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, number_of
 
 
@@ -46,8 +45,7 @@ def command(
       chimbuko query --time 1.5s:2s --sort entry_us --ascending
       chimbuko query --json | jq '.calls[].function'
     """
-    directory = find_run(run)
-    report_recovery(directory)
+    directory = reachable_run(run)
     with open_run(directory) as provenance:
         wanted = choice.filter(provenance)
         page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)

@@ -16,10 +16,10 @@ import redis
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.writer import StreamWriter
@@ -87,7 +87,7 @@ def command(
       chimbuko recall chimbuko-runs/heat --around 0:1:30:1547 --before 100ms --rank 0 --rank 2 -o moment
       chimbuko run --trace 'moment/tau-metrics-*.bp'
     """
-    run = find_run(run_dir)
+    run = reachable_run(run_dir)
     broker = RunBroker.connect(run.read_broker_url(), run.read_info().id)
     margins_us = tuple(round(parse_duration_us(text, "s")) for text in (before, after))
     with open_run(run) as provenance:

@@ -12,11 +12,10 @@ from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
 from chimbuko.cli.output.incident import print_incident
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, format_offset_us
 
 SELF = "▶"
@@ -45,8 +44,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
       chimbuko show I12
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
-    directory = find_run(run)
-    report_recovery(directory)
+    directory = reachable_run(run)
     with open_run(directory) as provenance:
         time_range = provenance.steps.time_range()
         if is_incident_id(wanted):

@@ -15,10 +15,11 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
 from chimbuko.provenance.store.schemadocs import TableMeaning, describe
-from chimbuko.runs.directory import RunDirectory, find_run
+from chimbuko.runs.directory import RunDirectory
 
 ROW_LIMIT = 1000
 
@@ -56,7 +57,7 @@ def command(
       chimbuko sql heat < question.sql
     """
     folder, statement = _arguments(run, query)
-    directory = find_run(folder)
+    directory = reachable_run(folder)
     info = directory.read_info()
     engine = open_for_reading(directory.used_store_url(info))
     try:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from chimbuko.launcher.outcome.recovery import report_recovery
+from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.runs.directory import find_run
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
 
@@ -72,13 +71,12 @@ def command(
 
     stopping = threading.Event()
     heed(FROM_OTHERS, lambda *_: stopping.set())
-    run, token, hosts = find_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
+    run, token, hosts = reachable_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
     if processes > 1:
         place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)
     else:
         worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
         place = serving(run, port, token, None, hosts, worker_pool)
-    report_recovery(run)
     with place as url:
         print(starting_at(url, path), flush=True)
         stopping.wait()

@@ -25,6 +25,11 @@ _NEEDS_ROOM = (
 )
 _LOOK_INTO_LOGS = "see what the program said, and the logs of the run, for what has ended it"
 
+_CUT_OFF = "they were ended with the run, and what they did in their last moments had not been written"
+
+MOST_NAMED = 5
+"""Nodes that lost something, and ranks of each of them."""
+
 NO_STREAM = (
     "No trace stream appeared: is the program linked with MPI? For one without MPI use "
     "'tau_exec -T serial,pthread -adios2_trace'; a Python program needs 'chimbuko trace'"
@@ -32,6 +37,7 @@ NO_STREAM = (
 
 MISSED_STEPS = "steps never seen"
 DROPPED_STEPS = "steps dropped unread"
+WITHOUT_END = "streams without an end"
 
 ADVICE: Mapping[str, str] = {
     MISSED_STEPS: f"a reader came after them, was replaced, or could not keep up; {_MAKE_ROOM}",
@@ -91,9 +97,11 @@ def unrecorded(anomalies: int) -> Loss:
     return Loss(f"records of {number_of(anomalies, 'anomalies')}, too many of their functions", advice)
 
 
-def without_end(streams: list[str]) -> Loss:
-    """Streams that were not read to their end."""
-    return Loss(f"the end of {number_of(len(streams), 'streams')} ({', '.join(streams)})", _LOOK_INTO_LOGS)
+def without_end(streams: list[str], is_interrupted: bool) -> Loss:
+    """Streams that were not read to their end; of a run that was interrupted, their programs had none."""
+    named = ", ".join(streams[:MOST_NAMED]) + (", …" if len(streams) > MOST_NAMED else "")
+    advice = _CUT_OFF if is_interrupted else _LOOK_INTO_LOGS
+    return Loss(f"the end of {number_of(len(streams), 'streams')} ({named})", advice)
 
 
 def everything(steps: int) -> Loss:
@@ -109,6 +117,40 @@ def everything(steps: int) -> Loss:
         "each stream ended before its first step was read; does the program run long enough, and did it end "
         f"well? If so, {_MAKE_ROOM}",
     )
+
+
+@dataclass(frozen=True)
+class LossyStream:
+    """A stream of which something was lost."""
+
+    name: str
+    node: str
+    losses: Mapping[str, int]
+    """By kind."""
+
+
+def place_lines(streams: Iterable[LossyStream]) -> list[str]:
+    """For people: where what was lost was lost, a line for each node, the worst first."""
+    nodes: dict[str, list[LossyStream]] = {}
+    for stream in sorted(streams, key=_extent, reverse=True):
+        nodes.setdefault(stream.node, []).append(stream)
+    lines = []
+    for node, of_node in list(nodes.items())[:MOST_NAMED]:
+        ranks = [
+            f"rank {one.name}: {', '.join(number_of(number, kind) for kind, number in one.losses.items())}"
+            for one in of_node[:MOST_NAMED]
+        ]
+        lines.append(f"  on {node}, {'; '.join(ranks)}{_and_more(len(of_node) - len(ranks), 'ranks')}")
+    rest = _and_more(len(nodes) - len(lines), "nodes")
+    return [*lines[:-1], lines[-1] + rest] if rest else lines
+
+
+def _and_more(number: int, what: str) -> str:
+    return f"; and {number:,} more {what}" if number else ""
+
+
+def _extent(stream: LossyStream) -> int:
+    return sum(stream.losses.values())
 
 
 def loss_lines(losses: Iterable[Loss]) -> list[str]:

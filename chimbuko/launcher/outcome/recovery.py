@@ -6,7 +6,6 @@ import os
 import platform
 import shlex
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -44,12 +43,6 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
         stored = "" if lines else "; what was found until then is stored"
         lines.insert(0, f"{info.name}: the run {_KILLED[state]}{stored}")
     return lines
-
-
-def report_recovery(run: RunDirectory) -> None:
-    """Say on standard error what is to be known before a run is looked at."""
-    for line in recovery_lines(run, run.read_info()):
-        print(f"chimbuko: {line}", file=sys.stderr)
 
 
 def is_alive_elsewhere(run: RunDirectory, info: RunInfo) -> bool:

@@ -14,10 +14,13 @@ from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
     NO_STREAM,
+    WITHOUT_END,
     Loss,
+    LossyStream,
     counted,
     everything,
     loss_lines,
+    place_lines,
     unrecorded,
     without_end,
 )
@@ -93,6 +96,10 @@ class Summary(msgspec.Struct, frozen=True):
     slow_ranks: list[SlowRank]
     """Ranks that are slower than the others all the time, the most time lost first."""
     problems: list[str]
+    is_interrupted: bool = False
+    """Whether it was asked to end while its programs ran."""
+    lossy: list[LossyStream] = []
+    """Streams of which something was lost, by node and rank."""
 
     @property
     def reduction(self) -> float:
@@ -142,6 +149,8 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
         slow_ranks=_slow_ranks(run),
         problems=problems,
+        is_interrupted=run.interrupted_path.exists(),
+        lossy=_lossy(health, _gaps(provenance.run().transport)),
     )
 
 
@@ -199,6 +208,7 @@ def summary_lines(summary: Summary) -> list[str]:
     )
     if summary.ranks:
         lines += loss_lines(losses_of(summary))
+        lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
         f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
@@ -319,16 +329,30 @@ def losses_of(summary: Summary) -> list[Loss]:
     """All that was lost; never nothing where no call was seen."""
     losses = [counted(kind, number) for kind, number in summary.losses.items()]
     if summary.gap_steps:
-        is_followed = summary.transport == Transport.FILES
-        losses.append(counted(DROPPED_STEPS if is_followed else MISSED_STEPS, summary.gap_steps))
+        losses.append(counted(_gaps(summary.transport), summary.gap_steps))
     too_many = summary.dropped - summary.losses.get(NO_ROOM_RECORDS, 0)
     if too_many > 0:
         losses.append(unrecorded(too_many))
     if summary.broken_streams:
-        losses.append(without_end(summary.broken_streams))
+        losses.append(without_end(summary.broken_streams, summary.is_interrupted))
     if not summary.calls:
         losses.append(everything(summary.steps))
     return losses
+
+
+def _gaps(transport: str) -> str:
+    """What steps that were not read are called."""
+    return DROPPED_STEPS if transport == Transport.FILES else MISSED_STEPS
+
+
+def _lossy(health: list[StreamHealth], gaps: str) -> list[LossyStream]:
+    found = []
+    for stream in health:
+        losses = stream.losses | ({gaps: stream.gap_steps} if stream.gap_steps else {})
+        losses |= {} if stream.state == "ended" else {WITHOUT_END: 1}
+        if losses:
+            found.append(LossyStream(f"{stream.program}:{stream.rank}", stream.node, losses))
+    return found
 
 
 def _total_losses(health: list[StreamHealth]) -> dict[str, int]:

@@ -13,7 +13,7 @@ import pytest
 from chimbuko.ad.calls.stacks import LOSS_NAMES
 from chimbuko.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher.outcome.losses import ADVICE, Loss, loss_lines
+from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines
 from chimbuko.launcher.outcome.summary import Summary, slow_lines, summarize, summary_lines
 from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
 from chimbuko.protocol.telemetry import SlowRank
@@ -149,12 +149,33 @@ def test_nothing_lost_is_one_line(summary_of: Summarize) -> None:
 
 def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
     losses = {"EXIT without ENTRY": 4, "calls whose EXIT was lost": 5, "things of a new kind": 6}
-    first, exits, steps = lost_lines(summary_of([], losses=losses, gap_steps=2))
+    first, exits, steps, place = lost_lines(summary_of([], losses=losses, gap_steps=2))
     assert first == (
         "Lost: 4 EXIT without ENTRY; 5 calls whose EXIT was lost; 6 things of a new kind; 2 steps never seen"
     )
     assert exits.startswith("  4 EXIT without ENTRY and 5 calls whose EXIT was lost: ")
     assert steps.startswith("  2 steps never seen: ") and "leave a core free" in steps
+    assert place == (
+        "  on n, rank 0:3: 4 EXIT without ENTRY, 5 calls whose EXIT was lost, 6 things of a new kind, "
+        "2 steps never seen"
+    )
+
+
+def test_what_was_lost_is_named_by_node_and_rank_the_worst_first() -> None:
+    streams = [
+        LossyStream(f"0:{rank}", f"node{rank % 7}", {"steps never seen": 1 + (rank == 9)})
+        for rank in range(50)
+    ]
+    first, *others = place_lines(streams)
+    assert first.startswith("  on node2, rank 0:9: 2 steps never seen; rank 0:2: 1 step never seen; ")
+    assert first.endswith("; and 2 more ranks")
+    assert len(others) == 4 and others[-1].endswith("; and 2 more nodes")
+    assert place_lines([]) == []
+
+
+def test_a_program_that_was_ended_with_its_run_has_lost_its_last_moments(summary_of: Summarize) -> None:
+    summary = msgspec.structs.replace(summary_of([], state="broken"), is_interrupted=True)
+    assert any("in their last moments" in line for line in lost_lines(summary))
 
 
 @pytest.mark.parametrize(("steps", "lost"), [(0, "every step"), (3, "every call")])
