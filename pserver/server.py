@@ -126,7 +126,7 @@ class Server:
                 if is_stopping and is_idle:
                     self._tick(is_last=True)
                     self._store(is_last=True)
-                    self._save()
+                    self._save(is_last=True)
                     return
             except redis.RedisError as error:
                 log(f"broker does not answer ({error}); trying again")
@@ -301,21 +301,29 @@ class Server:
         self._broker.notify_user(line)
         self._is_unsaved_reported = True
 
-    def _copy(self, state: SavedState) -> None:
-        """Now and then: shared storage may be slow, and is not ours alone."""
+    def _copy(self, state: SavedState, is_last: bool) -> bool:
+        """Now and then: shared storage may be slow, and is not ours alone. Whether nobody else has to keep
+        what is in the state.
+        """
         began = time.monotonic()
-        if self._place.copy is None or began < self._copy_at:
-            return
-        # Where there is no room for it, the one before stays.
+        if self._place.copy is None or is_last:
+            return True
+        if began < self._copy_at:
+            return False
+        # Where there is no room for it, the one before stays: agents cannot keep all that they have sent.
         with suppress(OSError):
             write_state(self._place.copy, state)
         now = time.monotonic()
         period_s = SAVE_PERIOD_S if self._is_hastening else COPY_PERIOD_S
         self._copy_at = now + max(period_s, (now - began) / COPY_SHARE)
+        return True
 
-    def _save(self) -> None:
-        """Save, and only then forget the deltas that are saved and let agents forget them."""
-        began = time.monotonic()
+    def _save(self, is_last: bool = False) -> None:
+        """Save, and only then forget the deltas that are saved and let agents forget them.
+
+        Where other nodes are to go on from a copy, they need what is not in that.
+        """
+        began, is_safe = time.monotonic(), True
         if self._place.path is not None:
             state = self._state.save()
             try:
@@ -323,10 +331,10 @@ class Server:
             except OSError as error:
                 # Agents would keep what they have sent for ever: they learn here that it is saved.
                 self._report_unsaved(self._place.path, error)
-            self._copy(state)
-        are_all_reported = self._state.is_saved()
-        self._client.xtrim(self._keys.deltas, minid=self._read_to.decode(), approximate=False)
-        self._acknowledge()
-        self._has_news = not are_all_reported
+            is_safe = self._copy(state, is_last)
+        if is_safe:
+            self._has_news = not self._state.is_saved()
+            self._client.xtrim(self._keys.deltas, minid=self._read_to.decode(), approximate=False)
+            self._acknowledge()
         now = time.monotonic()
         self._save_at = now + max(SAVE_PERIOD_S, (now - began) / SAVE_SHARE)

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array, Int64Array, RankKey
+from chimbuko.calls.callpaths import PATH
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import (
     ALL_EPOCHS,
@@ -25,7 +26,7 @@ from chimbuko.protocol.messages import (
     ModelUpdate,
     RunStatistics,
 )
-from chimbuko.protocol.telemetry import FLAGGED, SilentAgents
+from chimbuko.protocol.telemetry import FLAGGED, PACE, SilentAgents, TelemetryDelta
 from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedAgent, SavedState
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.ranks import Ranks
@@ -473,7 +474,7 @@ class ServerState:
 
     def _merge(self, agent: _Agent, delta: Delta) -> None:
         own = np.frombuffer(delta.rows, np.int32)
-        if own.max(initial=-1) >= len(agent.numbers):
+        if max(own.max(initial=-1), _highest_number(delta.telemetry)) >= len(agent.numbers):
             raise ValueError("functions that the agent has not named")
         # Most deltas hold nothing: what is known well is held back. Without these tests they take 15 µs more.
         if len(own):
@@ -492,3 +493,11 @@ class ServerState:
             steps = np.frombuffer(delta.telemetry.flagged_steps, FLAGGED_STEPS)
             self._functions.flag_steps(agent.global_numbers[steps["function"]], steps)
         self._telemetry.take(delta.agent, delta.telemetry, agent.global_numbers)
+
+
+def _highest_number(telemetry: TelemetryDelta) -> int:
+    """Highest of the agent's numbers of functions in there; -1 where there is none."""
+    parts = ((telemetry.flagged, FLAGGED), (telemetry.flagged_steps, FLAGGED_STEPS), (telemetry.paces, PACE))
+    contents = [*parts, *((paths.rows, PATH) for paths in telemetry.paths)]
+    numbers = [np.frombuffer(content, dtype)["function"].max() for content, dtype in contents if content]
+    return int(max(numbers, default=-1))

@@ -87,8 +87,6 @@ class Job:
         took_s = wait_until_ended(everybody, grace_s)
         for node in self.cluster.nodes:
             node.kill()
-        for one in everybody:
-            one.wait()
         return took_s
 
     def end_programs(self) -> None:

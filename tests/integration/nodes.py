@@ -49,6 +49,7 @@ class Node:
         self._namespace = namespace
         self._hosts = hosts
         self._mount = mount
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Node:
         own = ["unshare", "--uts", "--mount"]
@@ -77,13 +78,15 @@ class Node:
         given = {"TMPDIR": TEMPORARY, **(environment or {})}
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
         with log.open("ab") as output:
-            return subprocess.Popen(
+            started = subprocess.Popen(
                 self._entered(words),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=kept | given,
             )
+        self._started.append(started)
+        return started
 
     def call(self, words: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
         """Run a command there, in a folder, to its end."""
@@ -106,6 +109,8 @@ class Node:
         if self._holder.poll() is None:
             os.kill(self._first, signal.SIGKILL)
         self._holder.communicate()
+        for started in self._started:
+            started.wait()
 
     def _entered(self, words: Sequence[str | Path], folder: Path = Path("/")) -> list[str]:
         where = ["--target", str(self._first), "--net", "--uts", "--mount", "--pid"]

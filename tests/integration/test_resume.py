@@ -11,12 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import requests
 
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
-from tests.integration.conftest import descendants
+from tests.integration.conftest import command_line, descendants
 from tests.integration.test_many_nodes import (
     CHIMBUKO,
     begin_by_hand,
@@ -118,6 +119,31 @@ def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> Non
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
     assert (stream.gap_steps, stream.losses) == (0, {})
+
+
+def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+
+    def visited(services: subprocess.Popen[bytes]) -> int:
+        """The process of the dashboard, which has answered at that address."""
+        address = run.dashboard_path.read_text()
+        assert requests.get(address, timeout=60).status_code == 200
+        (found,) = [pid for pid in descendants(services.pid) if "chimbuko.viz " in command_line(pid)]
+        return found
+
+    with subprocess.Popen([*SERVE, str(run.path)]) as services:
+        wait_until(run.dashboard_path.exists, services)
+        before, address = visited(services), run.dashboard_path.read_text()
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: visited(services) != before, services)
+        assert run.dashboard_path.read_text() == address
+        kill_all(services)
+    with subprocess.Popen([*SERVE, str(run.path), "--resume"]) as resumed, ended(resumed):
+        wait_until(lambda: run.dashboard_path.read_text() != address, resumed)
+        visited(resumed)
+        subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+        assert resumed.wait(60) == 0
+    assert not run.dashboard_path.exists()
 
 
 @pytest.mark.parametrize("patience", ["0min", "2d", "soon"])

@@ -85,8 +85,6 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     copied_s = time.time()
     # With all that it has on its own storage.
     three.nodes[0].kill()
-    for one in (job.services, job.agents[0], *job.programs[:2]):
-        one.wait()
     time.sleep(3.0)
     words = [*CHIMBUKO, "serve", job.place, "--resume", "--bind", three.nodes[1].address]
     job.services = three.nodes[1].start(words, tmp_path / "resumed.log")
@@ -101,4 +99,7 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     assert job.services.wait(100) == 0, job.said
     truth, found = job.delays(time.time(), copied_s), job.found(copied_s)
     print(truth, found, job.said)
+    print((job.run.logs / "pserver.log").read_text())
+    assert all(found[node.name] >= truth[node.name] for node in three.nodes[1:])
     assert job.run.read_info().state == "finished"
+    assert "ended early" not in job.said

@@ -252,3 +252,13 @@ def test_a_connection_finds_a_broker_that_came_back_elsewhere(tmp_path: Path) ->
         client.set("key", "second")
         assert beside.get("key") == b"second"
         client.close()
+
+
+def test_it_ends_when_we_say_so_and_not_with_the_job(tmp_path: Path) -> None:
+    with PrivateBroker(tmp_path / "broker.log") as one, connect(one.url) as client:
+        client.set("found", 1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(one.pid, number)
+        assert client.get("found") == b"1"
+        pid = one.pid
+    assert not Path(f"/proc/{pid}").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,9 @@ class Peer:
 
     def merged(self, agent: str) -> int:
         return self._acknowledged(agent).merged
+
+    def saved(self, agent: str) -> int:
+        return self._acknowledged(agent).saved
 
     def wait_for(self, agent: str, merged: int = 0, saved: int = 0) -> None:
         deadline = time.monotonic() + 20
@@ -250,6 +254,40 @@ def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(
     lone_peer.wait_for("agent0", merged=sent + 1)
     (function,) = lone_peer.snapshot().functions
     assert (function.calls, function.exclusive_mean_us) == (sent + 1, (sent + 2) / 2)
+
+
+def test_a_server_elsewhere_goes_on_from_the_copy_with_what_agents_have_kept(tmp_path: Path) -> None:
+    """Agents forget what is in the copy, and nothing else: it is all that is left of a node."""
+    copy = tmp_path / "copy"
+
+    def served(node: Path, broker: PrivateBroker) -> Service:
+        words = [*SSTD, "--state", str(node / "state"), "--state-copy", str(copy)]
+        service = Service("pserver", "chimbuko.pserver", words, {BROKER_VARIABLE: broker.url}, node)
+        service.wait_ready()
+        return service
+
+    agent, sent, saved = make_agent(0), [], 0
+    for number in range(2):
+        node = tmp_path / f"node{number}"
+        node.mkdir()
+        if copy.exists():
+            shutil.copyfile(copy, node / "state")
+        with PrivateBroker(node / "broker.log") as broker:
+            server, peer = served(node, broker), Peer(broker.url)
+            for delta in sent[saved:]:
+                peer.send(msgspec.structs.replace(delta, since=saved + 1))
+            for runtime_us in range(3):
+                also = [(1, runtime_us)] if len(sent) >= 2 else []
+                delta = learn(agent, 0, [(0, runtime_us), *also])
+                sent.append(delta)
+                peer.send(msgspec.structs.replace(delta, since=saved + 1))
+                # The first is copied at once, and others after a while.
+                peer.wait_for("agent0", merged=len(sent), saved=1)
+            found = sorted(function.calls for function in peer.snapshot().functions)
+            server.stop(0.0)
+            saved = peer.saved("agent0")
+            peer.close()
+    assert found == [4, 6]
 
 
 def test_a_state_that_cannot_be_read_is_refused(broker: PrivateBroker, tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ class Host:
         self._run = run
         self._options = options
         self._is_resumed = is_resumed
+        self._address = ""
         self._signals = 0
         self._signal_at_s = -math.inf
         self._problems: list[str] = []
@@ -206,14 +207,24 @@ class Host:
         """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""
         if not self._run.broker_path.exists():
             raise ServiceError(f"{self._run.broker_path}: cannot be written, so no agent can join")
+        self._keep_address(services)
         if services.dashboard_url:
-            write_secret(self._run.dashboard_path, services.dashboard_url)
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url}")
         is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
+
+    def _keep_address(self, services: Services) -> None:
+        """Leave the dashboard's address in the run's folder, for as long as there is a dashboard."""
+        if services.dashboard_url == self._address:
+            return
+        if services.dashboard_url:
+            write_secret(self._run.dashboard_path, services.dashboard_url)
+        else:
+            self._run.dashboard_path.unlink(missing_ok=True)
+        self._address = services.dashboard_url
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
         with Progress(services.broker) as progress:
@@ -229,6 +240,7 @@ class Host:
         with self._mishaps.survived("the services cannot be looked after"):
             progress.show()
             lines = services.look_after()
+            self._keep_address(services)
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
                 lines += membership.look()

@@ -1,0 +1,84 @@
+"""What ends a process of ours, and what does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chimbuko.process import starting
+from chimbuko.process.service import Service
+from chimbuko.process.signals import END, FROM_OTHERS
+from chimbuko.process.starting import Starter
+from chimbuko.process.supervisor import ServiceGroup
+
+GOES_ON = """
+import signal, subprocess, sys, time
+from chimbuko.process.lifetime import say_ready
+from chimbuko.process.signals import StopSignal
+
+def load():
+    pass
+
+def main():
+    should_stop, is_urgent = StopSignal(), StopSignal(number=signal.SIGTERM)
+    say_ready()
+    while not should_stop():
+        time.sleep(0.01)
+    print("urgent" if is_urgent() else "in peace", file=sys.stderr, flush=True)
+
+if __name__ == "__main__":
+    main()
+"""
+IGNORES = GOES_ON.replace("StopSignal(number=signal.SIGTERM)", "lambda: False")
+STARTERS = [starting.new_python, starting.fork]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Starter], Service]]:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    started: list[Service] = []
+
+    def make(text: str, starter: Starter) -> Service:
+        (tmp_path / "goes_on.py").write_text(text)
+        started.append(Service("made", "goes_on", [], {}, tmp_path, start=starter))
+        started[-1].wait_ready()
+        return started[-1]
+
+    yield make
+    for service in started:
+        service.stop(0.0)
+    sys.modules.pop("goes_on", None)
+
+
+@pytest.mark.parametrize("starter", STARTERS)
+def test_what_a_scheduler_sends_to_all_processes_does_not_end_a_service(
+    start: Callable[[str, Starter], Service], starter: Starter, tmp_path: Path
+) -> None:
+    service = start(IGNORES, starter)
+    for number in FROM_OTHERS:
+        os.kill(service.process.pid, number)
+    assert service.is_running
+    assert service.stop(20.0) and service.process.returncode == 0
+    assert (tmp_path / "made.log").read_text() == "in peace\n"
+
+
+@pytest.mark.parametrize("starter", STARTERS)
+def test_a_group_is_warned_and_goes_on(
+    start: Callable[[str, Starter], Service], starter: Starter, tmp_path: Path
+) -> None:
+    problems: list[str] = []
+    group = ServiceGroup(problems)
+    service = group.add(start(GOES_ON, starter))
+    group.warn()
+    assert group.stop(20.0) and service.process.returncode == 0 and problems == []
+    assert (tmp_path / "made.log").read_text() == "urgent\n"
+
+
+def test_the_signal_of_our_own_is_nobody_elses() -> None:
+    assert signal.SIGRTMIN < END < signal.SIGRTMAX and END not in FROM_OTHERS
