@@ -38,7 +38,7 @@ from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.filesystems import is_on_network
-from chimbuko.runs.scratch import SERVICES_PART, ScratchNote, rescued_folders, scratch_folder
+from chimbuko.runs.scratch import SERVICES_PART, ScratchNote, forget, rescued_folders, scratch_folder
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0
@@ -112,6 +112,8 @@ class Services:
         self._programs: dict[bytes, bytes] = {}
         self._instances = 0
         self._sign_at_s = 0.0
+        self._rescued = rescued_folders(run)
+        """What agents of a run that goes on had left in its folder."""
         self._is_ready = False
 
     def __enter__(self) -> Services:
@@ -298,6 +300,8 @@ class Services:
         if not (self._is_store_elsewhere or self._is_to_be_tried_again):
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._note.remove()
+            for folder in self._rescued:
+                forget(self.run, folder)
         self._claim.close()
 
     @property
@@ -309,7 +313,7 @@ class Services:
         info = self._info
         self._fetch_copies()
         self.write_info(info)
-        for folder in rescued_folders(self.run):
+        for folder in self._rescued:
             deliver_spools(folder, info, self._store_url)
         if self._is_store_elsewhere:
             self._note.write()

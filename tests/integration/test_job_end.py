@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
-from tests.integration.jobs import LAST_S, begin
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from examples.findings import all_anomalies
+from tests.integration.conftest import Start, descendants
+from tests.integration.jobs import DELAY_S, LAST_S, PROGRAM, begin
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 
@@ -64,3 +70,20 @@ def test_what_was_found_in_a_job_that_is_ended_is_not_lost(
         assert " do: " not in again.stderr
         assert all(found[node] >= truth[node] for node in truth)
         assert not (job.run.path / "rescued").exists()
+
+
+def test_a_job_on_one_node_ends_in_order(start: Start, tmp_path: Path) -> None:
+    program, truth = tmp_path / "program.py", tmp_path / "truth"
+    program.write_text(PROGRAM)
+    traced = [*CHIMBUKO, "trace", program, truth, tmp_path / "end"]
+    run = start("--no-dashboard", "--", *traced)
+    run.wait_until(lambda: truth.exists() and len(truth.read_text().splitlines()) >= 6)
+    ended_s = time.time()
+    for pid in (run.process.pid, *descendants(run.process.pid)):
+        os.kill(pid, signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM, run.output
+    assert run.info.state == INTERRUPTED and "started again" not in run.output
+    delays = [at_s for at_s in map(float, truth.read_text().split()) if at_s < ended_s - LAST_S]
+    with open_run(RunDirectory(run.folder)) as provenance:
+        found = [call for call in all_anomalies(provenance) if call.inclusive_us > 0.8e6 * DELAY_S]
+    assert len(found) >= len(delays) > 0
