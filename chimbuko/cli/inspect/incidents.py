@@ -13,7 +13,6 @@ from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import find_run
 from chimbuko.units import format_duration_us, number_of
 
 _COLUMNS = (
