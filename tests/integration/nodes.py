@@ -76,7 +76,11 @@ class Node:
     ) -> subprocess.Popen[bytes]:
         """Run a command there; both outputs go into a log."""
         given = {"TMPDIR": TEMPORARY, **(environment or {})}
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "PYTHONPATH", "XDG_STATE_HOME")
+            if name in os.environ
+        }
         with log.open("ab") as output:
             started = subprocess.Popen(
                 self._entered(words),

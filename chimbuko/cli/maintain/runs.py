@@ -103,7 +103,9 @@ def list_runs(store: str | None, as_json: bool) -> None:
 
 def _found_runs() -> list[RunDirectory]:
     near = runs_in(RUNS_FOLDER)
-    return near + [run for run in noted_runs() if run not in near]
+    # They may be links to where the runs are.
+    folders = {run.path.resolve() for run in near}
+    return near + [run for run in noted_runs() if run.path.resolve() not in folders]
 
 
 @command.command(short_help="Give a run another name.")
