@@ -12,7 +12,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test coverage thorough live soak faults fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -42,6 +42,9 @@ soak: install ## Everything around the application is killed, stopped and slowed
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
 	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest -m 'not soak' tests/integration/test_faults.py tests/pserver/test_exactly_once.py
+
+faults-nodes: install ## Each part of a run on three nodes fails at each moment; prints a table. Half an hour.
+	CHIMBUKO_NODE_FAULTS=all $(BIN)/python -m pytest -s -m thorough tests/integration/test_node_faults.py
 
 fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
 	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py

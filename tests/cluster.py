@@ -14,45 +14,99 @@ import redis
 from chimbuko.protocol.broker import valkey_server
 from chimbuko.protocol.keys import RunKeys
 
+SLOTS = 16_384
+
+
+class ClusterNode:
+    """One of its servers."""
+
+    def __init__(self, folder: Path, port: int, bus_port: int) -> None:
+        self.port, self.bus_port = port, bus_port
+        self._folder = folder / str(port)
+        self._folder.mkdir()
+        self.client = redis.Redis(port=port)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again as the same member of the cluster, and wait until it answers; it is empty."""
+        settings = (
+            f"port {self.port}\nbind 127.0.0.1\ncluster-enabled yes\ncluster-port {self.bus_port}\nsave ''\n"
+        )
+        self._process = subprocess.Popen(
+            [str(valkey_server()), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd=self._folder,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(settings.encode())
+        self._process.stdin.close()
+        while not _answers(self.client):
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._process.terminate()
+        self._process.wait()
+        self.client.close()
+
+
+class Cluster:
+    """A cluster of servers without replicas.
+
+    Parameters
+    ----------
+    folder
+        For what each of them keeps of the others.
+    """
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        ports = _free_ports(2 * nodes)
+        self.nodes = [
+            ClusterNode(folder, port, bus_port)
+            for port, bus_port in zip(ports[:nodes], ports[nodes:], strict=True)
+        ]
+        bounds = [SLOTS * number // nodes for number in range(nodes + 1)]
+        for node, first, end in zip(self.nodes, bounds, bounds[1:], strict=False):
+            node.client.execute_command("CLUSTER ADDSLOTSRANGE", first, end - 1)
+        for node in self.nodes[1:]:
+            self.nodes[0].client.execute_command("CLUSTER MEET", "127.0.0.1", node.port, node.bus_port)
+        self.wait()
+
+    @property
+    def urls(self) -> list[str]:
+        """Of its nodes."""
+        return [f"redis://127.0.0.1:{node.port}" for node in self.nodes]
+
+    def place_of(self, key: str) -> int:
+        """Number of the node that has a key."""
+        return int(self.nodes[0].client.cluster("KEYSLOT", key)) * len(self.nodes) // SLOTS
+
+    def wait(self) -> None:
+        """Until all of them know each other, and each slot has its node."""
+        for node in self.nodes:
+            while node.client.cluster("INFO")["cluster_state"] != "ok":
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End all of them."""
+        for node in self.nodes:
+            node.stop()
+
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[str]:
     """A cluster of two nodes: the URL of the one that does not have our keys."""
-    *ports, first_bus, second_bus = _free_ports(4)
-    nodes = []
-    for port, bus in zip(ports, (first_bus, second_bus), strict=True):
-        settings = f"port {port}\nbind 127.0.0.1\ncluster-enabled yes\ncluster-port {bus}\nsave ''\n"
-        (folder / str(port)).mkdir()
-        node = subprocess.Popen(
-            [str(valkey_server()), "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            cwd=folder / str(port),
-        )
-        assert node.stdin is not None
-        node.stdin.write(settings.encode())
-        node.stdin.close()
-        nodes.append(node)
-    ours, others = (redis.Redis(port=port) for port in ports)
-    for client in (ours, others):
-        while not _answers(client):
-            time.sleep(0.01)
-    is_low = ours.cluster("KEYSLOT", RunKeys("run").programs) < 8192
-    for client, (first, last) in zip(
-        (ours, others) if is_low else (others, ours), ((0, 8191), (8192, 16383)), strict=True
-    ):
-        client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-    ours.execute_command("CLUSTER MEET", "127.0.0.1", ports[1], second_bus)
-    for client in (ours, others):
-        while client.cluster("INFO")["cluster_state"] != "ok":
-            time.sleep(0.05)
-        client.close()
+    cluster = Cluster(folder, 2)
     try:
-        yield f"redis://127.0.0.1:{ports[1]}"
+        yield cluster.urls[1 - cluster.place_of(RunKeys("run").programs)]
     finally:
-        for node in nodes:
-            node.terminate()
-            node.wait()
+        cluster.stop()
 
 
 def _answers(client: redis.Redis) -> bool:

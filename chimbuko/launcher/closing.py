@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ def close_run(
     state: str,
     exit_code: int | None,
     is_relabelling: bool,
+    lost_agents: Sequence[str] = (),
 ) -> Result:
     """Note what became of a run in its folder and store.
 
@@ -40,6 +41,8 @@ def close_run(
         As in ``RunInfo``.
     is_relabelling
         Whether recorded calls are judged again by the final model.
+    lost_agents
+        Those on other nodes of which nothing is heard.
     """
     try:
         if is_relabelling:
@@ -69,5 +72,5 @@ def close_run(
         )
     except Exception as error:
         problems.append(words_of(error))
-    summary = msgspec.structs.replace(summary, problems=problems)
+    summary = msgspec.structs.replace(summary, problems=problems, lost_agents=list(lost_agents))
     return Result(str(run.path), problems, summary, exit_code, 0)

@@ -42,6 +42,8 @@ class Command:
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
         )
         self.lines: list[str] = []
+        self.times_s: list[float] = []
+        """When each of them came, by the monotonic clock."""
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read_lines, daemon=True)
         self._reader.start()
@@ -102,6 +104,7 @@ class Command:
         with self.process.stdout as stream:
             for line in stream:
                 with self._news:
+                    self.times_s.append(time.monotonic())
                     self.lines.append(line.rstrip("\n"))
                     self._news.notify_all()
         with self._news:

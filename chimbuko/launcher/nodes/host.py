@@ -187,7 +187,8 @@ class Host:
             is_whole = self._signals < 2
             is_interrupted = not is_whole or self._run.interrupted_path.exists()
             state = INTERRUPTED if is_interrupted else "finished"
-            result = close_run(self._run, services, problems, state, None, self._options.analysis.relabel)
+            is_relabelling, lost = self._options.analysis.relabel, membership.lost
+            result = close_run(self._run, services, problems, state, None, is_relabelling, lost)
             show(result)
         return result.store_code if is_whole else INTERRUPTED_CODE
 

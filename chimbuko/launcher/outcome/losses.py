@@ -104,6 +104,15 @@ def without_end(streams: list[str], is_interrupted: bool) -> Loss:
     return Loss(f"the end of {number_of(len(streams), 'streams')} ({named})", advice)
 
 
+def undelivered(agents: list[str]) -> Loss:
+    """What agents of nodes that are gone had found, or had yet to read."""
+    return Loss(
+        f"what {', '.join(agents)} had not delivered",
+        "nothing was heard of their nodes at the end; on one that is back 'chimbuko runs list' gives the "
+        "command that delivers what was found there",
+    )
+
+
 def everything(steps: int) -> Loss:
     """There was a stream, but no call was seen in it."""
     if steps:

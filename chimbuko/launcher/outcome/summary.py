@@ -21,6 +21,7 @@ from chimbuko.launcher.outcome.losses import (
     everything,
     loss_lines,
     place_lines,
+    undelivered,
     unrecorded,
     without_end,
 )
@@ -100,6 +101,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Whether it was asked to end while its programs ran."""
     lossy: list[LossyStream] = []
     """Streams of which something was lost, by node and rank."""
+    lost_agents: list[str] = []
+    """Agents on other nodes of which nothing was heard at the end."""
 
     @property
     def reduction(self) -> float:
@@ -335,6 +338,8 @@ def losses_of(summary: Summary) -> list[Loss]:
         losses.append(unrecorded(too_many))
     if summary.broken_streams:
         losses.append(without_end(summary.broken_streams, summary.is_interrupted))
+    if summary.lost_agents:
+        losses.append(undelivered(summary.lost_agents))
     if not summary.calls:
         losses.append(everything(summary.steps))
     return losses

@@ -113,6 +113,12 @@ def test_stream_without_an_end_is_reported(state: str, summary_of: Summarize) ->
     assert any("the end of 1 stream (0:3)" in line for line in summary_lines(summary))
 
 
+def test_what_agents_that_are_gone_had_not_delivered_is_lost(summary_of: Summarize) -> None:
+    summary = msgspec.structs.replace(summary_of([]), lost_agents=["agent-node1", "agent-node2"])
+    (line,) = (line for line in summary_lines(summary) if line.startswith("Lost: "))
+    assert line == "Lost: what agent-node1, agent-node2 had not delivered"
+
+
 def test_functions_that_have_slowly_changed_are_named(summary_of: Summarize) -> None:
     drifts = {"main": 1.0, "solve": 1.9, "norm": 1.15, "pack": 0.45, "send": 0.9}
     functions = [msgspec.structs.replace(function(name, 9000, 10.0), drift=f) for name, f in drifts.items()]

@@ -23,8 +23,8 @@ WAIT_MS = 90_000
 
 @pytest.fixture
 def run(real_traces: Path, tmp_path: Path, page_files: Path) -> Iterator[Run]:
-    """The recorded MPI program, as it came: 36 seconds, and longer while it is stopped."""
-    run = Run(tmp_path / "heat", "--replay", real_traces / "heat4" / "*.bp", "--pace", "original")
+    """The recorded MPI program, slowly: 90 seconds, and longer while it is stopped."""
+    run = Run(tmp_path / "heat", "--replay", real_traces / "heat4" / "*.bp", "--pace", "0.4")
     yield run
     for module in (APPLICATION, AGENT, GUARD):
         if run.processes(module):
