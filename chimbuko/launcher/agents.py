@@ -24,7 +24,7 @@ from chimbuko.process.starting import fork
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import ScratchNote, scratch_folder
+from chimbuko.runs.scratch import ScratchNote, agents_part, scratch_folder
 from chimbuko.trace.discovery import StreamName
 from chimbuko.units import number_of
 
@@ -73,8 +73,8 @@ class Agents:
         self._mishaps = Mishaps(problems)
         self._group = ServiceGroup(problems)
         self._is_delivered = True
-        self._scratch = scratch_folder(run_id, f"agents-{options.node}")
-        self._note = ScratchNote(run, f"agents-{options.node}", self._scratch)
+        self._scratch = scratch_folder(run_id, agents_part(options.node))
+        self._note = ScratchNote(run, agents_part(options.node), self._scratch)
         place = options.place
         self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES)
         self._is_rescued = False

@@ -56,8 +56,13 @@ class Collisions:
 
     def news(self) -> list[str]:
         """One line for each rank that turned out to be written by several programs since the last call."""
-        lines = []
-        for stream, transport in find_live(self._folder):
+        lines: list[str] = []
+        try:
+            found = find_live(self._folder)
+        except FileNotFoundError:
+            # Its guard removes it when the program has ended, and an agent that was stopped may come later.
+            return lines
+        for stream, transport in found:
             key = stream.program, stream.rank
             # It may be gone by now.
             with suppress(OSError):

@@ -29,7 +29,7 @@ def scratch_folder(run_id: str, part: str) -> Path:
     ConfigError
         It cannot be made, or is not ours: others may write into the folder for temporary files, too.
     """
-    folder = Path(tempfile.gettempdir()) / f"chimbuko-{run_id}-{part}"
+    folder = _place(run_id, part)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
@@ -40,6 +40,20 @@ def scratch_folder(run_id: str, part: str) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ConfigError(f"{folder}: others than you can write there; remove it, or set TMPDIR")
     return folder
+
+
+def has_left_something(run_id: str, part: str) -> bool:
+    """Whether a part of a run, which is started again, has left something that waits to be stored."""
+    return _place(run_id, part).is_dir()
+
+
+def agents_part(node: str) -> str:
+    """What the agents of a node are called among the parts of a run."""
+    return f"agents-{node}"
+
+
+def _place(run_id: str, part: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"chimbuko-{run_id}-{part}"
 
 
 class Left(msgspec.Struct, frozen=True):

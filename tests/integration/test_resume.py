@@ -146,6 +146,30 @@ def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
     assert not run.dashboard_path.exists()
 
 
+def test_an_agent_that_was_killed_at_the_end_comes_again_and_delivers(tmp_path: Path) -> None:
+    """The run is to end by then, and waits for it."""
+    run = RunDirectory(tmp_path / "run")
+    job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
+    words = [*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)]
+    with ended(job):
+        services = begin_services(run, job)
+        agent = subprocess.Popen(words)
+        with ended(services, agent):
+            wait_until(lambda: steps_of(run) >= 3, job)
+            kill_all(agent)
+            job.communicate()
+            subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+            assert subprocess.run(words, check=False, timeout=100).returncode == 0
+            assert services.wait(60) == 0
+    measured = json.loads(report.read_text())
+    (stream,) = health_of(run)
+    assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
+    undisturbed = RunDirectory(tmp_path / "undisturbed")
+    again = ["run", "--output", str(undisturbed.path), "--trace", str(streams / "*.bp")]
+    subprocess.run([*CHIMBUKO, *again], check=True, timeout=100)
+    assert calls_of(run) == calls_of(undisturbed)
+
+
 @pytest.mark.parametrize("patience", ["0min", "2d", "soon"])
 def test_patience_that_makes_no_sense_is_refused(tmp_path: Path, patience: str) -> None:
     words = [*CHIMBUKO, "agent", str(tmp_path / "run"), "--patience", patience]

@@ -22,6 +22,7 @@ from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.protocol.membership import Presence
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
+from chimbuko.runs.scratch import agents_part, has_left_something
 from chimbuko.trace.discovery import Transport
 from chimbuko.units import format_duration_us
 
@@ -89,7 +90,7 @@ class NodeAgent:
         info = self._run.read_info()
         presence = Presence(broker, name)
         # Before all else: from now on the services do not end without it.
-        if self._say(presence, is_done=False):
+        if self._say(presence, is_done=False) and not has_left_something(info.id, agents_part(self._node)):
             self._say(presence, is_done=True)
             return 0
         place = self._place(info)
