@@ -143,4 +143,4 @@ def assert_alerts_arrived(run: Run, alerts: list[Alert], reported: Path) -> None
         assert (alert.function, alert.rank, alert.step) == (call.function, call.rank, call.step)
         assert "token" not in alert.dashboard
         assert f"/r/{run.info.id}/call/" in alert.dashboard
-    assert reported.read_text().count('"call"') == len(alerts)
+    assert reported.read_text().count('"kind":"call"') == len(alerts)
