@@ -167,6 +167,11 @@ class Slurm:
         self._firsts[node].kill()
         self._firsts[node].wait()
 
+    def bring_back(self, node: str) -> None:
+        """As it was when it began."""
+        self._start_node(node, "slurmd", "-D")
+        until(self._is_up, 60.0, "nodes that are idle")
+
     def _start(self) -> None:
         for name in ("munge", "state", "log"):
             (self.folder / name).mkdir(mode=0o755)

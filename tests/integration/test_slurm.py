@@ -5,41 +5,17 @@ cluster does to them.
 from __future__ import annotations
 
 import re
-import sys
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from chimbuko.launcher.jobs.hostlists import expand
-from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from examples.findings import all_anomalies
+from tests.integration.batchjob import BatchJob
 from tests.integration.namespaces import NotPermitted
 from tests.integration.slurm import Slurm, until
 
 pytestmark = pytest.mark.thorough
-
-CHIMBUKO = [sys.executable, "-m", "chimbuko"]
-RANKS = 4
-STEPS, DELAYED = 400, (200, 300)
-PROGRAM = f"""
-import os, pathlib, sys, time
-
-def relax(number):
-    time.sleep(0.25 if number in {DELAYED} else 0.004)
-
-def step(number):
-    relax(number)
-
-folder, rank = pathlib.Path(sys.argv[1]), os.environ["SLURM_PROCID"]
-(folder / f"began-{{rank}}").touch()
-number = 0
-while number < {STEPS} or not (folder / "enough").exists():
-    step(number)
-    number += 1
-(folder / f"steps-{{rank}}").write_text(str(number))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -51,89 +27,109 @@ def slurm() -> Iterator[Slurm]:
         pytest.skip(f"no Slurm here: {reason}")
 
 
-class Submitted:
-    """A job of ``chimbuko launch``, in a folder of its own that all nodes see."""
-
-    def __init__(self, slurm: Slurm, name: str, *options: str) -> None:
-        self._slurm = slurm
-        self.folder = slurm.folder / name
-        self.folder.mkdir()
-        (self.folder / "program.py").write_text(PROGRAM)
-        traced = [*CHIMBUKO, "trace", "program.py", str(self.folder)]
-        asked = ["--slurm", "3", "-n", str(RANKS), *options, "-o", "job.sh", "--"]
-        slurm.on_login(*CHIMBUKO, "launch", *asked, *traced, cwd=self.folder)
-        self.number = 0
-
-    def submit(self, *options: str) -> None:
-        self.number = self._slurm.submit(*options, "--output=job.out", "job.sh", cwd=self.folder)
-
-    @property
-    def run(self) -> RunDirectory:
-        return RunDirectory(self.folder / "chimbuko-runs" / f"job-{self.number}")
-
-    @property
-    def output(self) -> str:
-        path = self.folder / "job.out"
-        return path.read_text() if path.exists() else ""
-
-    def wait_until_all_ranks_run(self) -> None:
-        def all_run() -> bool:
-            state = self._slurm.state(self.number)
-            assert state in ("PENDING", "RUNNING", "CONFIGURING"), f"{state}: {self.output}"
-            return len(list(self.folder.glob("began-*"))) == RANKS
-
-        until(all_run, 120.0, "all ranks")
-
-    def let_it_end(self) -> None:
-        (self.folder / "enough").touch()
-
-    @property
-    def steps(self) -> int:
-        """That all ranks have done, as they say themselves at their end."""
-        return sum(int(path.read_text()) for path in self.folder.glob("steps-*"))
-
-    def calls(self, run: RunDirectory, function: str) -> int:
-        """Learned calls of a function, of all ranks."""
-        with open_run(run) as provenance:
-            return sum(
-                f.calls for f in provenance.function_statistics() if f.name.startswith(f"{function} [")
-            )
+def submit(
+    slurm: Slurm, name: str, *options: str, at_submission: tuple[str, ...] = ()
+) -> tuple[int, BatchJob]:
+    """A job on three nodes, when all its ranks run, and its number."""
+    job = BatchJob(slurm, name, "--slurm", "3", *options)
+    number = slurm.submit(*at_submission, "--output=job.out", "job.sh", cwd=job.folder)
+    wait_until_it_runs(slurm, number, job)
+    return number, job
 
 
-def found_and_seen(run: RunDirectory) -> tuple[int, int]:
-    """Anomalies in the store, and those that agents have counted."""
-    with open_run(run) as provenance:
-        return len(all_anomalies(provenance)), sum(s.anomalies for s in provenance.health())
+def wait_until_it_runs(slurm: Slurm, number: int, job: BatchJob) -> None:
+    def is_running() -> bool:
+        state = slurm.state(number)
+        assert state in ("PENDING", "RUNNING", "CONFIGURING"), f"{state}: {job.output}"
+        return job.is_running and "-L" in job.output
+
+    until(is_running, 180.0, "all ranks, and the line for the page")
 
 
 @pytest.mark.parametrize("options", [["--dedicated", "--time", "20min", "--job-name", "heat"], []])
 def test_job_from_submission_to_the_page_and_the_summary(slurm: Slurm, options: list[str]) -> None:
-    job = Submitted(slurm, f"whole{len(options)}", *options)
-    job.submit()
-    job.wait_until_all_ranks_run()
-    first, *others = slurm.nodes_of(job.number)
-    until(lambda: "-L" in job.output, 60.0, "the line for the page")
-    address = job.run.dashboard_path.read_text().strip()
+    number, job = submit(slurm, f"whole{len(options)}", *options)
+    first, *others = slurm.nodes_of(number)
+    address = job.runs[0].dashboard_path.read_text().strip()
     # The token becomes a cookie.
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     with slurm.inside(first), browser.open(address, timeout=20) as page:
         assert page.status == 200 and b"<html" in page.read()
-    port = re.search(r"ssh -J (\S+) -L (\d+):localhost:\2 (\S+)\n", job.output)
-    assert port and port.groups() == (slurm.login, address.split(":")[2].split("/")[0], first)
+    line = re.search(r"ssh -J (\S+) -L (\d+):localhost:\2 (\S+)\n", job.output)
+    assert line and line.groups() == (slurm.login, address.split(":")[2].split("/")[0], first)
     assert address.rpartition("=")[2] not in job.output
     job.let_it_end()
-    assert slurm.wait_for_state(job.number, "COMPLETED", "FAILED") == "COMPLETED", job.output
-    assert job.run.read_info().state == "finished"
-    assert "Lost: nothing" in job.output
-    with open_run(job.run) as provenance:
-        found, health = all_anomalies(provenance), provenance.health()
-    assert {stream.node for stream in health} == set(others if options else [first, *others])
-    assert [(s.state, s.gap_steps, s.losses) for s in health] == [("ended", 0, {})] * RANKS
-    # The first call of each rank pays for loading and is not learned from.
-    assert job.calls(job.run, "relax") == job.steps - RANKS > RANKS * (STEPS - 2)
-    assert len(found) == sum(stream.anomalies for stream in health)
-    delays = [call for call in found if call.inclusive_us > 200_000 and call.function.startswith("relax")]
-    assert len(delays) == RANKS * len(DELAYED)
+    assert slurm.wait_for_state(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
+    job.assert_whole()
+    assert job.nodes() == set(others if options else [first, *others])
+
+
+def test_a_job_whose_time_is_nearly_over_ends_in_order(slurm: Slurm) -> None:
+    # Notice comes up to a minute early.
+    number, job = submit(slurm, "limit", at_submission=("--time=3", "--signal=B:TERM@60"))
+    assert slurm.wait_for_state(number, "FAILED", "TIMEOUT", timeout_s=240.0) == "FAILED", job.output
+    assert "asked to end" in job.output
+    # Ranks have been asked, and not simply killed.
+    assert "Terminated" in job.output and "Killed" not in job.output
+    job.assert_stored()
+
+
+def test_a_job_that_is_cancelled_stores_what_was_found(slurm: Slurm) -> None:
+    number, job = submit(slurm, "cancelled")
+    slurm.on_login("scancel", str(number))
+    slurm.wait_for_state(number, "CANCELLED")
+    assert job.runs[0].read_info().state == "interrupted"
+    job.assert_stored()
+
+
+def test_a_job_that_is_put_back_into_the_queue_begins_anew_in_a_folder_of_its_own(slurm: Slurm) -> None:
+    number, job = submit(slurm, "requeued")
+    job.forget_beginning()
+    slurm.on_login("scontrol", "requeue", str(number))
+    slurm.wait_for_state(number, "PENDING")
+    # Else it waits for two minutes.
+    slurm.on_login("scontrol", "update", f"jobid={number}", "starttime=now")
+    wait_until_it_runs(slurm, number, job)
+    job.let_it_end()
+    assert slurm.wait_for_state(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
+    job.assert_whole()
+    assert [run.path.name for run in job.runs] == [f"job-{number}", f"job-{number}.2"]
+    assert job.runs[0].read_info().state == "interrupted"
+
+
+def test_a_node_that_is_lost_costs_what_only_it_had(slurm: Slurm) -> None:
+    number, job = submit(slurm, "lost", "--dedicated", at_submission=("--no-requeue",))
+    *_, lost = slurm.nodes_of(number)
+    slurm.lose(lost)
+    slurm.wait_for_state(number, "NODE_FAIL", "CANCELLED", "FAILED")
+    slurm.bring_back(lost)
+    assert f"nothing is heard of agent-{lost}" in job.output
+    assert job.runs[0].read_info().state == "interrupted"
+    job.assert_stored(but=lost)
+
+
+def test_an_allocation_that_is_held_is_used(slurm: Slurm) -> None:
+    job = BatchJob(slurm, "inside", "--slurm", "3")
+    job.let_it_end()
+    command = [
+        "chimbuko",
+        "launch",
+        "--inside",
+        "-n",
+        "4",
+        "--",
+        "chimbuko",
+        "trace",
+        "program.py",
+        job.folder,
+    ]
+    words = " ".join(map(str, command))
+    # The second of three nodes gives an idea of a shell that salloc has started there.
+    script = f"srun --nodes=1 --relative=0 --overlap --ntasks=1 bash -c '{words}' >job.out 2>&1"
+    slurm.on_login("salloc", "--nodes=3", "--exclusive", "sh", "-c", script, cwd=job.folder, timeout_s=120.0)
+    assert "inside a job of slurm with" in job.output and "is none of them" not in job.output
+    job.assert_whole()
+    assert job.nodes() == set(slurm.nodes)
 
 
 def test_hostlists_are_read_as_slurm_reads_them(slurm: Slurm) -> None:
