@@ -27,9 +27,11 @@ def pbs(job: Job, request: Request | None) -> Scheduler:
 
 
 _AGENTS = f"""\
+settings=${{PBS_CONF_FILE:-/etc/pbs.conf}}
+tmrsh=$(command -v pbs_tmrsh || sed -n 's|^PBS_EXEC=\\(.*\\)|\\1/bin/pbs_tmrsh|p' "$settings" 2>/dev/null)
 start_agent() {{
-    if command -v pbs_tmrsh >/dev/null; then
-        exec pbs_tmrsh "$host" "${{agent[@]}}"
+    if [ -n "$tmrsh" ]; then
+        exec "$tmrsh" "$host" "${{agent[@]}}"
     fi
     exec {SSH}
 }}
