@@ -83,9 +83,11 @@ done
 agent=(bash -c 'trap : TERM; while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code"' agent)
 agent+=("${chimbuko[@]}" agent "$run")
 agents=()
+settings=${PBS_CONF_FILE:-/etc/pbs.conf}
+tmrsh=$(command -v pbs_tmrsh || sed -n 's|^PBS_EXEC=\(.*\)|\1/bin/pbs_tmrsh|p' "$settings" 2>/dev/null)
 start_agent() {
-    if command -v pbs_tmrsh >/dev/null; then
-        exec pbs_tmrsh "$host" "${agent[@]}"
+    if [ -n "$tmrsh" ]; then
+        exec "$tmrsh" "$host" "${agent[@]}"
     fi
     exec ssh -n -o BatchMode=yes "$host" "exec $(printf '%q ' "${agent[@]}")"
 }
