@@ -60,8 +60,11 @@ class BatchJob:
 
     @property
     def is_running(self) -> bool:
-        """All its ranks have begun."""
-        return len(list(self.folder.glob("began-*"))) == RANKS
+        """All its ranks have begun, and the store knows all their streams."""
+        if len(list(self.folder.glob("began-*"))) < RANKS:
+            return False
+        with open_run(self.runs[-1]) as provenance:
+            return len(provenance.health()) == RANKS
 
     def forget_beginning(self) -> None:
         """For a job that is about to begin again."""

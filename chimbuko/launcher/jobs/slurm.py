@@ -37,7 +37,7 @@ _END = """\
     steps=$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format='%i %j' |
         awk -v name="chimbuko-$$" '$2 == name { print $1 }')
     if [ -n "$steps" ]; then
-        scancel --signal=TERM "$steps"
+        scancel --quiet --signal=TERM "$steps"
     else
         kill -TERM "$application" 2>/dev/null
     fi"""
