@@ -118,7 +118,9 @@ class Node:
 
     def _entered(self, words: Sequence[str | Path], folder: Path = Path("/")) -> list[str]:
         where = ["--target", str(self._first), "--net", "--uts", "--mount", "--pid"]
-        return ["nsenter", *where, f"--wd={folder}", "--", *map(str, words)]
+        # A folder that is given to nsenter is what stands there outside.
+        begin = ["sh", "-c", 'cd "$0" && exec "$@"', str(folder)]
+        return ["nsenter", *where, "--", *begin, *map(str, words)]
 
 
 class Cluster:
