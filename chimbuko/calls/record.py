@@ -113,8 +113,8 @@ NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
 NO_ROOM_RECORDERS = "flight recorders: no room in $TMPDIR"
 NO_ROOM_OPEN_CALLS = "lists of open calls: no room in $TMPDIR"
 
-READING, SILENT = "reading", "silent"
-"""States of a stream whose program runs, as far as is known."""
+READING, SILENT, ENDED = "reading", "silent", "ended"
+"""States of a stream."""
 
 
 class Silence(msgspec.Struct, frozen=True, array_like=True):

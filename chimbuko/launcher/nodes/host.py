@@ -14,7 +14,7 @@ import msgspec
 import redis
 
 from chimbuko.atomicfile import write_atomically
-from chimbuko.calls.record import READING, SILENT
+from chimbuko.calls.record import ENDED
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
 from chimbuko.launcher.assembly import run_with_store
@@ -249,10 +249,10 @@ class Host:
                 progress.say(line)
 
     def _is_program_running(self) -> bool:
-        """Whether a stream is being read, as far as is known."""
+        """Whether a stream has not come to its end; its program may have been ended a moment before."""
         try:
             with open_run(self._run) as provenance:
-                return any(stream.state in (READING, SILENT) for stream in provenance.health())
+                return any(stream.state != ENDED for stream in provenance.health())
         except ChimbukoError:
             return True
 
