@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.server.agents import RealAgent
 from benchmarks.server.load import Load, Seconds
 from benchmarks.server.measure import measure
+from benchmarks.server.node import measure as measure_node
 from benchmarks.server.plan import UnitCosts
 from benchmarks.server.wire import Reply, end_of_reply, parsed
 from chimbuko.config import AnalysisConfig
@@ -94,3 +96,11 @@ def test_unit_costs_follow_from_three_loads() -> None:
     costs = [known.of(*load) for load in zip(ranks, messages_per_s, strict=True)]
     found = UnitCosts.fitted(messages_per_s, ranks, costs)
     assert np.allclose([found.fixed, found.message, found.rank], [known.fixed, known.message, known.rank])
+
+
+@pytest.mark.thorough
+def test_all_services_lose_nothing_of_a_few_nodes() -> None:
+    found = measure_node(Load(agents=4, ranks_per_agent=2, programs=2, functions=10), 14, 1.0)
+    assert (found.not_merged, found.not_stored) == (0, 0)
+    assert found.findings_per_s > 0
+    assert {part.name for part in found.parts} == {"serve", "server", "broker", "writer", "dashboard"}
