@@ -38,6 +38,7 @@ DOCUMENTS = {
         name: f"-m benchmarks.dashboard --only {name}"
         for name in ("paint", "stream", "memory", "delay", "timeline", "crowd")
     },
+    "many-nodes": {"service-node": "-m benchmarks.server.node"},
     "transports": {
         name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")
     },
@@ -54,6 +55,7 @@ QUICKLY = {
     "benchmarks.whole": "--rounds 1",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
+    "benchmarks.server.node": "--nodes 10 --seconds 20",
 }
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 import requests
 
-from benchmarks.measuring import cpu_of, descendants, table
+from benchmarks.measuring import descendants, table
 from benchmarks.server.agents import SimulatedAgent, encode
 from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds, health, step_count
@@ -38,7 +38,7 @@ from benchmarks.server.measure import (
     on_cores,
     percentile,
 )
-from benchmarks.server.services import KEYS, RUN_ID, SEAL, pss_mb
+from benchmarks.server.services import KEYS, RUN_ID, SEAL, cpu_seconds_of, pss_mb
 from benchmarks.server.wire import Life, Requests, command
 from benchmarks.store import record
 from chimbuko.calls.record import StepCount
@@ -61,6 +61,7 @@ QUIET_S = 3
 WATCHED = 25
 """Agents that look when the store has their findings."""
 LOOK_S = 0.02
+SAMPLE_PERIODS = 10
 PARTS = {
     "chimbuko.pserver": "server",
     "valkey-server": "broker",
@@ -109,7 +110,7 @@ class NodeDriver(Driver):
         findings_per_s: float,
         sample: Any,
     ) -> None:
-        super().__init__(url, agents, periods, 1.0, JOIN_PERIODS, sample, 1)
+        super().__init__(url, agents, periods, 1.0, JOIN_PERIODS, sample, SAMPLE_PERIODS)
         self.store_s: list[float] = []
         """From sending a batch to its acknowledgement."""
         self.findings = 0
@@ -226,9 +227,11 @@ def measure(load: Load, periods: int, findings_per_s: float) -> NodeResult:
         for program in range(load.programs):
             assert broker.program_number(f"program{program}") == program
 
+        parts = services.parts()
+
         def sample() -> None:
-            parts = services.parts()
-            samples.append((time.monotonic(), {name: cpu_of(pids) for name, pids in parts.items()}))
+            used = {name: sum(map(cpu_seconds_of, pids)) for name, pids in parts.items()}
+            samples.append((time.monotonic(), used))
             for name, pids in parts.items():
                 memory_mb[name] = max(memory_mb[name], round(sum(map(pss_mb, pids))))
 
@@ -249,7 +252,7 @@ def measure(load: Load, periods: int, findings_per_s: float) -> NodeResult:
         ranks=load.ranks,
         seconds=elapsed_s,
         parts=[
-            Part(name, (after[name] - before.get(name, 0.0)) / elapsed_s, memory_mb[name])
+            Part(name, (after[name] - before[name]) / elapsed_s, memory_mb[name])
             for name in ("serve", *PARTS.values())
             if name in after
         ],
