@@ -21,6 +21,7 @@ SECTIONS = {
         {
             "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
             "trace": "Run a program with its functions and messages recorded.",
+            "cc-flags": "Print how to compile a program so that its functions are recorded.",
             "filter": "Propose functions to leave out of the trace.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
             "launch": "Print the job script of a run on many nodes.",
@@ -97,7 +98,7 @@ class _Verbs(click.Group):
 
 
 def _module(verb: str) -> Any:
-    return importlib.import_module(f"chimbuko.cli.{_PACKAGES[verb]}.{verb}")
+    return importlib.import_module(f"chimbuko.cli.{_PACKAGES[verb]}.{verb.replace('-', '')}")
 
 
 def start() -> None:

@@ -30,11 +30,11 @@ LATEST_S = 30.0
 class Stream:
     """All of one stream."""
 
-    def __init__(self, path: Path, rank: int) -> None:
+    def __init__(self, path: Path, rank: int, first_rank: int = 0) -> None:
         self.path = path
         self.rank = rank
         events, comms, counters, details, operations = [], [], [], [], []
-        with StreamReader(path, "BPFile", rank=rank) as reader:
+        with StreamReader(path, "BPFile", rank=rank, first_rank=first_rank) as reader:
             while isinstance(step := reader.next_step(5.0), TraceStep):
                 events.append(step.events.copy())
                 comms.append(step.comms.copy())
@@ -122,4 +122,6 @@ def drains(folder: Path) -> list[int]:
 
 def streams(folder: Path) -> list[Stream]:
     """All streams in a folder, by program and rank."""
-    return [Stream(found.path, found.rank) for found in find_recorded([str(folder / "*.bp")])]
+    return [
+        Stream(found.path, found.rank, found.first_rank) for found in find_recorded([str(folder / "*.bp")])
+    ]

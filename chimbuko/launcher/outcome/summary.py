@@ -25,6 +25,7 @@ from chimbuko.launcher.outcome.losses import (
     unrecorded,
     without_end,
 )
+from chimbuko.launcher.outcome.tracers import TracerReports, report_lines, tracer_reports
 from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
@@ -35,7 +36,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.symbols.taunames import is_offset_name
 from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED, UNTRACED_CHILDREN
+from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.units import format_duration_us, number_of
 
 MOST_SHOWN = 5
@@ -79,8 +80,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Functions of which only the address is known, by program."""
     unnamed: dict[str, list[str]]
     """Why, and what to do, by program: a text for each binary."""
-    untraced: dict[str, str]
-    """How many child processes of a rank were not traced, and what they were, by stream."""
+    reports: TracerReports
+    """What tracers of ours say of the program."""
     large_step: LargeStep | None
     """The largest step, if it is so large that it can hold up the application."""
     incidents: IncidentPage
@@ -142,7 +143,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         broken_streams=[f"{s.program}:{s.rank}" for s in health if s.state != "ended"],
         unresolved=_unresolved(provenance),
         unnamed=_unnamed(provenance),
-        untraced={f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=UNTRACED_CHILDREN)},
+        reports=tracer_reports(provenance),
         large_step=_large_step(provenance, health),
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
         recurrences=Incidents(provenance.reader).recurrences(),
@@ -217,7 +218,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{'; '.join(summary.unnamed.get(program, ['link it with -no-pie']))}"
         for program, number in summary.unresolved.items()
     ]
-    lines += _untraced_lines(summary.untraced)
+    lines += report_lines(summary.reports)
     if summary.large_step is not None:
         lines.append(_large_step_text(summary.large_step, summary.run))
     lines += problem_lines(summary.problems)
@@ -278,19 +279,6 @@ def _unresolved(provenance: Provenance) -> dict[str, int]:
     functions = provenance.function_statistics()
     found = Counter(programs[f.program] for f in functions if UNRESOLVED in f.name or is_offset_name(f.name))
     return dict(sorted(found.items()))
-
-
-def _untraced_lines(untraced: dict[str, str]) -> list[str]:
-    """The ranks with the most of them first."""
-    counts = {stream: int(text.partition(" ")[0]) for stream, text in untraced.items()}
-    worst = sorted(counts, key=lambda stream: counts[stream], reverse=True)
-    if not worst:
-        return []
-    named = "; ".join(f"{stream}: {untraced[stream]}" for stream in worst[:MOST_SHOWN])
-    more = f"; and of {len(worst) - MOST_SHOWN} more ranks" if len(worst) > MOST_SHOWN else ""
-    total = sum(counts.values())
-    noun = "child process" if total == 1 else "child processes"
-    return [f"Not traced: {total:,} {noun}, of rank {named}{more}"]
 
 
 def _unnamed(provenance: Provenance) -> dict[str, list[str]]:

@@ -11,6 +11,8 @@ from chimbuko.recorder.native import fortran, mpitable, wrappers
 from chimbuko.recorder.native.mpi import MpiLibrary, find_mpi_compiler
 
 FOLDER = Path(__file__).with_name("library")
+INCLUDE = Path(__file__).with_name("include")
+"""What programs are compiled with that name their regions themselves."""
 COMMON = ("recorder.c", "functions.c", "crash.c")
 WITH_MPI = ("messages.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)

@@ -14,6 +14,7 @@ enum { WATCHED = sizeof watched / sizeof *watched, STACK_BYTES = 1 << 16 };
 
 static struct sigaction before[WATCHED]; /* what comes after us */
 static bool is_ours[WATCHED];
+static __thread void *own_stack __attribute__((tls_model("initial-exec")));
 
 static void on_crash(int number, siginfo_t *info, void *context)
 {
@@ -87,6 +88,16 @@ void watch_crashes_of_thread(void)
     if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0)
         return;
     ours.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ours.ss_sp != MAP_FAILED)
-        sigaltstack(&ours, NULL);
+    if (ours.ss_sp != MAP_FAILED && sigaltstack(&ours, NULL) == 0)
+        own_stack = ours.ss_sp;
+}
+
+void forget_crashes_of_thread(void)
+{
+    stack_t current, none = {.ss_flags = SS_DISABLE};
+    if (own_stack == NULL || sigaltstack(NULL, &current) != 0 || current.ss_sp != own_stack)
+        return;
+    if (sigaltstack(&none, NULL) == 0)
+        munmap(own_stack, STACK_BYTES);
+    own_stack = NULL;
 }

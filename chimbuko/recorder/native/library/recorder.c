@@ -21,6 +21,7 @@ struct process *process;
 static char folder[PATH_BYTES];
 static char stem[64]; /* of the names of this process's files */
 static bool is_forked;
+static const struct process *forked_from; /* where it is recorded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static bool is_tried;
 static pthread_key_t at_thread_end;
@@ -103,6 +104,7 @@ static void end_thread(void *ring)
         write_call(EXIT, key, now);
     }
     atomic_store_explicit(&self.ring->depth, 0, memory_order_relaxed);
+    forget_crashes_of_thread();
     pthread_mutex_lock(&lock);
     if (ended_count < sizeof ended / sizeof *ended)
         ended[ended_count++] = self.ring;
@@ -135,6 +137,11 @@ static void begin_process(void)
     unsigned names = function_count < NAMES ? function_count : NAMES;
     for (unsigned number = 0; number < names; number++)
         strncpy(made->names[number].text, function_names[number], NAME_BYTES - 1);
+    /* Numbers that the program had of its parent mean the same here. */
+    if (forked_from != NULL) {
+        names = atomic_load(&forked_from->name_count);
+        memcpy(made->names, forked_from->names, sizeof made->names);
+    }
     atomic_store(&made->name_count, names);
     memcpy(made->magic, PROCESS_MAGIC, sizeof made->magic);
     process = made;
@@ -289,6 +296,7 @@ static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
 static void after_fork_in_child(void)
 {
     pthread_mutex_unlock(&lock);
+    forked_from = process == NULL ? forked_from : process;
     process = NULL;
     is_tried = false;
     is_forked = true;

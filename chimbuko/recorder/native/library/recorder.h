@@ -39,6 +39,7 @@ __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
 __attribute__((visibility("hidden"))) void forget_crashes(void);
 __attribute__((visibility("hidden"))) void watch_crashes_of_thread(void);
+__attribute__((visibility("hidden"))) void forget_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
 
