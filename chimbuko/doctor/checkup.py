@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from chimbuko.doctor.finding import Finding
+from chimbuko.doctor.recordercheck import check_recorder
 from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.follow.space import MEMORY, choose_folder
@@ -48,6 +49,7 @@ def check_up(
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("ADIOS2", check_streaming),
         ("sst shield", check_shield),
+        ("recorder", check_recorder),
         ("TAU", check_tau),
         ("run folder", lambda: check_folder("run folder", run_folder, is_scratch=False)),
         ("scratch", lambda: check_folder("scratch", scratch, is_scratch=True)),

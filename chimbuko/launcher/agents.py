@@ -23,6 +23,7 @@ from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import BROKER_VARIABLE
+from chimbuko.recorder.place import await_drained
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import ScratchNote, agents_part, scratch_folder
 from chimbuko.trace.discovery import StreamName
@@ -32,6 +33,8 @@ GUARD_STOP_S = 5.0
 """It ends when the application has: what that started in the background may go on."""
 LONGEST_DELIVERY_S = 600.0
 """An agent gives up by itself when nothing gets through any more."""
+LONGEST_DRAIN_S = 5.0
+"""For what a recorder has of a program that has ended; it takes 0.2 s where nothing else is done."""
 RESCUE_AFTER_S = 2.0
 """So long agents of a job that is being ended deliver, before they load the file system that all share."""
 
@@ -135,7 +138,9 @@ class Agents:
         return self._collisions.streams_seen if self._collisions else 0
 
     def ask_to_stop(self) -> None:
-        """Ask them to come to an end."""
+        """Ask them to come to an end, when all that was recorded of programs is in their streams."""
+        if self._options.place is not None:
+            await_drained(self._options.place.folder, LONGEST_DRAIN_S)
         self._group.ask_to_stop()
 
     def rescue(self) -> None:

@@ -3,7 +3,8 @@
 May import follow, process, recorder.native, symbols, trace, tracer and tracer.writers.
 
 The program preloads a C library (``launch`` sees to that, ``native`` builds it), which writes into rings
-in shared memory (``layout``), one per thread. A process beside the program begins in ``drain.main``: it reads
-the rings (``ring``), makes steps of them (``recording``, ``mappings``), tells the library what to leave out
-(``leftout``), says how a process died (``ending``), and writes the streams with the tracer's writer.
+in shared memory (``layout``, ``place``), one per thread. A process beside the program begins in
+``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``), tells which
+functions the library has left out (``leftout``), says how a process died (``ending``), and writes the streams
+with the tracer's writer.
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.recorder.place import remove_place
 from chimbuko.recorder.recording import Recording
 from chimbuko.tracer.chunks import Handover, Header
 from chimbuko.tracer.processmetadata import RANK_VARIABLES, rank_from
@@ -34,7 +34,7 @@ at the rates of real programs more than a second."""
 DRAIN_PERIOD_S = 0.4
 """At the latest then they are emptied: each time costs some 0.5 ms, however little there is."""
 EMPTY_ABOVE = 0.25
-LINGER_S = 1.0
+LINGER_S = 0.3
 """So long it stays when no process is recorded: one may be about to begin."""
 RANK_PATIENCE_S = 5.0
 """So long MPI is waited for to say which rank this is, where no launcher has."""
@@ -58,7 +58,7 @@ def main() -> None:
     try:
         _Drain(folder, pid).serve()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_place(folder)
 
 
 class _Drain:

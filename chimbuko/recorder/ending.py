@@ -10,6 +10,8 @@ from chimbuko.recorder.ring import ProcessFile, Ring
 
 NamesOf = Callable[[Sequence[int]], list[str]]
 
+SIGNAL_RETURN = "__restore_rt"
+"""What stands between a handler and what the signal interrupted, as the C library calls it."""
 MOST_FRAMES = 16
 """Of a call stack or a backtrace that are named."""
 
@@ -23,6 +25,9 @@ def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf)
     frames = [int(address) for address in crash["backtrace"][: min(int(crash["frames"]), BACKTRACE)]]
     names = names_of([*stack, *frames]) if stack or frames else []
     called, backtrace = names[: len(stack)], names[len(stack) :]
+    if SIGNAL_RETURN in backtrace:
+        # Before it stands the handler of the signal.
+        backtrace = backtrace[backtrace.index(SIGNAL_RETURN) + 1 :]
     text = f"died ({_signal_name(number)})" if number else "died (killed, or ended without an exit)"
     if called:
         text += f" in {' > '.join(called[-MOST_FRAMES:])}"

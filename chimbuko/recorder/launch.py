@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import chimbuko
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.follow.space import MEMORY
 from chimbuko.preload import PRELOAD_VARIABLE
 from chimbuko.process.lifetime import log
 from chimbuko.recorder.native.library import recorder_library
 from chimbuko.recorder.native.mpi import mpi_of
 from chimbuko.recorder.native.program import NativeProgram
+from chimbuko.recorder.place import make_place, remove_place
 from chimbuko.trace.tausettings import WriterSettings
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
-RINGS_FOLDER = ".rings"
 READY_TIMEOUT_S = 30.0
 """For the process that drains the rings, which takes 0.4 s where nothing else is done."""
 
@@ -57,31 +55,15 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     """Start the drain; what the program has to have in its environment."""
     settings = WriterSettings.from_environment(environment)
     library = recorder_library(mpi_of(program.path, environment), environment)
-    folder = _folder_for_rings(settings.prefix.absolute().parent)
+    folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
     try:
         _start_drain(folder, environment)
     except BaseException:
-        folder.rmdir()
+        remove_place(folder)
         raise
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
     first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
     return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first}
-
-
-def _folder_for_rings(streams: Path) -> Path:
-    """Beside the streams where these are in memory, so that who clears up there finds it; else in memory."""
-    parent = streams / RINGS_FOLDER if _is_in_memory(streams) else MEMORY
-    parent.mkdir(mode=0o700, exist_ok=True)
-    folder = parent / f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-def _is_in_memory(folder: Path) -> bool:
-    try:
-        return folder.stat().st_dev == MEMORY.stat().st_dev
-    except OSError:
-        return False
 
 
 def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from examples.truth import match, read_truth
 from tests.integration.conftest import Start
 from tests.places import EXAMPLES
 from tests.recorder.mpi import WHEEL
+from tests.recorder.test_functions import PROGRAMS, compiled
 
 DELAYS = 8
 
@@ -28,3 +30,20 @@ def test_delays_of_an_mpi_program_are_found_by_name(start: Start, tmp_path: Path
     assert len(found) >= DELAYS // 2, run.output
     for stream in run.health:
         assert (stream.state, stream.gap_steps, stream.losses) == ("ended", 0, {})
+
+
+def test_summary_says_what_a_rank_died_in(start: Start, tmp_path: Path) -> None:
+    program = compiled(PROGRAMS / "crash.c", tmp_path / "crash", "-finstrument-functions", "-O0")
+    run = start("--", sys.executable, "-m", "chimbuko", "trace", program, "segfault")
+    assert run.end() == 128 + signal.SIGSEGV, run.output
+    assert (
+        "Died: rank 0:0: died (SIGSEGV) in main > solve > fail; backtrace: fail < solve < main" in run.output
+    )
+
+
+def test_summary_names_functions_that_were_left_out(start: Start, tmp_path: Path) -> None:
+    program = compiled(PROGRAMS / "tiny.c", tmp_path / "tiny", "-finstrument-functions")
+    run = start("--", sys.executable, "-m", "chimbuko", "trace", program, "50")
+    assert run.end() == 0, run.output
+    line = run.wait_for_line("Left out: ")
+    assert "of tick" in line and "-finstrument-functions-exclude-function-list=tick" in line

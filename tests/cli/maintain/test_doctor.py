@@ -20,6 +20,7 @@ from chimbuko.doctor.checkup import (
     check_up,
 )
 from chimbuko.doctor.finding import Finding
+from chimbuko.doctor.recordercheck import check_recorder
 from chimbuko.doctor.shieldcheck import check_shield
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
@@ -39,7 +40,7 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     checked = doctor("--json", "--output", str(tmp_path / "not" / "there" / "yet"))
     findings = {finding["about"]: finding for finding in json.loads(checked.stdout)}
     assert checked.returncode == 0, checked.stdout
-    of_streams = ["ADIOS2", "sst shield", "TAU", "run folder", "scratch", "node-local memory"]
+    of_streams = ["ADIOS2", "sst shield", "recorder", "TAU", "run folder", "scratch", "node-local memory"]
     assert list(findings) == [*of_streams, "machine", "kernels", "network", "own broker"]
     assert not [finding for finding in findings.values() if finding["state"] == "problem"]
     assert "streams over SST" in findings["ADIOS2"]["text"]
@@ -107,6 +108,18 @@ def test_where_followed_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert nowhere.text.count("there is no such folder") == 2
 
 
+def test_the_recorder_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    found = check_recorder()
+    assert found.state == "ok", found
+    assert "/libmpi.so" in found.text and "a program was recorded with it" in found.text
+    # Without any compiler.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    without = check_recorder()
+    assert without.state == "warning" and "no-such-compiler not found" in without.text
+
+
 def test_the_shield_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert check_shield().state == "ok"
@@ -127,12 +140,12 @@ def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
     def fails() -> Finding:
         raise OSError("it does not work")
 
-    for name in ("check_streaming", "check_shield", "check_kernels", "check_own_broker"):
+    for name in ("check_streaming", "check_shield", "check_recorder", "check_kernels", "check_own_broker"):
         monkeypatch.setattr(checkup, name, fails)
     findings = check_up(tmp_path, tmp_path, "127.0.0.1", None, None)
     failed = [finding.about for finding in findings if finding.text == "it does not work"]
-    assert failed == ["ADIOS2", "sst shield", "kernels", "own broker"]
-    assert len(findings) == 10
+    assert failed == ["ADIOS2", "sst shield", "recorder", "kernels", "own broker"]
+    assert len(findings) == 11
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:
