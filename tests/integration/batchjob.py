@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 from chimbuko.provenance.query.run import open_run
@@ -89,7 +90,9 @@ class BatchJob:
         assert steps >= RANKS * (STEPS - 1)
         assert len(found) == sum(stream.anomalies for stream in health)
         delays = [call for call in found if call.inclusive_us > 200_000 and call.function.startswith("relax")]
-        assert len(delays) == RANKS * len(DELAYED)
+        # A busy machine delays further ones.
+        by_rank = Counter(call.rank for call in delays)
+        assert len(by_rank) == RANKS and min(by_rank.values()) >= len(DELAYED)
 
     def nodes(self) -> set[str]:
         """That have read streams, in the last run."""
