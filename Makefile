@@ -84,6 +84,10 @@ $(VENV)/warm: $(VENV)/installed
 	$(BIN)/chimbuko warmup
 	touch $@
 
+docker/requirements.lock: pyproject.toml ## The packages of the container images, each with its version and hashes.
+	printf 'mpich>=5.0\nsetuptools>=77\n' | $(BIN)/uv pip compile --quiet --python-version 3.11 --extra postgresql \
+		--generate-hashes --upgrade --no-header --no-annotate --output-file $@ pyproject.toml -
+
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
 

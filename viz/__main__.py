@@ -8,7 +8,6 @@ address goes to stdout.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -23,7 +22,8 @@ from chimbuko.process.lifetime import say_ready
 from chimbuko.process.signals import END, FROM_OTHERS, heed
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.viz.http.multiprocess import TOKEN_VARIABLE, serving_together
+from chimbuko.viz.http.listening import Front
+from chimbuko.viz.http.multiprocess import serving_together
 from chimbuko.viz.http.server import serving
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 from chimbuko.viz.jobs.workerpool import WorkerPool
@@ -65,6 +65,10 @@ def load() -> None:
 @click.option("--shared", type=int, hidden=True, help="A socket that other processes serve, too.")
 @click.option("--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if our parent did not.")
 @click.option("--own-worker", is_flag=True, hidden=True, help="Have a worker of ours at --jobs-broker.")
+@click.option("--bind", default=Front.bind, show_default=True, help="What it listens on.")
+@click.option("--certificate", type=click.Path(path_type=Path), help="Certificates in PEM, for TLS.")
+@click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate, in PEM.")
+@click.option("--public-url", default="", help="Where browsers reach it.")
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
 def main(
     run_dir: Path,
@@ -77,6 +81,10 @@ def main(
     shared: int | None,
     sweep: bool,
     own_worker: bool,
+    bind: str,
+    certificate: Path | None,
+    key: Path | None,
+    public_url: str,
     hosts: tuple[str, ...],
 ) -> None:
     """Serve the dashboard of one run until it is asked to end."""
@@ -84,20 +92,21 @@ def main(
     signal.signal(END, lambda *_: stopping.set())
     # Started by a user it is its own master.
     heed(FROM_OTHERS, lambda *_: stopping.set())
-    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    front = Front(bind, certificate, key, public_url)
     parent = os.getppid()
     run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)
     handed = next((number for number in (listening, shared) if number is not None), None)
     given = None if handed is None else socket.socket(fileno=handed)
     try:
+        token = front.token()
         if processes > 1:
             place = serving_together(
-                run, port, token, broker, names, processes, stopping, jobs_broker, jobs_folder, given
+                run, port, token, broker, names, processes, stopping, jobs_broker, jobs_folder, given, front
             )
         else:
             logs = run.logs if broker else None
             worker_pool = WorkerPool(jobs_broker, own_worker or not jobs_broker, jobs_folder, logs)
-            place = serving(run, port, token, broker, names, worker_pool, given, is_alone=shared is None)
+            place = serving(run, port, token, broker, names, worker_pool, given, shared is None, front)
         with place as url:
             say_ready(url=url)
             stopping.wait()

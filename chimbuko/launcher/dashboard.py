@@ -5,19 +5,15 @@ So a run that nobody looks at pays nothing for it; one that was killed comes bac
 
 from __future__ import annotations
 
-import secrets
 import select
-from urllib.parse import quote
 
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.process.starting import fork_then_load
 from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.viz.http.listening import listen
-
-TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
 
 
 class Dashboard:
@@ -27,6 +23,8 @@ class Dashboard:
     ----------
     port
         0 for any that is free.
+    front
+        Where browsers reach it.
     processes
         That serve it.
     problems
@@ -34,17 +32,24 @@ class Dashboard:
 
     Raises
     ------
-    ServiceError
-        The port is taken.
+    ChimbukoError
+        The port is taken, or what was given for browsers cannot be used.
     """
 
     def __init__(
-        self, run: RunDirectory, broker_url: str, port: int, processes: int, problems: list[str]
+        self,
+        run: RunDirectory,
+        broker_url: str,
+        port: int,
+        front: Front,
+        processes: int,
+        problems: list[str],
     ) -> None:
         self._run = run
         self._processes = processes
-        self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: secrets.token_urlsafe(24)}
-        self._listening = listen(port)
+        self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: front.token()}
+        self._front = front
+        self._listening = front.listen(port)
         self._group = ServiceGroup(problems)
 
     @property
@@ -53,7 +58,7 @@ class Dashboard:
         if self._listening.fileno() < 0:
             return ""
         port = self._listening.getsockname()[1]
-        return f"http://{LOOPBACK}:{port}/?token={quote(self._secret[TOKEN_VARIABLE], safe='')}"
+        return self._front.url(port, self._secret[TOKEN_VARIABLE])
 
     @property
     def visitors(self) -> list[int]:
@@ -77,7 +82,7 @@ class Dashboard:
 
     def _service(self) -> Service:
         words = ["--run-dir", str(self._run.path), "--listening", str(self._listening.fileno())]
-        words += ["--processes", str(self._processes)]
+        words += ["--processes", str(self._processes), *self._front.words()]
         return Service(
             "dashboard",
             "chimbuko.viz",

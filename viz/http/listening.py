@@ -1,26 +1,126 @@
-"""The socket that a dashboard answers at."""
+"""Where a dashboard answers, and by what names and address browsers reach it."""
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import platform
+import secrets
 import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
-from chimbuko.errors import ServiceError
-from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.protocol.broker import LOOPBACK, address_of
+
+TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
+"""Environment variable with the token; without it there is a new one each time."""
+SHORTEST_TOKEN = 16
+"""Characters of a token for a dashboard that others reach: fewer can be guessed."""
+EVERYWHERE = "0.0.0.0"
 
 
-def listen(port: int) -> socket.socket:
-    """A socket that listens on a port of the loopback; 0 takes any that is free.
+@dataclass(frozen=True)
+class Front:
+    """What browsers see of a dashboard."""
 
-    Raises
-    ------
-    ServiceError
-        The port is taken.
-    """
-    # Bound here because Werkzeug would end the process on a port that is taken.
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise ServiceError(
-            f"port {port} of {LOOPBACK} cannot be used ({error.strerror}); "
-            "choose another with --port, 0 takes any"
-        ) from None
+    bind: str = LOOPBACK
+    """An address, a network interface, or a name of this host; ``0.0.0.0`` for all."""
+    certificate: Path | None = None
+    """Chain in PEM, for TLS; None for none."""
+    key: Path | None = None
+    """Of the certificate; None where it is in the same file."""
+    public_url: str = ""
+    """Where browsers reach it: through a proxy, or a port of a container. Empty for ``bind`` and the port."""
+
+    def listen(self, port: int) -> socket.socket:
+        """A socket that listens; 0 takes any port that is free.
+
+        Raises
+        ------
+        ConfigError
+            There is no such address, or something given cannot be used.
+        ServiceError
+            The port is taken.
+        """
+        self.tls()
+        if self.public_url and urlsplit(self.public_url).scheme not in ("http", "https"):
+            raise ConfigError(
+                f"{self.public_url}: not the address of a page; give one like https://HOST/PATH/"
+            )
+        # Bound here because Werkzeug would end the process on a port that is taken.
+        try:
+            return socket.create_server((self.address, port))
+        except OSError as error:
+            raise ServiceError(
+                f"port {port} of {self.address} cannot be used ({error.strerror}); "
+                "choose another with --port, 0 takes any"
+            ) from None
+
+    def token(self) -> str:
+        """The token in the environment, or a new one.
+
+        Raises
+        ------
+        ConfigError
+            It is too short for a dashboard that others reach.
+        """
+        given = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+        is_for_others = bool(self.public_url) or not ipaddress.ip_address(self.address).is_loopback
+        if is_for_others and len(given) < SHORTEST_TOKEN:
+            raise ConfigError(
+                f"{TOKEN_VARIABLE}: others reach this dashboard; give a token of {SHORTEST_TOKEN} characters "
+                "or more, or none for a new one"
+            )
+        return given
+
+    def tls(self) -> ssl.SSLContext | None:
+        """For connections of browsers; None where they are not encrypted.
+
+        Raises
+        ------
+        ConfigError
+            Certificate or key cannot be used.
+        """
+        if self.certificate is None:
+            if self.key is not None:
+                raise ConfigError(f"{self.key}: a key without a certificate")
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.certificate}: no certificate with its key, both in PEM ({error.strerror or error})"
+            ) from None
+        return context
+
+    @property
+    def address(self) -> str:
+        """IPv4 address that it listens on."""
+        return address_of(self.bind)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names by which browsers may call it, beside those of the loopback."""
+        found = {self.bind, self.address, urlsplit(self.public_url).hostname or ""}
+        return frozenset((found | ({platform.node()} if self.bind != LOOPBACK else set())) - {""})
+
+    def url(self, port: int, token: str) -> str:
+        """Address of the page with the token."""
+        host = platform.node() if self.address == EVERYWHERE else self.address
+        scheme = "https" if self.certificate else "http"
+        root = self.public_url.rstrip("/") or f"{scheme}://{host}:{port}"
+        return f"{root}/?token={quote(token, safe='')}"
+
+    def words(self) -> list[str]:
+        """For a process that serves it, as options."""
+        given = {
+            "--bind": self.bind,
+            "--certificate": self.certificate,
+            "--key": self.key,
+            "--public-url": self.public_url or None,
+        }
+        return [str(word) for option in given.items() if option[1] is not None for word in option]

@@ -9,19 +9,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.viz.http.listening import listen
+from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
-TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 LOOK_S = 0.25
 STOP_S = 10.0
 
@@ -38,6 +36,7 @@ def serving_together(
     jobs_broker: str | None = None,
     jobs_folder: Path | None = None,
     listening: socket.socket | None = None,
+    front: Front | None = None,
 ) -> Iterator[str]:
     """Serve the dashboard of a run by several processes while the context lasts; gives its address.
 
@@ -50,6 +49,8 @@ def serving_together(
         Set where none of them is left; then the end of the context says so.
     listening
         A socket that listens, in place of ``port``.
+    front
+        Where browsers reach it; None for the loopback.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def serving_together(
         The port is taken, the run cannot be read, or no process lasts.
     """
     with ExitStack() as stack:
-        listening = stack.enter_context(listening or listen(port))
+        front = front or Front()
+        listening = stack.enter_context(listening or front.listen(port))
         # Several wait for one connection, and all but one of them in vain: they must not stay with it.
         listening.setblocking(False)
         port = listening.getsockname()[1]
@@ -68,7 +70,7 @@ def serving_together(
             joint = stack.enter_context(PrivateBroker(logs / "jobs-broker.log"))
             jobs_broker = joint.url
         words = ["--run-dir", str(run.path), "--shared", str(listening.fileno())]
-        words += [word for host in hosts for word in ("--host", host)]
+        words += [*front.words(), *(word for host in hosts for word in ("--host", host))]
         if joint is not None:
             words.append("--own-worker")
         if jobs_folder is None:
@@ -83,7 +85,7 @@ def serving_together(
         stack.enter_context(
             _members(processes, words, secrets, logs, listening, stopping, None if jobs_broker else joint)
         )
-        yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
+        yield front.url(port, token)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Serves the dashboard of one run on the loopback.
+"""Serves the dashboard of one run.
 
 By Werkzeug's server, a thread for each connection: pages are few, and where they are many several processes
 share the port (``multiprocess``). A server such as gunicorn brings a master of its own, which forks: not
@@ -11,34 +11,56 @@ import hashlib
 import http.client
 import logging
 import socket
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from chimbuko.errors import ServiceError
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.http.app import create_app
-from chimbuko.viz.http.listening import listen
+from chimbuko.viz.http.listening import EVERYWHERE, Front
 from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.jobs.queue import JobQueue
 from chimbuko.viz.jobs.workerpool import WorkerPool
 from chimbuko.viz.live.feed import Feed
 
 LOOPBACK = "127.0.0.1"
+HANDSHAKE_S = 10.0
+"""A client that says nothing for so long is sent away."""
 LAST_QUESTIONS_S = 1.0
 """Pages of a run that has just ended ask for their lists once more."""
 
 
 class _Handler(WSGIRequestHandler):
-    """Keeps no log of requests: the first one's address holds the token."""
+    """Keeps no log of requests: the first one's address holds the token.
+
+    Encrypts in the thread of the connection: Werkzeug itself would do it where it takes connections, so that
+    a client that says nothing would keep out all others.
+    """
+
+    def setup(self) -> None:
+        """Begin a connection, encrypted where it shall be."""
+        context: ssl.SSLContext | None = self.server.ssl_context
+        if context is not None:
+            self.request.settimeout(HANDSHAKE_S)
+            self.request = context.wrap_socket(self.request, server_side=True)
+            self.request.settimeout(self.timeout)
+        super().setup()
+
+    def finish(self) -> None:
+        """End a connection."""
+        super().finish()
+        if self.server.ssl_context is not None:
+            self.request.close()
 
     def log(self, type: str, message: str, *args: Any) -> None:
         if type == "error":
@@ -56,6 +78,14 @@ class _Handler(WSGIRequestHandler):
         self.wfile.write(body)
 
 
+class _Server(ThreadedWSGIServer):
+    """Reports no connection that could not begin: a scanner's, or a browser's that trusts no certificate."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serving(
     run: RunDirectory,
@@ -66,6 +96,7 @@ def serving(
     worker_pool: WorkerPool | None = None,
     listening: socket.socket | None = None,
     is_alone: bool = True,
+    front: Front | None = None,
 ) -> Iterator[str]:
     """Serve the dashboard of a run while the context lasts; gives its address, once it answers.
 
@@ -79,6 +110,8 @@ def serving(
         A socket that listens, in place of ``port``.
     is_alone
         Whether no other process serves that socket.
+    front
+        Where browsers reach it; None for the loopback.
 
     Raises
     ------
@@ -87,17 +120,18 @@ def serving(
     ChimbukoError
         The run or its store cannot be read.
     """
-    listening = listening or listen(port)
+    front = front or Front()
+    listening = listening or front.listen(port)
     try:
         provenance = open_run(run)
         feed = Feed(run, provenance, broker_url)
         channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
         logs = run.logs if broker_url else None
         queue = JobQueue(run.path, worker_pool or WorkerPool(None, logs=logs), channel)
-        app = create_app(provenance, run.read_info(), feed, token, hosts, queue=queue, is_alone=is_alone)
-        server = make_server(
-            LOOPBACK, port, app, threaded=True, request_handler=_Handler, fd=listening.fileno()
-        )
+        names = hosts | front.names
+        app = create_app(provenance, run.read_info(), feed, token, names, queue=queue, is_alone=is_alone)
+        server = _Server(front.address, port, app, _Handler, fd=listening.fileno())
+        server.ssl_context = front.tls()
     finally:
         # Werkzeug serves a duplicate of the descriptor.
         port = listening.getsockname()[1]
@@ -107,8 +141,8 @@ def serving(
     feed.start()
     queue.start()
     try:
-        _wait_for_answer(port, token)
-        yield f"http://{LOOPBACK}:{port}/?token={quote(token, safe='')}"
+        _wait_for_answer(front, port, token)
+        yield front.url(port, token)
     finally:
         queue.stop()
         feed.stop()
@@ -120,10 +154,17 @@ def serving(
         provenance.close()
 
 
-def _wait_for_answer(port: int, token: str) -> None:
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+def _wait_for_answer(front: Front, port: int, token: str) -> None:
+    address = LOOPBACK if front.address == EVERYWHERE else front.address
+    connection = http.client.HTTPConnection(address, port, timeout=10)
+    if front.certificate is not None:
+        # It is we who answer: that our certificate is valid for this address need not be.
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(address, port, timeout=10, context=trusting)
+    headers = {"Authorization": f"Bearer {token}", "Host": "localhost"}
     try:
-        connection.request("GET", "/api/v1/run", headers={"Authorization": f"Bearer {token}"})
+        connection.request("GET", "/api/v1/run", headers=headers)
         answer = connection.getresponse()
         answer.read()
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
 
@@ -20,7 +20,32 @@ from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Port on the loopback; 0 takes any that is free.",
+    help="Port that it listens on; 0 takes any that is free.",
+)
+@click.option(
+    "--bind",
+    default=Front.bind,
+    show_default=True,
+    metavar="WHERE",
+    help="What it listens on: an address, a network interface, a name of this host; 0.0.0.0 for all.",
+)
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="Certificates in PEM: the server speaks TLS.",
+)
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="Key of the certificate; default in the same file.",
+)
+@click.option(
+    "--public-url",
+    metavar="URL",
+    default="",
+    help="Where browsers reach it, through a proxy or the port of a container.",
 )
 @click.option(
     "--processes",
@@ -47,6 +72,10 @@ from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 def command(
     run_dir: Path | None,
     port: int,
+    bind: str,
+    certificate: Path | None,
+    key: Path | None,
+    public_url: str,
     processes: int,
     jobs_broker: str | None,
     jobs_folder: Path | None,
@@ -55,13 +84,14 @@ def command(
     """Show a run in the browser; Ctrl-C ends it.
 
     RUN_DIR is the folder of a run, by default the newest under ./chimbuko-runs. The address that is
-    printed holds a secret: who has it can see the run.
+    printed holds a secret: who has it can see the run. The secret is a new one, or that in CHIMBUKO_TOKEN.
 
     \b
     Examples:
       chimbuko view
       chimbuko view chimbuko-runs/heat --port 8080
       chimbuko view chimbuko-runs/heat --processes 4
+      chimbuko view --bind ib0 --port 8080 --certificate host.pem --public-url https://login7:8080/
       chimbuko view chimbuko-runs/heat --open '/r/heat?sel=0:1,0:3'
     """
     # Loaded here: 'chimbuko view --help' need not wait for a web server.
@@ -71,12 +101,15 @@ def command(
 
     stopping = threading.Event()
     heed(FROM_OTHERS, lambda *_: stopping.set())
-    run, token, hosts = reachable_run(run_dir), secrets.token_urlsafe(24), frozenset[str]()
+    front = Front(bind, certificate, key, public_url)
+    run, token, hosts = reachable_run(run_dir), front.token(), frozenset[str]()
     if processes > 1:
-        place = serving_together(run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder)
+        place = serving_together(
+            run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder, front=front
+        )
     else:
         worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
-        place = serving(run, port, token, None, hosts, worker_pool)
+        place = serving(run, port, token, None, hosts, worker_pool, front=front)
     with place as url:
         print(starting_at(url, path), flush=True)
         stopping.wait()

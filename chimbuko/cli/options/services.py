@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.units import parse_duration_us
+from chimbuko.viz.http.listening import Front
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,6 +31,10 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         alert_url: str | None,
         alert_command: str | None,
         metrics: str | None,
+        dashboard_bind: str,
+        dashboard_certificate: Path | None,
+        dashboard_key: Path | None,
+        dashboard_url: str,
         as_json: bool,
         **values: Any,
     ) -> None:
@@ -37,7 +43,8 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         alerts = _alerts(alert, alert_url, alert_command)
         if metrics is not None:
             metrics_place(metrics, os.environ.get(TOKEN_VARIABLE, ""))
-        choices = ServiceChoices(**given, metrics=metrics, alerts=alerts)
+        front = Front(dashboard_bind, dashboard_certificate, dashboard_key, dashboard_url)
+        choices = ServiceChoices(**given, front=front, metrics=metrics, alerts=alerts)
         command(services=choices, as_json=as_json, **values)
 
     wrapped: Callable[..., Any] = with_services
@@ -85,6 +92,32 @@ _OPTIONS = (
         "--dashboard/--no-dashboard",
         default=None,
         help="Whether the run has a dashboard; by default all but those with --trace.",
+    ),
+    click.option(
+        "--dashboard-bind",
+        default=Front.bind,
+        show_default=True,
+        metavar="WHERE",
+        help="What the dashboard listens on: an address, a network interface, a name of this host; "
+        "0.0.0.0 for all.",
+    ),
+    click.option(
+        "--dashboard-certificate",
+        metavar="FILE",
+        type=click.Path(path_type=Path, resolve_path=True),
+        help="Certificates in PEM: the dashboard speaks TLS.",
+    ),
+    click.option(
+        "--dashboard-key",
+        metavar="FILE",
+        type=click.Path(path_type=Path, resolve_path=True),
+        help="Key of the certificate; default in the same file.",
+    ),
+    click.option(
+        "--dashboard-url",
+        metavar="URL",
+        default="",
+        help="Where browsers reach the dashboard, through a proxy or the port of a container.",
     ),
     click.option(
         "--metrics",

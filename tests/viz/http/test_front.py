@@ -1,0 +1,134 @@
+"""A dashboard that others reach: over TLS, by other names, never without a token that cannot be guessed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import platform
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+import requests
+
+from chimbuko.errors import ConfigError
+from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
+from tests.encrypted import Certificates
+from tests.viz.conftest import TOKEN, dashboard
+from tests.viz.made_run import MadeRun
+
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    try:
+        return Certificates(tmp_path_factory.mktemp("certificates"))
+    except FileNotFoundError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_page_over_tls(finished: MadeRun, certificates: Certificates, processes: int) -> None:
+    words = ["--certificate", str(certificates.certificate), "--key", str(certificates.key)]
+    with dashboard(finished, words=[*words, "--processes", str(processes)]) as process:
+        assert process.url.startswith(f"https://127.0.0.1:{process.port}/?token=")
+        # Somebody who says nothing keeps nobody out.
+        with socket.create_connection(("127.0.0.1", process.port)):
+            answer = requests.get(
+                process.url, verify=str(certificates.authority), allow_redirects=False, timeout=20
+            )
+        assert answer.status_code == 303 and "Secure" in answer.headers["Set-Cookie"]
+        with pytest.raises(requests.exceptions.SSLError):
+            requests.get(process.url, timeout=20)
+        refused = requests.get(process.base, verify=str(certificates.authority), timeout=20)
+        assert refused.status_code == 401
+        context = ssl.create_default_context(cafile=certificates.authority)
+        with (
+            socket.create_connection(("127.0.0.1", process.port), timeout=20) as raw,
+            context.wrap_socket(raw, server_hostname="127.0.0.1") as events,
+        ):
+            upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            asked = f"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: localhost\r\n{upgrade}{key}"
+            events.sendall(f"{asked}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+            assert events.recv(1000).startswith(b"HTTP/1.1 101")
+        code, errors = process.stop()
+        assert (code, errors) == (0, "")
+
+
+def test_all_addresses_of_a_machine(finished: MadeRun) -> None:
+    words = ["--bind", "0.0.0.0", "--public-url", "https://site.example/heat/"]
+    with dashboard(finished, words=words) as process:
+        assert process.url == f"https://site.example/heat/?token={quote(TOKEN, safe='')}"
+        port = listening_port(process.process.pid)
+        wanted = {"site.example": 200, platform.node(): 200, "10.1.2.3:80": 200, "evil.example": 403}
+        for name, status in wanted.items():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", "/api/v1/run", headers=BEARER | {"Host": name})
+            assert connection.getresponse().status == status, name
+            connection.close()
+
+
+def listening_port(pid: int) -> int:
+    """The one port that a process listens on."""
+    inodes = {
+        link.readlink().name[8:-1]
+        for link in Path(f"/proc/{pid}/fd").iterdir()
+        if link.readlink().name.startswith("socket:")
+    }
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (port,) = {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
+    return port
+
+
+@pytest.mark.parametrize("front", [Front(bind="0.0.0.0"), Front(public_url="https://site.example/")])
+def test_a_token_that_can_be_guessed_is_refused(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "x" * (SHORTEST_TOKEN - 1))
+    with pytest.raises(ConfigError, match="or none for a new one"):
+        front.token()
+    assert Front().token() == "x" * (SHORTEST_TOKEN - 1)
+    monkeypatch.setenv(TOKEN_VARIABLE, "x" * SHORTEST_TOKEN)
+    assert front.token() == "x" * SHORTEST_TOKEN
+    monkeypatch.delenv(TOKEN_VARIABLE)
+    assert len(front.token()) >= SHORTEST_TOKEN and front.token() != front.token()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--certificate", "no.crt"], "no.crt: no certificate with its key, both in PEM"),
+        (["--key", "no.key"], "a key without a certificate"),
+        (["--public-url", "site.example"], "site.example: not the address of a page"),
+        (["--bind", "no.such.interface.invalid"], "neither an address, nor a network interface"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(finished: MadeRun, words: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "chimbuko", "view", str(finished.directory.path), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_run_has_its_dashboard_over_tls_from_the_first_visitor_on(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """Its process is started by the launcher, which listens."""
+    words = ["--dashboard-certificate", certificates.certificate, "--dashboard-key", certificates.key]
+    command = [sys.executable, "-m", "chimbuko", "run", *words, "-o", tmp_path / "run", "--"]
+    with subprocess.Popen([*command, "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdin is not None and run.stderr is not None
+        url = ""
+        while "token=" not in url:
+            url = run.stderr.readline()
+            assert url, "it has ended"
+        url = url[url.index("https://") :].split()[0]
+        answer = requests.get(url, verify=str(certificates.authority), timeout=60)
+        assert answer.status_code == 200 and urlsplit(answer.url).path == "/r/run"
+        run.stdin.close()
+        run.stderr.read()
+    assert run.returncode == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "finished"
