@@ -9,7 +9,7 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import interruptions, is_among
+from chimbuko.causes.interruptions import Interruptions, is_among
 from evaluation.tables import ResultTable
 from examples.truth import InjectedDelay, match
 
@@ -54,7 +54,9 @@ def measure(flagged: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> I
     book.put(flag_of(call) for call in flagged)
     changes = book.update()
     incidents = {incident.number: incident for incident in changes.incidents}
-    habits = interruptions(incidents.values())
+    short = Interruptions()
+    short.take(changes)
+    habits = short.found()
     matched = [(delay, flag) for delay, flag in match(list(delays), list(book.scene.flags.values())) if flag]
     incident_of = {delay: incidents[changes.incident_of[flag.id]] for delay, flag in matched}
     origins = {incident.call_id for incident in incidents.values()}

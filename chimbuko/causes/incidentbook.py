@@ -93,6 +93,10 @@ class IncidentBook:
         present = {call_id: flags[call_id] for call_id in sorted(calls) if call_id in flags}
         return self._regrouped(touched, groups(present, self._leads))
 
+    def incident(self, call_id: str) -> Incident | None:
+        """The incident that a call belongs to; None where it is not known, or forgotten."""
+        return self._incidents.get(self.incident_of.get(call_id, 0))
+
     def _forget(self, call_id: str) -> None:
         for of_call in (self.parts, self._leads, self.incident_of):
             of_call.pop(call_id, None)

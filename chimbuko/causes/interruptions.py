@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Habit, Recurrence
 
 LEAST = 16
@@ -16,24 +18,13 @@ LEAST_FUNCTIONS = 3
 MODE_END = 0.2
 """A mode ends where the next factor of two holds less than this share of what it has so far, as in the
 detector ``robust``."""
-
-
 MOST_EXAMPLES = 5
+NEVER_US = 1 << 62
 
 
 def is_alone(incident: Incident) -> bool:
     """Whether it is one call, which held up nobody that was flagged."""
     return incident.flags == 1
-
-
-def interruptions(incidents: Iterable[Incident]) -> list[Recurrence]:
-    """The short delays of each program, where there are enough of them to be a habit."""
-    of_program: dict[int, list[Incident]] = {}
-    for incident in incidents:
-        if is_alone(incident):
-            of_program.setdefault(incident.program, []).append(incident)
-    found = (_of_program(program, alone) for program, alone in sorted(of_program.items()))
-    return [one for one in found if one is not None]
 
 
 def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
@@ -42,35 +33,119 @@ def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
     return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
 
 
-def _of_program(program: int, alone: list[Incident]) -> Recurrence | None:
-    longest_us = _mode_end_us([incident.cost_us for incident in alone])
-    short = [incident for incident in alone if incident.cost_us < longest_us]
-    functions = Counter(incident.function for incident in short if incident.function)
-    if len(short) < LEAST or len(functions) < LEAST_FUNCTIONS:
+@dataclass
+class _Octave:
+    """Delays within a factor of two."""
+
+    calls: int = 0
+    cost_us: float = 0.0
+    shortest_us: float = math.inf
+    begin_us: int = NEVER_US
+    end_us: int = 0
+    functions: Counter[str] = field(default_factory=Counter)
+    ranks: set[int] = field(default_factory=set)
+    worst: list[tuple[float, str]] = field(default_factory=list)
+    """Cost and call of a few."""
+
+    def add(self, incident: Incident) -> None:
+        """One more."""
+        one = _Octave(1, incident.cost_us, incident.cost_us, incident.begin_us, incident.end_us)
+        if incident.call_id and incident.rank is not None:
+            one.functions[incident.function] += 1
+            one.ranks.add(incident.rank)
+            one.worst.append((incident.cost_us, incident.call_id))
+        self.merge(one)
+
+    def merge(self, other: _Octave) -> None:
+        """All of another."""
+        self.calls += other.calls
+        self.cost_us += other.cost_us
+        self.shortest_us = min(self.shortest_us, other.shortest_us)
+        self.begin_us = min(self.begin_us, other.begin_us)
+        self.end_us = max(self.end_us, other.end_us)
+        self.functions += other.functions
+        self.ranks |= other.ranks
+        self.worst = sorted(self.worst + other.worst, reverse=True)[:MOST_EXAMPLES]
+
+
+_Octaves = dict[int, dict[int, _Octave]]
+"""By program, and by the logarithm of the delay."""
+
+
+class Interruptions:
+    """Adds up the incidents of a single call.
+
+    Its memory depends on functions and ranks, and on how many incidents are not settled.
+    """
+
+    def __init__(self) -> None:
+        self._settled: _Octaves = {}
+        self._open: dict[int, Incident] = {}
+
+    def take(self, changes: Changes) -> None:
+        """Take in what has become different of a run's incidents."""
+        for number in (*changes.merged, *changes.gone):
+            self._open.pop(number, None)
+        for incident in changes.incidents:
+            self._open.pop(incident.number, None)
+            if is_alone(incident):
+                self._open[incident.number] = incident
+
+    def settle_before(self, time_us: int) -> None:
+        """What was over by then does not change any more."""
+        over = [incident for incident in self._open.values() if incident.end_us < time_us]
+        for incident in over:
+            del self._open[incident.number]
+        _add(self._settled, over)
+
+    def found(self) -> list[Recurrence]:
+        """The short delays of each program, where there are enough of them to be a habit."""
+        octaves: _Octaves = {}
+        _add(octaves, self._open.values())
+        for program, settled in self._settled.items():
+            of_program = octaves.setdefault(program, defaultdict(_Octave))
+            for octave, one in settled.items():
+                of_program[octave].merge(one)
+        found = (_habit(program, of_program) for program, of_program in sorted(octaves.items()))
+        return [one for one in found if one is not None]
+
+
+def _add(octaves: _Octaves, incidents: Iterable[Incident]) -> None:
+    for incident in incidents:
+        of_program = octaves.setdefault(incident.program, defaultdict(_Octave))
+        of_program[math.floor(math.log2(max(incident.cost_us, 1.0)))].add(incident)
+
+
+def _habit(program: int, octaves: dict[int, _Octave]) -> Recurrence | None:
+    end = _mode_end({octave: one.calls for octave, one in octaves.items()})
+    short = _Octave()
+    for octave, one in octaves.items():
+        if octave < end:
+            short.merge(one)
+    if short.calls < LEAST or len(short.functions) < LEAST_FUNCTIONS:
         return None
-    worst = sorted(short, key=lambda incident: -incident.cost_us)
     return Recurrence(
         program=program,
         kind=Habit.INTERRUPTIONS,
         function="",
-        calls=len(short),
-        cost_us=sum(incident.cost_us for incident in short),
-        shortest_us=worst[-1].cost_us,
-        longest_us=longest_us,
-        functions=[function for function, _ in functions.most_common()],
-        ranks=sorted({incident.rank for incident in short if incident.rank is not None}),
-        begin_us=min(incident.begin_us for incident in short),
-        end_us=max(incident.end_us for incident in short),
-        examples=[incident.call_id for incident in worst if incident.call_id][:MOST_EXAMPLES],
+        calls=short.calls,
+        cost_us=short.cost_us,
+        shortest_us=short.shortest_us,
+        longest_us=2.0**end,
+        functions=sorted(short.functions, key=lambda name: (-short.functions[name], name)),
+        ranks=sorted(short.ranks),
+        begin_us=short.begin_us,
+        end_us=short.end_us,
+        examples=[call_id for _, call_id in short.worst],
     )
 
 
-def _mode_end_us(lost_us: list[float]) -> float:
-    """Where the shortest mode that holds enough ends: the upper end of a factor of two."""
-    counts = Counter(math.floor(math.log2(max(lost, 1.0))) for lost in lost_us)
+def _mode_end(counts: dict[int, int]) -> int:
+    """The first octave behind the shortest mode that holds enough."""
     so_far = 0
-    for octave in range(min(counts), max(counts) + 2):
-        if so_far >= LEAST and counts[octave] < MODE_END * so_far:
-            return 2.0**octave
-        so_far += counts[octave]
-    return 2.0 ** (max(counts) + 1)
+    for octave in range(min(counts), max(counts) + 1):
+        count = counts.get(octave, 0)
+        if so_far >= LEAST and count < MODE_END * so_far:
+            return octave
+        so_far += count
+    return max(counts) + 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.launcher.outcome.incidents import explain_at_end
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
 from chimbuko.launcher.outcome.summary import Result, summarize
@@ -50,7 +50,7 @@ def close_run(
     except Exception as error:
         problems.append(words_of(error))
     try:
-        explain_run(run)
+        explain_at_end(run)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(

@@ -66,10 +66,17 @@ class Alerting:
         known = self._stored(engine, list(found))
         return [call for key, call in found.items() if key not in known]
 
-    def send(self, calls: Sequence[SevereCall]) -> None:
-        """Send alerts of these calls, which are stored now; some are only counted."""
+    def send(self, calls: Sequence[SevereCall], told: Callable[[str], tuple[str, str]]) -> None:
+        """Send alerts of these calls, which are stored now; some are only counted.
+
+        Parameters
+        ----------
+        told
+            Gives id and sentence of the incident that a call belongs to, by the call's id; empty ones where
+            that is not known.
+        """
         for call, suppressed in self._gate.passing(calls, time.monotonic()):
-            body = msgspec.json.encode(self._alert(call, suppressed))
+            body = msgspec.json.encode(self._alert(call, suppressed, *told(call.id)))
             for courier in self._couriers:
                 courier.send(body)
 
@@ -96,7 +103,7 @@ class Alerting:
         for courier in self._couriers:
             courier.stop()
 
-    def _alert(self, call: SevereCall, suppressed: int) -> Alert:
+    def _alert(self, call: SevereCall, suppressed: int, incident: str, sentence: str) -> Alert:
         program, rank, *_ = call.key
         return Alert(
             run=self._run_id,
@@ -112,6 +119,8 @@ class Alerting:
             severity_us=call.severity_us,
             score=call.score,
             suppressed=suppressed,
+            incident=incident,
+            sentence=sentence,
             dashboard=self._address(call),
         )
 

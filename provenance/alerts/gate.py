@@ -41,6 +41,10 @@ class Alert(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
     """Other calls of the function that would have been alerts since the last one of it."""
     dashboard: str
     """Address of the call on the dashboard, without the token; empty where there is no dashboard."""
+    incident: str
+    """Id of the incident that the call is part of, as far as that is known now; empty while it is not."""
+    sentence: str
+    """What is known of that: who was late, and who waited; empty while it is not."""
 
 
 @dataclass(frozen=True)

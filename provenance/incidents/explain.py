@@ -9,9 +9,8 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
-from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidentbook import Changes, IncidentBook
-from chimbuko.causes.interruptions import interruptions
+from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.interruptions import Interruptions
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -48,27 +47,23 @@ def explain(engine: Engine, run_id: str) -> Explained:
     book = IncidentBook(found.last_number() + 1, dict(found.of_calls()))
     for stream in provenance.health():
         book.scene.ranks[stream.program].add(stream.rank)
-    incidents: dict[int, Incident] = {}
+    short = Interruptions()
+    known: set[int] = set()
     calls = 0
     for flags in _batches(map(flag_of, provenance.calls.in_time(CallFilter()))):
         book.put(flags)
         calls += len(flags)
         changes = book.update()
-        _take(incidents, changes)
+        known |= {one.number for one in changes.incidents}
+        known -= {*changes.merged, *changes.gone}
+        short.take(changes)
         writer.write_incidents(changes)
         book.forget_before(flags[-1].entry_us - HORIZON_US)
-    writer.withdraw_incidents(incidents.keys())
-    habits = interruptions(incidents.values())
+        short.settle_before(flags[-1].entry_us - HORIZON_US)
+    writer.withdraw_incidents(known)
+    habits = short.found()
     writer.write_recurrences(habits)
-    return Explained(calls, len(incidents), len(habits))
-
-
-def _take(incidents: dict[int, Incident], changes: Changes) -> None:
-    for number in (*changes.merged, *changes.gone):
-        incidents.pop(number, None)
-    for one in changes.incidents:
-        # Those that are over are told again by nobody; what they held up is in the store.
-        incidents[one.number] = msgspec.structs.replace(one, waited=one.waited[:2], parts=one.parts[:1])
+    return Explained(calls, len(known), len(habits))
 
 
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:

@@ -21,7 +21,7 @@ import msgspec
 import redis
 from sqlalchemy import Engine
 
-from chimbuko.errors import ChimbukoError, ServiceError
+from chimbuko.errors import ChimbukoError, ServiceError, StoreError
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import RecordBatch, RunStatistics
@@ -37,6 +37,7 @@ from chimbuko.provenance.store.engine import (
     open_for_writing,
     put_aside,
 )
+from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.storecopies import StoreCopies
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.provenance.write.writerstatus import WriterStatus
@@ -139,6 +140,8 @@ class WriterService:
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
         self._copied_for = b""
         self._has_hastened = False
+        self._incidents: LiveIncidents | None = None
+        self._is_explaining = True
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -151,6 +154,7 @@ class WriterService:
         if self._engine is None:
             self._engine = open_for_writing(self._destination.url)
             self._writer = Writer(self._engine, self._destination.run_id)
+            self._incidents = None
             if self._destination.info is not None:
                 self._writer.write_run(self._destination.info)
         return self._engine
@@ -186,7 +190,8 @@ class WriterService:
         """Store and acknowledge what has come; True if nothing had."""
         self.open()
         wanted = {self._keys.records: self._records_to, self._keys.statistics: self._statistics_to}
-        wait_s = 0.0 if is_stopping else IDLE_S
+        wait_s = IDLE_S if self._incidents is None else self._incidents.wait_s(IDLE_S)
+        wait_s = 0.0 if is_stopping else wait_s
         (records, statistics), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
         if records:
             if not (is_stopping or is_awaited):
@@ -194,6 +199,7 @@ class WriterService:
             self._store_records(records)
         if statistics:
             self._store_statistics(statistics)
+        self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
         if self._alerting is not None:
             self._alerting.look_for_silence()
         if self._copies is not None:
@@ -243,8 +249,27 @@ class WriterService:
     def _write(self, batches: Sequence[RecordBatch]) -> None:
         severe = self._alerting.new(self.open(), batches) if self._alerting else []
         self._writer.write(batches)
+        self._explain(lambda incidents: incidents.take(batches))
         if self._alerting and severe:
-            self._alerting.send(severe)
+            self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
+            self._alerting.send(severe, self._told)
+
+    def _told(self, call_id: str) -> tuple[str, str]:
+        return self._incidents.told(call_id) if self._incidents is not None else ("", "")
+
+    def _explain(self, work: Callable[[LiveIncidents], None]) -> None:
+        """Do something for the incidents; what goes wrong there must not keep findings from the store."""
+        if not self._is_explaining:
+            return
+        try:
+            if self._incidents is None:
+                self._incidents = LiveIncidents(self._writer, time.monotonic)
+            work(self._incidents)
+        except StoreError:
+            raise
+        except Exception as error:
+            self._is_explaining, self._incidents = False, None
+            log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
 
     def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
         """One batch that can never be stored must not keep all others out for ever."""

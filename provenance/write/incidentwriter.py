@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidentbook import Changes
@@ -24,6 +24,12 @@ FunctionNumbers = Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str],
 """Numbers of (program, name)."""
 
 _WRITE = Upsert.of_all(INCIDENTS)
+
+
+def last_number(connection: Connection, run: int) -> int:
+    """Number of the newest incident of a run; 0 without any."""
+    newest = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == run)
+    return connection.execute(newest).scalar() or 0
 
 
 def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:

@@ -42,7 +42,7 @@ from chimbuko.provenance.store.tables import (
 )
 from chimbuko.provenance.store.upsert import Upsert
 from chimbuko.provenance.write.callwriter import write_calls
-from chimbuko.provenance.write.incidentwriter import withdraw, write_changes, write_recurrences
+from chimbuko.provenance.write.incidentwriter import last_number, withdraw, write_changes, write_recurrences
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runs.directory import RunInfo
 
@@ -115,6 +115,11 @@ class Writer:
             _write_functions(connection, run, statistics.functions)
             _write_paths(connection, run, statistics.paths)
             _write_models(connection, run, statistics.models)
+
+    def last_incident(self) -> int:
+        """Number of the newest incident of the run; 0 without any."""
+        with self._transaction() as connection:
+            return last_number(connection, self._run(connection).number)
 
     def write_incidents(self, changes: Changes) -> None:
         """Write what has become different of the run's incidents."""

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import interruptions, is_among
+from chimbuko.causes.interruptions import Interruptions, is_among
+from chimbuko.causes.recurrence import Recurrence
 from tests.causes.flagged import flag
 
 FUNCTIONS = ("pack", "unpack", "relax", "exchange")
+
+
+def found_in(flags: list[Flag], at_once: int = 1000) -> tuple[list[Incident], list[Recurrence]]:
+    """All incidents, and the habits; the calls come some at a time, and what is over is settled."""
+    book, short, known = IncidentBook(), Interruptions(), {}
+    for first in range(0, len(flags), at_once):
+        book.put(flags[first : first + at_once])
+        changes = book.update()
+        short.take(changes)
+        known |= {one.number: one for one in changes.incidents}
+        short.settle_before(flags[first].entry_us - 1_000_000)
+    return list(known.values()), short.found()
 
 
 def short(count: int, functions: tuple[str, ...] = FUNCTIONS) -> list[Flag]:
@@ -18,10 +32,9 @@ def short(count: int, functions: tuple[str, ...] = FUNCTIONS) -> list[Flag]:
 
 
 def test_many_short_delays_of_many_functions_are_one_finding() -> None:
-    book = IncidentBook()
-    book.put([*short(40), flag("checkpoint", 0, 9000, 9250), flag("compute", 1, 9500, 9600)])
-    incidents = book.update().incidents
-    (found,) = interruptions(incidents)
+    flags = [*short(40), flag("checkpoint", 0, 9000, 9250), flag("compute", 1, 9500, 9600)]
+    incidents, (found,) = found_in(flags)
+    assert found_in(flags, at_once=7)[1] == [found]
     assert (found.calls, found.longest_us, found.ranks) == (40, 8192, [0, 1, 2])
     assert set(found.functions) == set(FUNCTIONS)
     alone = [incident.function for incident in incidents if not is_among(incident, [found])]
@@ -30,15 +43,10 @@ def test_many_short_delays_of_many_functions_are_one_finding() -> None:
 
 def test_few_of_them_or_those_of_one_function_are_incidents() -> None:
     for flags in (short(12), short(40, ("relax",))):
-        book = IncidentBook()
-        book.put(flags)
-        assert interruptions(book.update().incidents) == []
+        assert found_in(flags)[1] == []
 
 
 def test_a_delay_that_held_up_others_is_an_incident_however_short() -> None:
-    book = IncidentBook()
     late, wait = flag("relax", 1, 9000, 9006), flag("MPI_Recv()", 0, 9001, 9007, received_from=[1])
-    book.put([*short(40), late, wait])
-    incidents = book.update().incidents
-    found = interruptions(incidents)
+    incidents, found = found_in([*short(40), late, wait])
     assert [one.call_id for one in incidents if not is_among(one, found)] == [late.id]

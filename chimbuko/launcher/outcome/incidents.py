@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.incidents.explain import Explained, explain
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.units import format_duration_us, number_of
+
+
+MOST_AT_END = 200_000
+"""Abnormal calls that are explained once more when a run ends, in half a minute."""
+
+
+def explain_at_end(run: RunDirectory) -> None:
+    """Find the incidents of a run that has just ended; of very many calls what was found live stays.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    with open_run(run) as provenance:
+        anomalies = provenance.calls.count(CallFilter())
+    if anomalies <= MOST_AT_END:
+        explain_run(run)
+    else:
+        say(
+            f"incidents are those that were found live; of all {anomalies:,} anomalies "
+            f"'chimbuko incidents {run.path} --again' finds them anew"
+        )
 
 
 def explain_run(run: RunDirectory) -> Explained:

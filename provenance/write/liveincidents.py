@@ -1,0 +1,97 @@
+"""Incidents while a run goes on: they grow and merge as its calls are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from chimbuko.calls.recordarrays import unpack
+from chimbuko.calls.schema import Label
+from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.incident import incident_id
+from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.interruptions import Interruptions
+from chimbuko.causes.sentence import sentence
+from chimbuko.protocol.messages import RecordBatch
+from chimbuko.provenance.write.writer import Writer
+
+PERIOD_S = 0.5
+"""From one look at what came to the next, at least."""
+MOST_SHARE = 0.2
+"""Of the writer's time: while more comes than can be explained in it, looks are further apart."""
+HORIZON_US = 30_000_000
+"""Calls that ended so much before the newest one have nothing to do with what comes."""
+MOST_CALLS = 20_000
+"""That are held: 40 MB. More leave the oldest behind, which the end of the run explains."""
+RECURRENCES_S = 5.0
+"""Between two times of telling what recurs."""
+
+
+class LiveIncidents:
+    """The incidents of the run that is being written.
+
+    Methods raise ``StoreError`` where the store cannot be used.
+
+    Parameters
+    ----------
+    clock
+        Gives seconds that only rise.
+    """
+
+    def __init__(self, writer: Writer, clock: Callable[[], float]) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._book = IncidentBook(writer.last_incident() + 1)
+        self._interruptions = Interruptions()
+        self._newest_us = 0
+        self._has_news = False
+        self._due_s = clock()
+        self._recurrences_due_s = clock() + RECURRENCES_S
+
+    def take(self, batches: Iterable[RecordBatch]) -> None:
+        """Calls that are stored now."""
+        flags = [flag for batch in batches if batch.records.count for flag in self._flags(batch)]
+        if flags:
+            self._book.put(flags)
+            self._newest_us = max(self._newest_us, *(flag.exit_us for flag in flags))
+            self._has_news = True
+
+    def wait_s(self, most_s: float) -> float:
+        """How long nothing has to be done, at most so long."""
+        return max(0.0, min(most_s, self._due_s - self._clock())) if self._has_news else most_s
+
+    def keep_up(self, is_urgent: bool = False) -> None:
+        """Explain what came, and write what has become different, if it is time for that."""
+        begin_s = self._clock()
+        if not self._has_news or (begin_s < self._due_s and not is_urgent):
+            return
+        changes = self._book.update()
+        self._has_news = False
+        self._writer.write_incidents(changes)
+        self._interruptions.take(changes)
+        self._forget_before(self._newest_us - HORIZON_US)
+        if len(self._book.scene.flags) > MOST_CALLS:
+            self._forget_before(self._middle_us())
+        if begin_s >= self._recurrences_due_s:
+            self._writer.write_recurrences(self._interruptions.found())
+            self._recurrences_due_s = begin_s + RECURRENCES_S
+        took_s = self._clock() - begin_s
+        self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
+
+    def told(self, call_id: str) -> tuple[str, str]:
+        """Id and sentence of the incident that a call belongs to; empty where it is not known."""
+        incident = self._book.incident(call_id)
+        return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
+
+    def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
+        records = unpack(batch.records, batch.health, "")
+        self._book.scene.ranks[batch.health.program].add(batch.health.rank)
+        return [flag_of(record) for record in records if record.label is Label.ANOMALY]
+
+    def _forget_before(self, time_us: int) -> None:
+        self._book.forget_before(time_us)
+        self._interruptions.settle_before(time_us)
+
+    def _middle_us(self) -> int:
+        """When half of the calls had ended."""
+        ends = sorted(flag.exit_us for flag in self._book.scene.flags.values())
+        return ends[len(ends) // 2]

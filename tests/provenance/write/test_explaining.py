@@ -1,0 +1,82 @@
+"""The writer's service finds incidents while it writes, and goes on writing whatever happens to that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from chimbuko.causes import incidentbook
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.__main__ import Destination, WriterService
+from chimbuko.provenance.write.writer import Writer
+from tests.causes.stories import ORIGIN, chain
+from tests.sample_records import RUN_ID, make_batches
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunBroker]:
+    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as client:
+        yield RunBroker(client, RUN_ID)
+
+
+def serve(service: WriterService, broker: RunBroker) -> None:
+    """Send the chain, and store it."""
+    for batch in make_batches(chain()):
+        broker.client.xadd(broker.keys.records, {PAYLOAD: broker.seal.encode(batch)})
+    while not service.serve_once(is_stopping=True):
+        pass
+
+
+def test_incidents_are_there_before_the_run_ends(
+    broker: RunBroker, writer: Writer, engine: Engine, provenance: Provenance
+) -> None:
+    service = WriterService(broker, Destination(engine.url.render_as_string(False), RUN_ID))
+    serve(service, broker)
+    (told,) = Incidents(provenance.reader).page().incidents
+    assert (told.call_id, told.flags) == (ORIGIN, 4)
+    service.close()
+
+
+def test_an_alert_tells_the_incident(
+    broker: RunBroker, writer: Writer, engine: Engine, provenance: Provenance
+) -> None:
+    sent: list[bytes] = []
+    url = engine.url.render_as_string(False)
+    destination = Destination(url, RUN_ID, alert_us=98_000.0, hooks={"list": sent.append})
+    service = WriterService(broker, destination)
+    serve(service, broker)
+    service.close()
+    (alert,) = map(json.loads, sent)
+    assert (alert["call"], alert["incident"]) == (ORIGIN, "I1")
+    assert alert["sentence"].startswith("compute on rank 3 took 100 ms")
+
+
+def test_a_fault_in_explaining_keeps_nothing_from_the_store(
+    broker: RunBroker,
+    writer: Writer,
+    engine: Engine,
+    provenance: Provenance,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("made by a test")
+
+    monkeypatch.setattr(incidentbook, "split", fail)
+    service = WriterService(broker, Destination(engine.url.render_as_string(False), RUN_ID))
+    serve(service, broker)
+    serve(service, broker)
+    service.close()
+    assert provenance.calls.count(CallFilter()) == 4
+    assert Incidents(provenance.reader).page().total == 0
+    said = capfd.readouterr().err
+    assert said.count("incidents are found at the end of the run only") == 1

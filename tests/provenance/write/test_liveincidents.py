@@ -1,0 +1,115 @@
+"""Incidents of a run that goes on, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimbuko.causes.recurrence import Habit
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write import liveincidents
+from chimbuko.provenance.write.liveincidents import PERIOD_S, LiveIncidents
+from chimbuko.provenance.write.writer import Writer
+from tests.causes.flagged import record
+from tests.causes.stories import ORIGIN, chain, interruptions
+from tests.sample_records import make_batches
+
+
+class Clock:
+    """Stands still until it is moved, but for ``step_s`` at each look."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.step_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def live(writer: Writer, clock: Clock) -> LiveIncidents:
+    return LiveIncidents(writer, clock)
+
+
+def store(writer: Writer, live: LiveIncidents, *records: object) -> None:
+    batches = make_batches(records)  # type: ignore[arg-type]
+    writer.write(batches)
+    live.take(batches)
+
+
+def test_an_incident_grows_as_calls_come_and_keeps_its_number(
+    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock
+) -> None:
+    found = Incidents(provenance.reader)
+    delay, *waits = chain()
+    for number, one in enumerate([*reversed(waits), delay], 1):
+        store(writer, live, one)
+        live.keep_up()
+        clock.now_s += PERIOD_S
+        (told,) = found.page().incidents
+        assert (told.id, told.flags) == ("I1", number)
+    assert (told.call_id, told.ranks) == (ORIGIN, 4)
+    assert provenance.calls.count(CallFilter(incident="I1")) == 4
+    assert live.told(ORIGIN) == ("I1", told.sentence)
+    assert live.told("0:9:9:9") == ("", "")
+
+
+def test_looks_are_a_period_apart_or_more_if_they_take_long(
+    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock
+) -> None:
+    found = Incidents(provenance.reader)
+    calls = [record("compute", 0, 1000 * n, 1000 * n + 100) for n in range(5)]
+    assert live.wait_s(1.0) == 1.0
+    store(writer, live, calls[0])
+    clock.step_s = 0.2
+    live.keep_up()
+    assert found.page().total == 1
+    # It took 0.2 s: the next look comes after a second, of which that was a fifth.
+    clock.step_s = 0.0
+    store(writer, live, calls[1])
+    assert 0.5 < live.wait_s(5.0) <= 1.0
+    live.keep_up()
+    assert found.page().total == 1
+    live.keep_up(is_urgent=True)
+    assert found.page().total == 2
+    clock.now_s += 10
+    live.keep_up()
+    store(writer, live, calls[2])
+    live.keep_up()
+    assert found.page().total == 3
+
+
+def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
+    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveincidents, "HORIZON_US", 500_000)
+    monkeypatch.setattr(liveincidents, "MOST_CALLS", 4)
+    for one in [*chain(), *interruptions()]:
+        store(writer, live, one)
+        live.keep_up()
+        clock.now_s += 1
+        assert len(live._book.scene.flags) <= 5
+    assert Incidents(provenance.reader).page(with_short=True).total == 41
+    (habit,) = Incidents(provenance.reader).recurrences()
+    assert habit.recurrence.kind is Habit.INTERRUPTIONS
+    # What recurs is told every few seconds.
+    assert 30 <= habit.recurrence.calls <= 40
+
+
+def test_a_writer_that_is_started_again_numbers_on(
+    writer: Writer, provenance: Provenance, clock: Clock
+) -> None:
+    first, second = LiveIncidents(writer, clock), None
+    store(writer, first, record("compute", 0, 0, 100))
+    first.keep_up()
+    second = LiveIncidents(writer, clock)
+    store(writer, second, record("compute", 0, 5000, 5100))
+    second.keep_up()
+    assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
