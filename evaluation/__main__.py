@@ -23,12 +23,13 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.config import DETECTORS, AnalysisConfig
-from evaluation import comparison, gpu, incidents, measure, processes, recorded, requirements
+from evaluation import comparison, gpu, incidents, measure, processes, recorded, recurring, requirements
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED, INJECTIONS
 from evaluation.measure import Case, Measured
 from evaluation.processes import LiveResult
 from evaluation.recorded import RecordedResult
+from evaluation.recurring import Reported
 from evaluation.requirements import Requirement
 from evaluation.scenarios import SCENARIOS, make_run
 from evaluation.tables import ResultTable
@@ -37,9 +38,9 @@ DEFAULT = AnalysisConfig()
 SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
-STATISTICAL, RECORDED, PAIRS, REAL = "statistical", "recorded", "pairs", "real"
+STATISTICAL, RECORDED, PAIRS, RECURRING, REAL = "statistical", "recorded", "pairs", "recurring", "real"
 ALL = "all"
-PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, REAL)
+PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL)
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Report:
     measured: dict[str, list[Measured]] = field(default_factory=dict)
     recorded: list[RecordedResult] = field(default_factory=list)
     pairs: list[PairResult] = field(default_factory=list)
+    recurring: list[Reported] = field(default_factory=list)
     real: list[LiveResult] = field(default_factory=list)
 
     def required(self) -> list[Requirement]:
@@ -59,6 +61,7 @@ class Report:
                 found += requirements.labelled(own)
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
         found += requirements.recorded(own_recorded) + requirements.pairs(self.pairs)
+        found += requirements.recurring(self.recurring)
         return found + requirements.real(self.real)
 
     def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
@@ -72,6 +75,8 @@ class Report:
             yield incidents.table((one.trace, one.detector, one.incidents) for one in self.recorded)
         if self.pairs:
             yield gpu.table(self.pairs)
+        if self.recurring:
+            yield recurring.table(self.recurring)
         if self.real:
             yield processes.table(self.real)
         if is_explaining:
@@ -84,6 +89,7 @@ class Report:
         answer = {part: [one.as_json() for one in results] for part, results in self.measured.items()}
         answer[RECORDED] = [one.as_json() for one in self.recorded]
         answer[PAIRS] = [one.as_json() for one in self.pairs]
+        answer[RECURRING] = [asdict(one) for one in self.recurring]
         answer[REAL] = [one.as_json() for one in self.real]
         required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
         return json.dumps(answer | {"required": required}, indent=1)
@@ -101,6 +107,8 @@ def main() -> int:
                 report.recorded = _recorded(configs, options.traces, pool)
             elif part == PAIRS:
                 report.pairs = [gpu.measure(order) for order in gpu.ORDERS]
+            elif part == RECURRING:
+                report.recurring = list(pool.map(recurring.measure, INJECTIONS))
             elif part == REAL:
                 report.real = _real()
             else:

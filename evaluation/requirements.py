@@ -10,6 +10,7 @@ from evaluation.injections import INJECTED
 from evaluation.measure import Measured
 from evaluation.processes import LiveResult
 from evaluation.recorded import RecordedResult
+from evaluation.recurring import MUST_BE_REPORTED, Reported
 from evaluation.scenarios import CLEAN, SHORT
 from evaluation.score import f1_of_sets
 from evaluation.tables import ResultTable
@@ -22,6 +23,7 @@ QUIET = ("gamma", "two modes 50/50", "two modes 95/5")
 """Scenarios whose clean runs must stay quiet."""
 LIVE_AGREEMENT = 0.95
 RIGHT_SHARE = 0.9
+REPORTED = 0.95
 
 
 SHORTFALLS = {
@@ -135,6 +137,15 @@ def pairs(results: list[PairResult]) -> list[Requirement]:
         found.append(least(f"{what}: launches found, of {result.kernels}", result.right, result.kernels))
         found.append(most(f"{what}: wrong launches", result.wrong, 0))
     return found
+
+
+def recurring(results: list[Reported]) -> list[Requirement]:
+    """Of delays that are frequent."""
+    return [
+        least(f"{one.scenario}: injected calls that are reported", one.share, REPORTED)
+        for one in results
+        if one.scenario in MUST_BE_REPORTED
+    ]
 
 
 def real(results: list[LiveResult]) -> list[Requirement]:

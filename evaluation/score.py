@@ -112,7 +112,11 @@ def flags_of(
 ) -> npt.NDArray[np.bool_]:
     """Which calls of the truth a detector flags."""
     sources = [Source(s.program, s.rank, s.names, iter(s.steps)) for s in run.streams]
-    cluster = make_cluster(sources, agents, config)
+    return flags_in(run, make_cluster(sources, agents, config))
+
+
+def flags_in(run: LabelledRun, cluster: Cluster) -> npt.NDArray[np.bool_]:
+    """Which calls of the truth were flagged."""
     is_flagged = np.zeros(len(run.truth.entry), np.bool_)
     for number, (labelled, stream) in enumerate(zip(run.streams, cluster.streams, strict=True)):
         places = stream.flagged_places()

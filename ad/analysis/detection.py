@@ -11,6 +11,7 @@ from chimbuko.ad.analysis.kernels import label
 from chimbuko.ad.analysis.statistics import StreamStatistics, Timers
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.records.selection import Selection
@@ -28,6 +29,7 @@ class Detection:
     """
 
     def __init__(self, config: AnalysisConfig) -> None:
+        self._usual = UsualRuntimes(config.metric == "inclusive")
         self._detector = make_detector(config)
         self.schema = self._detector.schema
         self._use_inclusive = config.metric == "inclusive"
@@ -41,8 +43,12 @@ class Detection:
         return self.__dict__ | {"_flagged": self._flagged[:0]}
 
     def step(self, stacks: CallStacks, names: StreamNames) -> tuple[int, Selection]:
-        """Learn from and judge the calls that ended in a step; returns how many, and those to record."""
+        """Learn from and judge the calls that ended in a step; returns how many, and those to record.
+
+        The calls have their paths.
+        """
         self._note_names(stacks.timers, names)
+        self._usual.learn(stacks)
         completed, timers = self.statistics.learn(stacks)
         seen = self.statistics.seen(timers)
         is_due = self.limits.due(timers, seen, self.statistics.extremes[timers])
@@ -86,9 +92,10 @@ class Detection:
         of = calls["function"].astype(np.int64)
         runtimes_us = self._runtimes_us(calls)
         judged = self._detector.judge(self.limits.measures[of], runtimes_us)
-        lost_us = severity_us(runtimes_us, judged.expected_us)
+        expected_us = self._usual.expected_us(calls, judged.expected_us)
+        lost_us = severity_us(runtimes_us, expected_us)
         self.statistics.note_anomalies(of[is_anomaly], lost_us[is_anomaly], judged.score[is_anomaly])
-        columns = judged.score, lost_us, judged.expected_us, judged.spread_us, judged.seen
+        columns = judged.score, lost_us, expected_us, judged.spread_us, judged.seen
         # A kernel that meets an array that is not contiguous is compiled once more, in mid-stream.
         return Selection(rows, is_anomaly, *map(np.ascontiguousarray, columns))
 

@@ -12,6 +12,8 @@ class Habit(StrEnum):
 
     INTERRUPTIONS = "interruptions"
     """Short delays that hit now one function and now another."""
+    SLOW_MODE = "slow mode"
+    """Calls of one function that take much longer than its others."""
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -35,3 +37,11 @@ class Recurrence(msgspec.Struct, frozen=True):
     end_us: int
     examples: list[str]
     """Ids of recorded calls, the most severe first."""
+    share: float = 0.0
+    """Of the function's calls, in a slow mode; and what these take, and the others, typically."""
+    typical_us: float = 0.0
+    usual_us: float = 0.0
+    callers: list[str] = []
+    """Functions that all such calls are made by, where others call it too."""
+    every_us: float = 0.0
+    """Time from one to the next on a rank, where that is regular."""

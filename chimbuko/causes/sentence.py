@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
-from chimbuko.causes.recurrence import Recurrence
+from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.units import format_duration_us, number_of
 
 MOST_OPERATIONS = 2
@@ -32,12 +32,27 @@ def sentence(incident: Incident) -> str:
 def recurrence_sentence(recurrence: Recurrence) -> str:
     """What happens again and again, and what it costs."""
     cost = f"{_core_seconds(recurrence.cost_us)} lost in all."
-    shortest, longest = _duration(recurrence.shortest_us), _duration(recurrence.longest_us)
-    calls = f"{number_of(recurrence.calls, 'short delays')} of {shortest} to {longest}"
+    if recurrence.kind is Habit.SLOW_MODE:
+        return f"{_slow_mode(recurrence)}: {cost}"
+    calls = f"{number_of(recurrence.calls, 'short delays')} of up to {_duration(recurrence.longest_us)}"
     functions = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS]))
     more = len(recurrence.functions) - MOST_FUNCTIONS
     others = f" and {number_of(more, 'more functions')}" if more > 0 else ""
     return f"{calls} in {functions}{others} on {ranks_in_words(recurrence.ranks)}: {cost}"
+
+
+def _slow_mode(recurrence: Recurrence) -> str:
+    total = round(recurrence.calls / recurrence.share)
+    typical, usual = _duration(recurrence.typical_us), _duration(recurrence.usual_us)
+    told = (
+        f"{short_name(recurrence.function)}: {recurrence.calls:,} of {number_of(total, 'calls')} "
+        f"({100 * recurrence.share:.2g} %) take {typical} instead of {usual}"
+    )
+    if recurrence.callers:
+        told += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"
+    if recurrence.every_us:
+        told += f", every {_duration(recurrence.every_us)}"
+    return f"{told}, seen on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else told
 
 
 def short_name(function: str) -> str:

@@ -20,6 +20,6 @@ def split(flag: Flag, scene: Scene) -> list[Part]:
                     Part(part.kind, lost_us, part.function, part.rank, part.call_id, part.is_matched)
                 )
                 left_us -= lost_us
-    if left_us > 0.0:
+    if left_us > 0.0 or not found:
         found.append(Part(Kind.NOT_EXPLAINED, left_us))
     return found

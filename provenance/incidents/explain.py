@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from sqlalchemy import Engine
@@ -11,7 +11,9 @@ from sqlalchemy import Engine
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
+from chimbuko.causes.modes import SlowMode
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -31,10 +33,15 @@ class Explained(msgspec.Struct, frozen=True):
     recurrences: int
 
 
-def explain(engine: Engine, run_id: str) -> Explained:
-    """Find the incidents of a run anew, of all its abnormal calls, and store them.
+def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Explained:
+    """Find the incidents of a run anew, of all its abnormal calls, and store them with what recurs.
 
     Calls that belong to an incident already keep its number.
+
+    Parameters
+    ----------
+    modes
+        Slow modes of its functions, by what was learned of them.
 
     Raises
     ------
@@ -61,7 +68,7 @@ def explain(engine: Engine, run_id: str) -> Explained:
         book.forget_before(flags[-1].entry_us - HORIZON_US)
         short.settle_before(flags[-1].entry_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    habits = short.found()
+    habits = [*short.found(), *slow_modes(provenance, modes)]
     writer.write_recurrences(habits)
     return Explained(calls, len(known), len(habits))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.arrays import Float64Array
-from chimbuko.provenance.incidents.explain import explain
+from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory
@@ -34,10 +34,10 @@ def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
     engine = open_for_writing(run.used_store_url(info))
     try:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
-        explain(engine, info.id)
-        return relabelled
     finally:
         close(engine)
+    explain_run(run)
+    return relabelled
 
 
 def relabelled_line(relabelled: Relabelled) -> str:

@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.errors import StoreError
@@ -352,7 +352,13 @@ def test_batches_are_gathered_until_somebody_waits(
     url = engine.url.render_as_string(hide_password=False)
     writing = WriterService(broker, Destination(url, provenance.run_id))
     commits: list[int] = []
-    event.listen(writing.open(), "commit", lambda connection: commits.append(acknowledged(broker)))
+    write = Writer.write
+
+    def counted(writer: Writer, batches: Sequence[RecordBatch]) -> None:
+        write(writer, batches)
+        commits.append(acknowledged(broker))
+
+    monkeypatch.setattr(Writer, "write", counted)
     first, second, third, fourth = numbered(batch, record, range(1, 5))
 
     send(broker, first)

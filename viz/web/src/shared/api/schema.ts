@@ -913,13 +913,18 @@ export interface components {
             begin_us: number;
             end_us: number;
             examples: string[];
+            share: number;
+            typical_us: number;
+            usual_us: number;
+            callers: string[];
+            every_us: number;
         };
         /**
          * Habit
          * @description What kind of habit it is.
          * @enum {unknown}
          */
-        Habit: "interruptions";
+        Habit: "interruptions" | "slow mode";
         /**
          * IncidentAnswer
          * @description One incident with its causes and all that it held up.

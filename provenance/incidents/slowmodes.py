@@ -1,0 +1,124 @@
+"""Slow modes of functions as findings: how many calls, what they cost, where, since when, and examples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from chimbuko.causes.evidence.waiting import Waits, waits_in
+from chimbuko.causes.modes import SlowMode
+from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.query.filters import CallFilter, CallSummary
+from chimbuko.provenance.query.run import Provenance
+
+MOST_READ = 2_000
+"""Recorded calls of a function that are looked at."""
+MOST_EXAMPLES = 5
+MOST_SHARE_OF_WAITS = 0.05
+REGULAR = 0.2
+"""Times from one to the next are regular where half of them differ by less than this share of the median."""
+LEAST_GAPS = 3
+MOST_FOUND = 20
+
+
+def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurrence]:
+    """Findings of a run, the most costly first.
+
+    A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
+    these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
+    other.
+    """
+    programs = {name: number for number, name in provenance.programs().items()}
+    calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
+    known = [mode for mode in modes if (programs.get(mode.program, -1), mode.function) in calls]
+    found = (
+        _finding(provenance, mode, programs[mode.program], calls[programs[mode.program], mode.function])
+        for mode in known
+    )
+    told = [one for one in found if one is not None]
+    return sorted(told, key=lambda one: -one.cost_us)[:MOST_FOUND]
+
+
+def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -> Recurrence | None:
+    recorded = _recorded(provenance, mode, program)
+    is_wait = waits_in(mode.function) is not Waits.NOT
+    if is_wait and (mode.share > MOST_SHARE_OF_WAITS or _is_explained(provenance, recorded)):
+        return None
+    slow = max(1, round(mode.share * calls))
+    worst = [call.id for call in recorded[: MOST_EXAMPLES - 1]]
+    newest = max(recorded, key=lambda call: call.entry_us, default=None)
+    examples = [*worst, *([newest.id] if newest is not None and newest.id not in worst else [])]
+    return Recurrence(
+        program=program,
+        kind=Habit.SLOW_MODE,
+        function=mode.function,
+        calls=slow,
+        cost_us=slow * mode.lost_us,
+        shortest_us=mode.from_us - mode.usual_us,
+        longest_us=max([mode.typical_us, *map(_judged_us, recorded)]),
+        functions=[mode.function],
+        ranks=sorted({call.rank for call in recorded}),
+        begin_us=min((call.entry_us for call in recorded), default=0),
+        end_us=max((call.exit_us for call in recorded), default=0),
+        examples=examples,
+        share=mode.share,
+        typical_us=mode.typical_us,
+        usual_us=mode.usual_us,
+        callers=_callers(provenance, mode, program),
+        every_us=_every_us(recorded),
+    )
+
+
+def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[CallSummary]:
+    """Recorded calls of the mode, the most severe first."""
+    page = provenance.calls.page(CallFilter(function=mode.function, program=program), limit=MOST_READ)
+    return [call for call in page.calls if call.exit_us and _judged_us(call) >= mode.from_us]
+
+
+def _judged_us(call: CallSummary) -> float:
+    return call.expected_us + call.severity_us
+
+
+def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bool:
+    """Whether most of these waits belong to an incident that began elsewhere."""
+    incidents = Incidents(provenance.reader)
+    origins = {
+        number: incidents.one(number).summary.call_id
+        for number in {call.incident_id for call in recorded if call.incident_id}
+    }
+    explained = [call for call in recorded if origins.get(call.incident_id, "") not in ("", call.id)]
+    return len(explained) > len(recorded) / 2
+
+
+def _callers(provenance: Provenance, mode: SlowMode, program: int) -> list[str]:
+    """By whom the function is called where it is slow, if others call it, too, and there it is not."""
+    metric = provenance.run().config.metric
+    longest: dict[str, float] = defaultdict(float)
+    for path in provenance.path_statistics():
+        if path.program == program and len(path.functions) > 1 and path.functions[-1] == mode.function:
+            caller = path.functions[-2]
+            longest[caller] = max(longest[caller], getattr(path, f"{metric}_maximum_us"))
+    slow = [caller for caller, longest_us in longest.items() if longest_us >= mode.from_us]
+    return sorted(slow) if 0 < len(slow) < len(longest) else []
+
+
+def _every_us(recorded: Sequence[CallSummary]) -> float:
+    """Time from one to the next on the same thread, if it is regular; else 0."""
+    gaps = sorted(_gaps(recorded))
+    if len(gaps) < LEAST_GAPS:
+        return 0.0
+    middle = median(gaps)
+    spread = gaps[3 * len(gaps) // 4] - gaps[len(gaps) // 4]
+    return float(middle) if spread <= REGULAR * middle else 0.0
+
+
+def _gaps(recorded: Sequence[CallSummary]) -> Iterator[int]:
+    threads: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for call in recorded:
+        threads[call.rank, call.thread].append(call.entry_us)
+    for entries in threads.values():
+        entries.sort()
+        yield from (after - before for before, after in pairwise(entries))

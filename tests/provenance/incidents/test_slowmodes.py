@@ -1,0 +1,94 @@
+"""Slow modes as findings of a stored run."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Engine
+
+from chimbuko.calls.record import CallRecord
+from chimbuko.causes.modes import SlowMode
+from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
+from chimbuko.provenance.incidents.explain import explain
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.writer import Writer
+from tests.causes.flagged import at, record
+from tests.sample_records import RUN_ID, make_batches
+
+
+def mode(function: str, share: float = 0.007) -> SlowMode:
+    """Calls of 80 ms instead of 15 µs."""
+    return SlowMode("heat", function, 40_000.0, share, 80_000.0, 15.0, 79_985.0)
+
+
+def statistics(*functions: str) -> RunStatistics:
+    """Each of 10,000 calls, slow below ``solve`` and not below ``setup``."""
+    runtimes = (20.0, 1.0, 10.0)
+    return RunStatistics(
+        {0: "heat"},
+        functions=[
+            FunctionStatistics(0, name, 10_000, 1, 0.0, 560.0, 0.0, 1.0, 81_000.0, 560.0, 81_000.0)
+            for name in functions
+        ],
+        paths=[
+            PathStatistics(0, ["main", caller, name], 100, *runtimes, longest_us, *runtimes, longest_us)
+            for name in functions
+            for caller, longest_us in (("solve", 81_000.0), ("setup", 30.0))
+        ],
+    )
+
+
+def found(
+    writer: Writer, provenance: Provenance, engine: Engine, slow: SlowMode, calls: list[CallRecord]
+) -> list[tuple[str, Recurrence]]:
+    writer.write_statistics(statistics(slow.function))
+    writer.write(make_batches(calls))
+    explain(engine, RUN_ID, [slow])
+    return [(one.sentence, one.recurrence) for one in Incidents(provenance.reader).recurrences()]
+
+
+def every_second(function: str, count: int = 8, length_ms: int = 80) -> list[CallRecord]:
+    return [
+        record(function, 3, 1000 * n, 1000 * n + length_ms + n / 10, row=n + 1, usual_ms=0.015)
+        for n in range(count)
+    ]
+
+
+def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, engine: Engine) -> None:
+    calls = [*every_second("step"), record("step", 3, 20_000, 20_005, usual_ms=0.015)]
+    ((told, one),) = found(writer, provenance, engine, mode("step"), calls)
+    assert told == (
+        "step: 70 of 10,000 calls (0.7 %) take 80 ms instead of 15 µs, called by solve, every 1 s, "
+        "seen on rank 3: 5.6 core-seconds lost in all."
+    )
+    assert (one.kind, one.calls, one.ranks) == (Habit.SLOW_MODE, 70, [3])
+    assert one.cost_us == pytest.approx(70 * 79_985)
+    assert (one.begin_us, one.end_us) == (at(0), at(7080.7))
+    # The most severe, and the newest.
+    assert one.examples == ["0:3:1:8", "0:3:1:7", "0:3:1:6", "0:3:1:5"]
+
+
+def test_without_recorded_calls_it_is_told_what_is_known(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    ((told, one),) = found(writer, provenance, engine, mode("step"), [])
+    assert told.startswith("step: 70 of 10,000 calls (0.7 %) take 80 ms instead of 15 µs, called by solve: ")
+    assert (one.examples, one.ranks, one.begin_us) == ([], [], 0)
+
+
+def test_waits_that_are_explained_or_ordinary_are_not_told(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    waits = every_second("MPI_Recv()")
+    assert len(found(writer, provenance, engine, mode("MPI_Recv()"), waits)) == 1
+    assert found(writer, provenance, engine, mode("MPI_Recv()", share=0.2), []) == []
+    late = [record("relax", 2, 1000 * n, 1000 * n + 80) for n in range(8)]
+    assert found(writer, provenance, engine, mode("MPI_Recv()"), late) == []
+
+
+def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    writer.write_statistics(statistics("step"))
+    assert explain(engine, RUN_ID, [mode("of another run")]).recurrences == 0
