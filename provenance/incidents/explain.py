@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from sqlalchemy import Engine
 
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
@@ -57,7 +59,7 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
     short = Interruptions()
     known: set[int] = set()
     calls = 0
-    for flags in _batches(map(flag_of, provenance.calls.in_time(CallFilter()))):
+    for flags in _batches(_flags(book, provenance.calls.in_time(CallFilter(label=None)))):
         book.put(flags)
         calls += len(flags)
         changes = book.update()
@@ -71,6 +73,16 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
     habits = [*short.found(), *slow_modes(provenance, modes)]
     writer.write_recurrences(habits)
     return Explained(calls, len(known), len(habits))
+
+
+def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
+    """Those of abnormal calls; the others are there to be compared with."""
+    for record in records:
+        flag = flag_of(record)
+        if record.label is Label.ANOMALY:
+            yield flag
+        else:
+            book.scene.put_ordinary(flag)
 
 
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:

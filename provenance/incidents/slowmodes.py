@@ -14,6 +14,9 @@ from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
+FEW = 16
+ALL_SHARE = 0.9
+"""Fewer calls than ``FEW`` are told one by one, if so many of them are recorded."""
 MOST_READ = 2_000
 """Recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
@@ -48,6 +51,9 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
     if is_wait and (mode.share > MOST_SHARE_OF_WAITS or _is_explained(provenance, recorded)):
         return None
     slow = max(1, round(mode.share * calls))
+    if slow < FEW and len(recorded) >= ALL_SHARE * slow:
+        # Each is an incident of its own.
+        return None
     worst = [call.id for call in recorded[: MOST_EXAMPLES - 1]]
     newest = max(recorded, key=lambda call: call.entry_us, default=None)
     examples = [*worst, *([newest.id] if newest is not None and newest.id not in worst else [])]

@@ -85,6 +85,9 @@ class LiveIncidents:
     def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
         records = unpack(batch.records, batch.health, "")
         self._book.scene.ranks[batch.health.program].add(batch.health.rank)
+        for record in records:
+            if record.label is Label.NORMAL:
+                self._book.scene.put_ordinary(flag_of(record))
         return [flag_of(record) for record in records if record.label is Label.ANOMALY]
 
     def _forget_before(self, time_us: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,18 @@ def test_a_chain_over_four_ranks_leads_to_its_origin() -> None:
     }
     assert (incident.begin_us, incident.end_us) == (at(0), at(108))
     assert (incident.flags, incident.ranks) == (4, 4)
+
+
+@pytest.mark.parametrize("apart_ms", [-5, 5])
+def test_clocks_of_half_of_the_ranks_may_be_apart(apart_ms: float) -> None:
+    shifted = [
+        DELAY,
+        flag("MPI_Recv()", 2, 5 + apart_ms, 101 + apart_ms, received_from=[3]),
+        flag("MPI_Waitall()", 1, 8 + apart_ms, 104 + apart_ms, received_from=[2]),
+        THIRD,
+    ]
+    (incident,) = book_of(shifted).update().incidents
+    assert (incident.call_id, incident.flags) == (DELAY.id, 4)
 
 
 def test_flags_may_come_in_any_order_one_by_one() -> None:

@@ -41,14 +41,29 @@ class Flag:
     ancestors: tuple[tuple[str, str], ...]
     """Id and function of the calls around it, innermost first."""
     children: tuple[Child, ...]
-    """In order of time."""
-    has_all_children: bool
+    """In order of time, as far as the window has them."""
+    calls_made: int
+    """How many there were."""
     messages: tuple[Message, ...]
     """Sent and received in it, not in calls inside it."""
     waits: Waits
     lost_from_us: int
     lost_to_us: int
     """Where in the call the excess lies, as far as its window tells."""
+
+    @property
+    def has_all_children(self) -> bool:
+        """Whether the window has all calls that it made."""
+        return len(self.children) == self.calls_made
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it sent, or else received: of these a trace may give the room that there was."""
+        for kind in ("SEND", "RECV"):
+            sizes = [message.size_bytes for message in self.messages if message.kind == kind]
+            if sizes:
+                return sum(sizes)
+        return 0
 
     @property
     def inclusive_us(self) -> int:
@@ -105,7 +120,7 @@ def flag_of(record: CallRecord) -> Flag:
         is_exclusive=is_exclusive,
         ancestors=tuple((frame.id, frame.function) for frame in record.call_stack[1:]),
         children=children,
-        has_all_children=has_all,
+        calls_made=record.children,
         messages=tuple(message for message in record.messages if message.call_id == record.id),
         waits=waits_in(record.function),
         lost_from_us=lost_from_us,

@@ -13,8 +13,8 @@ LEAST_SHARE = 0.25
 """Of a wait's excess: who lost less meanwhile does not explain it."""
 NEAR_SHARE = 0.5
 """Of what the best explanation covers: others that cover so much are as good as it."""
-SLACK_US = 2000
-"""Who was waited for is done before the wait is over, but for so much: clocks, and how a message travels."""
+SLACK_US = 5000
+"""Who was waited for is done before the wait is over, but for so much: clocks may be so far apart."""
 SLACK_SHARE = 0.02
 """Of the wait, in addition."""
 MOST_CANDIDATES = 200
@@ -28,6 +28,7 @@ class Scene:
         """By id."""
         self.ranks: dict[int, set[int]] = defaultdict(set)
         """Of each program, as far as they are known."""
+        self._ordinary: dict[tuple[int, str], Flag] = {}
         self._of_rank: dict[tuple[int, int], FlagIndex] = defaultdict(FlagIndex)
         self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
 
@@ -38,6 +39,14 @@ class Scene:
         self.ranks[flag.program].add(flag.rank)
         for index in self._indexes(flag):
             index.add(flag)
+
+    def put_ordinary(self, call: Flag) -> None:
+        """A call that is not abnormal, to compare those of its function with; the last one of each stays."""
+        self._ordinary[call.program, call.function] = call
+
+    def ordinary(self, flag: Flag) -> Flag | None:
+        """An ordinary call of the same function; None where none is known."""
+        return self._ordinary.get((flag.program, flag.function))
 
     def remove(self, call_id: str) -> None:
         """A call is flagged no longer, or forgotten."""

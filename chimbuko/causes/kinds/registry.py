@@ -7,13 +7,24 @@ from collections.abc import Callable, Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.kinds import inchild, lateatcollective, latechild, latereceiver, latesender, owncode
+from chimbuko.causes.kinds import (
+    inchild,
+    lateatcollective,
+    latechild,
+    latereceiver,
+    latesender,
+    morebytes,
+    morecalls,
+    owncode,
+)
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     latesender.parts,
     latereceiver.parts,
     lateatcollective.parts,
+    morebytes.parts,
     inchild.parts,
+    morecalls.parts,
     latechild.parts,
     owncode.parts,
 )

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.kinds import inchild, lateatcollective, latechild, latereceiver, latesender, owncode
+from chimbuko.causes.kinds import (
+    inchild,
+    lateatcollective,
+    latechild,
+    latereceiver,
+    latesender,
+    morebytes,
+    morecalls,
+    owncode,
+)
 from tests.causes.flagged import flag
 
 
@@ -68,6 +78,37 @@ def test_time_in_flagged_calls_inside_is_theirs_where_calls_are_judged_with_them
     ]
     exclusive = flag("solve", 0, 0, 100, children=[("relax", 10, 30)])
     assert found(inchild.parts, exclusive, inner) == []
+
+
+def with_ordinary(
+    parts: Callable[[Flag, Scene], Iterator[Part]], one: Flag, ordinary: Flag | None
+) -> list[Part]:
+    scene = Scene()
+    scene.put(one)
+    if ordinary is not None:
+        scene.put_ordinary(ordinary)
+    return list(parts(one, scene))
+
+
+def test_more_calls_than_an_ordinary_call_makes_are_a_cause() -> None:
+    def solve(calls: int, **more: Any) -> Flag:
+        sweeps = [("sweep", 1 + n, 1.5 + n) for n in range(calls)]
+        return flag("solve", 0, 0, 1 + calls, children=sweeps, **more)
+
+    many = solve(100, is_inclusive=True)
+    assert with_ordinary(morecalls.parts, many, solve(5)) == [Part(Kind.MORE_CALLS, 95 * 500, "sweep")]
+    assert with_ordinary(morecalls.parts, many, solve(80)) == []
+    assert with_ordinary(morecalls.parts, many, None) == []
+    # What is judged without the calls inside does not take longer by them.
+    assert with_ordinary(morecalls.parts, solve(100), solve(5)) == []
+
+
+def test_more_bytes_than_an_ordinary_call_moves_are_a_cause() -> None:
+    one = flag("MPI_Send()", 0, 0, 50, sent_to=[1, 1, 1])
+    ordinary = flag("MPI_Send()", 0, 90, 91, sent_to=[1])
+    assert with_ordinary(morebytes.parts, one, ordinary) == [Part(Kind.MORE_BYTES, 2_000)]
+    assert with_ordinary(morebytes.parts, ordinary, one) == []
+    assert with_ordinary(morebytes.parts, one, flag("MPI_Send()", 0, 90, 91)) == []
 
 
 def test_a_gap_before_a_function_of_the_program_is_a_late_launch_of_it() -> None:

@@ -87,6 +87,13 @@ def test_waits_that_are_explained_or_ordinary_are_not_told(
     assert found(writer, provenance, engine, mode("MPI_Recv()"), late) == []
 
 
+def test_few_that_are_all_recorded_are_incidents_only(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    assert found(writer, provenance, engine, mode("step", share=0.0008), every_second("step")) == []
+    assert Incidents(provenance.reader).page().total == 8
+
+
 def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
     writer: Writer, provenance: Provenance, engine: Engine
 ) -> None:
