@@ -45,8 +45,8 @@ class Incident(msgspec.Struct, frozen=True):
     """Of the origin, as it is judged; 0 where it is not on record, as the two that follow."""
     expected_us: float
     excess_us: float
-    is_leaf: bool
-    """The origin made no calls, so that its runtime is all its own."""
+    is_whole: bool
+    """That is all of its runtime: it made no calls, or is judged with those inside it."""
     begin_us: int
     """Of the first and last of its calls."""
     end_us: int

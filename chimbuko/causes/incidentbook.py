@@ -178,7 +178,7 @@ class IncidentBook:
             runtime_us=origin.judged_us if is_known else 0.0,
             expected_us=origin.expected_us if is_known else 0.0,
             excess_us=origin.excess_us if is_known else 0.0,
-            is_leaf=origin.has_all_children and not origin.children,
+            is_whole=not (origin.is_exclusive and origin.calls_made),
             begin_us=min(flag.entry_us for flag in flags),
             end_us=max(flag.exit_us for flag in flags),
             cost_us=sum(flag.excess_us for flag in flags if not self._is_counted(flag)),

@@ -76,13 +76,19 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
 def _origin(incident: Incident) -> str:
     runtime, usual = _duration(incident.runtime_us), _duration(incident.expected_us)
     what = f"{short_name(incident.function)} on rank {incident.rank} took {runtime}"
-    if not incident.is_leaf:
+    if not incident.is_whole:
         what += " without the calls inside it"
     if incident.expected_us > 0.0:
         what += f", {_times(incident.runtime_us / incident.expected_us)} its usual {usual}"
     main = main_part(incident.parts)
     if main.kind is Kind.LATE_CHILD:
         what += f", as it called {short_name(main.function)} {_duration(main.lost_us)} later"
+    elif main.kind is Kind.MORE_CALLS:
+        what += f", as it called {short_name(main.function)} more often"
+    elif main.kind is Kind.MORE_BYTES:
+        what += ", as it moved more data"
+    elif main.kind is Kind.IN_CHILD:
+        what += f", {_duration(main.lost_us)} of it in {short_name(main.function)}"
     return what
 
 

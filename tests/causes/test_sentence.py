@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.sentence import ranks_in_words, sentence
 from tests.causes.flagged import flag
@@ -49,3 +50,18 @@ def test_many_ranks_are_ranges() -> None:
     assert ranks_in_words([2, 1]) == "ranks 1 and 2"
     assert ranks_in_words([*range(512), 600]) == "513 ranks (0-511, 600)"
     assert ranks_in_words(range(0, 40, 2)) == "20 ranks (0, 2, 4, 6, 8, 10, ...)"
+
+
+def test_more_calls_are_named() -> None:
+    def solve(begin_ms: float, calls: int) -> Flag:
+        sweeps = [("sweep", begin_ms + n, begin_ms + n + 0.5) for n in range(calls)]
+        return flag("solve", 1, begin_ms, begin_ms + calls, children=sweeps, is_inclusive=True, usual_ms=5)
+
+    book = IncidentBook()
+    book.scene.put_ordinary(solve(0, 5))
+    book.put([solve(100, 100)])
+    (incident,) = book.update().incidents
+    assert sentence(incident) == (
+        "solve on rank 1 took 100 ms, 20x its usual 5 ms, as it called sweep more often: "
+        "0.095 core-seconds lost."
+    )

@@ -63,7 +63,7 @@ def learn_usual(
         row = usual[np.uint64(call.path)]
         row.calls += 1
         seen = row.calls
-        if seen > EACH and seen % STRIDE != 0:
+        if seen > EACH and seen & (STRIDE - 1) != 0:
             continue
         runtime_us = np.float64(call.exit - call.entry)
         if not use_inclusive:

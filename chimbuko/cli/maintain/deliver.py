@@ -14,6 +14,7 @@ import msgspec
 from chimbuko.ad.spool.segments import spools_in
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.delivery import deliver_spools
+from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
@@ -44,6 +45,7 @@ def command(run_dir: Path, folder: Path | None) -> None:
     with closing(hold(f"{run.path}, {run.read_info().id}")):
         for one in folders:
             _bring(run, one)
+        explain_run(run)
     if folder is None:
         _name_others(run)
 

@@ -952,7 +952,7 @@ export interface components {
             runtime_us: number;
             expected_us: number;
             excess_us: number;
-            is_leaf: boolean;
+            is_whole: boolean;
             begin_us: number;
             end_us: number;
             cost_us: number;
