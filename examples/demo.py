@@ -1,5 +1,5 @@
-"""The main job, over both transports: a recorded MPI program replayed live over SST, then a Python program
-traced live through files in this node's memory, as is the default.
+"""The main job, over both transports: a recorded MPI program replayed live over SST, then an MPI program in C
+under our own recorder, live through files in this node's memory, as is the default.
 
 Both have delays of known place and size. The demo says which of them were found.
 
@@ -25,9 +25,12 @@ from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
 from chimbuko.units import format_duration_us
 
 HERE = Path(__file__).resolve().parent
+MPI = Path(sys.executable).parent
+"""Folder of the commands of the mpich wheel."""
 RECORDED = HERE.parent / "tests" / "data" / "heat4.tar.xz"
 LIVE_DELAYS = 12
-LIVE_ITERATIONS = 2500
+LIVE_SECONDS = 25
+LIVE_RANKS = 2
 
 
 def main() -> int:
@@ -59,13 +62,17 @@ def recorded_part(folder: Path, pace: str, scratch: Path) -> int:
 
 
 def live_part(folder: Path, seed: int, scratch: Path) -> int:
-    """The heat equation on NumPy in 4 processes, traced by our own tracer."""
-    say(f"2 of 2, through files: a Python program on 4 processes, traced live; delays by seed {seed}")
-    truth = scratch / "truth.txt"
-    program = [sys.executable, str(HERE / "heat.py"), "--traced", "--seed", str(seed)]
-    program += ["--delays", str(LIVE_DELAYS), "--iterations", str(LIVE_ITERATIONS), "--truth", str(truth)]
-    code = chimbuko("run", "--transport", "files", "--output", str(folder), "--", *program)
-    report(folder, [truth])
+    """The heat equation in C on MPI ranks, under our own recorder; MPI is that of the mpich wheel."""
+    say(f"2 of 2, through files: an MPI program in C, recorded live; delays by seed {seed}")
+    program = scratch / "heat_mpi"
+    source = str(HERE / "heat_mpi.c")
+    flags = ["-O2", "-g", "-finstrument-functions"]
+    subprocess.run([str(MPI / "mpicc"), *flags, source, "-o", str(program)], check=True)
+    traced = [sys.executable, "-m", "chimbuko", "trace", str(program), "--seed", str(seed)]
+    traced += ["--delays", str(LIVE_DELAYS), "--seconds", str(LIVE_SECONDS), "--truth", str(scratch)]
+    launch = [str(MPI / "mpirun"), "-n", str(LIVE_RANKS)]
+    code = chimbuko("run", "--transport", "files", "--output", str(folder), "--", *launch, *traced)
+    report(folder, sorted(scratch.glob("truth-*.txt")))
     return code
 
 

@@ -1,4 +1,4 @@
-/* Heat spreading over a plate, on MPI ranks: a small parallel program to watch under TAU.
+/* Heat spreading over a plate, on MPI ranks: a small parallel program to watch.
  *
  * The plate is cut into strips, one rank each. In every iteration a rank exchanges its edge rows with
  * its neighbours, relaxes its strip block by block, and rests. Every tenth iteration all ranks add up how
@@ -7,6 +7,7 @@
  * microseconds since the epoch, and milliseconds (read by examples/truth.py).
  *
  *     mpicc -O2 -g -finstrument-functions examples/heat_mpi.c -o heat_mpi
+ *     mpirun -n 4 chimbuko trace ./heat_mpi --seconds 20 --delays 15 --truth .
  *     mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./heat_mpi --seconds 20 --delays 15 --truth .
  *
  * Files and lines of functions come from the debug information: -g. */
@@ -131,7 +132,7 @@ static UNTRACED void plan_delays(const struct options *options, long iterations)
 }
 
 /* MPI polls while it waits: with more ranks than cores it would take the core from whom it waits for.
- * PMPI, because TAU shall not record each look. */
+ * PMPI, so that not each look is recorded. */
 void await_messages(MPI_Request *requests, int count)
 {
     for (int number = 0; number < count; number++) {

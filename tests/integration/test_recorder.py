@@ -6,20 +6,27 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from examples.truth import match, read_truth
 from tests.integration.conftest import Start
 from tests.places import EXAMPLES
-from tests.recorder.mpi import WHEEL
+from tests.recorder.mpi import OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.test_functions import PROGRAMS, compiled
 
 DELAYS = 8
 
 
-def test_delays_of_an_mpi_program_are_found_by_name(start: Start, tmp_path: Path) -> None:
-    program = WHEEL.build(EXAMPLES / "heat_mpi.c", tmp_path / "heat_mpi", "mpicc", "-finstrument-functions")
+@pytest.mark.parametrize(
+    "mpi", [WHEEL, pytest.param(OPEN_MPI, marks=pytest.mark.thorough)], ids=["mpich", "openmpi"]
+)
+def test_delays_of_an_mpi_program_are_found_by_name(mpi: Mpi, start: Start, tmp_path: Path) -> None:
+    if reason := why_missing(mpi, "mpicc"):
+        pytest.skip(reason)
+    program = mpi.build(EXAMPLES / "heat_mpi.c", tmp_path / "heat_mpi", "mpicc", "-finstrument-functions")
     traced = [sys.executable, "-m", "chimbuko", "trace", program, "--seconds", "8"]
     options = ["--delays", str(DELAYS), "--seed", "5", "--truth", tmp_path]
-    run = start("--", *WHEEL.launch(2), *traced, *options)
+    run = start("--", *mpi.launch(2), *traced, *options)
     assert run.end() == 0, run.output
     assert "Lost: nothing" in run.output
     delays = read_truth(tmp_path.glob("truth-*.txt"))
