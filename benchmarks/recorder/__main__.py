@@ -167,8 +167,8 @@ def table(found: Mapping[str, object]) -> str:
         lines += [
             "",
             f"Halo, 2 ranks, {cost['calls_per_second']:,.0f} calls/s each:",
-            f"{cost['cost_percent']:+.2f} % of the run time ({low:+.2f} to {high:+.2f}, {rounds} rounds); both drains together take",
-            f"{cost['drains_percent']:.2f} % of a core ({cores} cores, load {load:.1f})",
+            f"{cost['cost_percent']:+.2f} % of the run time ({low:+.2f} to {high:+.2f}, {rounds} rounds);",
+            f"the drains take {cost['drains_percent']:.2f} % of a core ({cores} cores, load {load:.1f})",
         ]
     return "\n".join(lines)
 
