@@ -19,10 +19,10 @@ from pathlib import Path
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.process.ranks import rank_from, stated_rank
 from chimbuko.recorder.place import remove_place
 from chimbuko.recorder.recording import Recording
 from chimbuko.tracer.chunks import Handover, Header
-from chimbuko.tracer.processmetadata import RANK_VARIABLES, rank_from
 from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
 from chimbuko.tracer.writers.nursery import MOST_AT_A_TIME
 from chimbuko.tracer.writers.writer import STUCK_AFTER_S, Writing, ignore_signals
@@ -198,7 +198,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _has_rank(environment: Mapping[str, str]) -> bool:
-    return any(environment.get(variable, "").isdecimal() for variable in RANK_VARIABLES)
+    return stated_rank(environment) is not None
 
 
 def _began(name: str) -> int:

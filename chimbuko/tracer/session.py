@@ -45,9 +45,10 @@ def start(program: str | None = None, rank: int | None = None) -> None:
     import subprocess
 
     from chimbuko.errors import ChimbukoError
+    from chimbuko.process.ranks import rank_from
     from chimbuko.trace.tausettings import WriterSettings
     from chimbuko.tracer.nurserystart import start_nursery
-    from chimbuko.tracer.processmetadata import program_name, rank_from
+    from chimbuko.tracer.processmetadata import program_name
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:

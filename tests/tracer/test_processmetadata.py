@@ -7,7 +7,8 @@ import platform
 
 import pytest
 
-from chimbuko.tracer.processmetadata import describe_process, program_name, rank_from, size_from
+from chimbuko.process.ranks import rank_from, size_from
+from chimbuko.tracer.processmetadata import describe_process, program_name
 
 
 @pytest.mark.parametrize(

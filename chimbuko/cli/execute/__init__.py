@@ -1,5 +1,5 @@
 """Verbs that run an analysis, a part of one, or a traced program.
 
 May import cli.options, cli.output, follow, launcher, launcher.jobs, launcher.nodes, launcher.outcome,
-protocol, provenance.query, recorder, recorder.native, runs, trace and tracer.
+process, protocol, provenance.query, recorder, recorder.native, runs, trace and tracer.
 """

@@ -14,10 +14,11 @@ import click
 
 import __main__
 from chimbuko.errors import ConfigError
+from chimbuko.process.ranks import RANK_VARIABLES
 from chimbuko.recorder.launch import become
 from chimbuko.recorder.native.program import NativeProgram, native_program
 from chimbuko.tracer import session
-from chimbuko.tracer.processmetadata import RANK_VARIABLES, program_name
+from chimbuko.tracer.processmetadata import program_name
 
 
 @click.command(

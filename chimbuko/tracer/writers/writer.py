@@ -25,6 +25,7 @@ from typing import BinaryIO
 import numpy as np
 
 from chimbuko.errors import ChimbukoError
+from chimbuko.process.ranks import size_from
 from chimbuko.trace.discovery import read_mark_of
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
@@ -38,7 +39,6 @@ from chimbuko.trace.schema import (
 from chimbuko.trace.tausettings import WriterSettings, claim
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.tracer.chunks import COMPLETE, Handover, Header
-from chimbuko.tracer.processmetadata import size_from
 from chimbuko.tracer.writers.members import Members, Started, State
 from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, Step, StepBuilder
 

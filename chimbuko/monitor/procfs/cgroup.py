@@ -1,0 +1,57 @@
+"""Control groups, versions 1 and 2: where a process is, and what its group may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chimbuko.monitor.procfs.numbers import counter, keyed_counters
+
+NO_LIMIT_BYTES = 2**60
+"""Version 1 writes a number above this where there is no limit."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The groups of a process, as paths below the mount of their controller."""
+
+    unified: str | None
+    """Of version 2."""
+    controllers: dict[str, str]
+    """Of version 1, by controller."""
+
+
+def parse_membership(data: bytes) -> Membership:
+    """``/proc/PID/cgroup``; damaged lines are left out."""
+    unified, controllers = None, {}
+    for line in data.decode(errors="replace").splitlines():
+        parts = line.split(":", 2)
+        if len(parts) != 3 or not parts[2].startswith("/") or ".." in parts[2].split("/"):
+            continue
+        if parts[0] == "0" and not parts[1]:
+            unified = parts[2]
+        for controller in filter(None, parts[1].split(",")):
+            controllers[controller] = parts[2]
+    return Membership(unified, controllers)
+
+
+def parse_limit(data: bytes) -> int | None:
+    """A limit of memory in bytes; None where there is none (``max``, or version 1's largest number)."""
+    limit = counter(data.strip())
+    return None if limit is None or limit >= NO_LIMIT_BYTES else limit
+
+
+class Throttling(NamedTuple):
+    """How often and for how long a group has been kept from its cores, as its share of time was used up."""
+
+    times: int
+    throttled_us: int
+
+
+def parse_throttling(data: bytes) -> Throttling | None:
+    """``cpu.stat`` of either version; None where the controller is off."""
+    found = keyed_counters(data)
+    if "nr_throttled" not in found:
+        return None
+    in_us = found.get("throttled_usec", found.get("throttled_time", 0) // 1000)
+    return Throttling(found["nr_throttled"], in_us)

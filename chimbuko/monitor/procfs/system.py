@@ -1,0 +1,77 @@
+"""Files of the whole node: ``stat``, ``meminfo``, ``pressure``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chimbuko.monitor.procfs.numbers import counter, counters, keyed_counters
+
+
+class CoreTicks(NamedTuple):
+    """What a hardware thread has done since the machine booted, in ticks."""
+
+    user: int
+    nice: int
+    system: int
+    idle: int
+    iowait: int
+    irq: int
+    softirq: int
+    steal: int
+    guest: int
+    """Contained in ``user``."""
+    guest_nice: int
+    """Contained in ``nice``."""
+
+
+def parse_cores(data: bytes) -> dict[int, CoreTicks]:
+    """``/proc/stat`` by the number of the hardware thread; what is offline is not in it.
+
+    Kernels that count fewer kinds of time have 0 for the others; damaged lines are left out.
+    """
+    found = {}
+    for line in data.splitlines():
+        if not line.startswith(b"cpu"):
+            continue
+        name, _, rest = line.partition(b" ")
+        cpu, ticks = counter(name[3:]), counters(rest)
+        if cpu is not None and ticks and len(ticks) >= 4:
+            found[cpu] = CoreTicks(*(ticks + [0] * 10)[:10])
+    return found
+
+
+class NodeMemory(NamedTuple):
+    """Memory of the node, in bytes."""
+
+    total_bytes: int
+    free_bytes: int
+    available_bytes: int
+
+
+def parse_meminfo(data: bytes) -> NodeMemory | None:
+    """``/proc/meminfo``; None where a line is missing. Without ``MemAvailable`` what is free is available."""
+    found = keyed_counters(data, b":")
+    if not {"MemTotal", "MemFree"} <= found.keys():
+        return None
+    free = found["MemFree"]
+    return NodeMemory(1024 * found["MemTotal"], 1024 * free, 1024 * found.get("MemAvailable", free))
+
+
+class Pressure(NamedTuple):
+    """For how long tasks could not go on since the machine booted, in µs."""
+
+    some_us: int
+    """At least one of them."""
+    full_us: int
+    """All of them at once."""
+
+
+def parse_pressure(data: bytes) -> Pressure | None:
+    """``/proc/pressure/cpu``, ``memory`` or ``io``; None where it is damaged."""
+    totals = {}
+    for line in data.splitlines():
+        kind, _, rest = line.partition(b" ")
+        total = counter(rest.rpartition(b"total=")[2])
+        if total is not None:
+            totals[kind] = total
+    return Pressure(totals[b"some"], totals.get(b"full", 0)) if b"some" in totals else None

@@ -1,0 +1,134 @@
+"""Files of one thread or process: ``stat``, ``status``, ``schedstat``, ``io``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chimbuko.monitor.procfs.cpulist import parse_cpulist
+from chimbuko.monitor.procfs.numbers import LARGEST, counters, keyed_counters
+
+_FIELDS_BEHIND_NAME = 37
+"""Fields 3 to 39 of proc(5); the last of them is the processor."""
+
+
+class TaskStat(NamedTuple):
+    """What ``stat`` says of a thread, or of a process."""
+
+    tid: int
+    name: str
+    state: str
+    """A letter: R runs or could, S and I sleep, D waits for a device, T and t are stopped, Z and X have
+    ended."""
+    parent: int
+    minor_faults: int
+    major_faults: int
+    user_ticks: int
+    system_ticks: int
+    start_ticks: int
+    """Since the machine booted. A number that is used again has another one."""
+    processor: int
+    """Where it ran last."""
+
+
+def parse_stat(data: bytes) -> TaskStat | None:
+    """``/proc/PID/stat`` or ``/proc/PID/task/TID/stat``; None where it is damaged.
+
+    Fields are counted from the last ``)``, since a name may hold blanks and parentheses itself.
+    """
+    opening, closing = data.find(b" ("), data.rfind(b") ")
+    fields = data[closing + 2 :].split(None, _FIELDS_BEHIND_NAME)
+    if opening < 0 or closing < opening or len(fields) < _FIELDS_BEHIND_NAME:
+        return None
+    try:
+        numbers = (
+            int(data[:opening]),
+            *map(int, (fields[1], fields[7], fields[9], fields[11], fields[12], fields[19], fields[36])),
+        )
+    except ValueError:
+        return None
+    if min(numbers) < 0 or max(numbers) > LARGEST or len(fields[0]) != 1:
+        return None
+    tid, parent, minor, major, user, system, start, processor = numbers
+    name = data[opening + 2 : closing].decode(errors="replace")
+    state = fields[0].decode(errors="replace")
+    return TaskStat(tid, name, state, parent, minor, major, user, system, start, processor)
+
+
+class TaskStatus(NamedTuple):
+    """What ``status`` says of a thread beside its ``stat``."""
+
+    voluntary: int
+    """How often it gave up its core."""
+    involuntary: int
+    """How often its core was taken from it."""
+    cpus: str
+    """Where it may run, ``0-3,8``."""
+
+
+def parse_status(data: bytes) -> TaskStatus | None:
+    """``/proc/PID/task/TID/status``; None where a line is missing or damaged."""
+    voluntary = _value_of(data, b"\nvoluntary_ctxt_switches:\t")
+    involuntary = _value_of(data, b"\nnonvoluntary_ctxt_switches:\t")
+    cpus = _value_of(data, b"\nCpus_allowed_list:\t")
+    if not (voluntary.isdigit() and involuntary.isdigit() and cpus) or len(voluntary + involuntary) > 40:
+        return None
+    return TaskStatus(int(voluntary), int(involuntary), cpus.decode(errors="replace"))
+
+
+def allowed_cpus(data: bytes) -> tuple[int, ...]:
+    """Where a process or thread may run, by its ``status``; empty where that does not say."""
+    return parse_cpulist(_value_of(data, b"\nCpus_allowed_list:\t").decode(errors="replace"))
+
+
+def _value_of(data: bytes, name: bytes) -> bytes:
+    # From the end, near which they stand. A program's name holds no line's end, since the kernel escapes it.
+    begin = data.rfind(name)
+    if begin < 0:
+        return b""
+    begin += len(name)
+    end = data.find(b"\n", begin)
+    return data[begin : end if end >= 0 else len(data)]
+
+
+class ProcessMemory(NamedTuple):
+    """Memory of a process by its ``status``."""
+
+    resident_bytes: int
+    peak_bytes: int
+    swapped_bytes: int
+
+
+def parse_process_memory(data: bytes) -> ProcessMemory:
+    """``VmRSS``, ``VmHWM`` and ``VmSwap`` of ``/proc/PID/status``; 0 where they are missing."""
+    found = keyed_counters(data, b":")
+    resident, peak, swapped = (1024 * found.get(name, 0) for name in ("VmRSS", "VmHWM", "VmSwap"))
+    return ProcessMemory(resident, max(peak, resident), swapped)
+
+
+class SchedStat(NamedTuple):
+    """What ``schedstat`` says of a thread."""
+
+    ran_ns: int
+    waited_ns: int
+    """While it could have run, and its core was another's."""
+
+
+def parse_schedstat(data: bytes) -> SchedStat | None:
+    """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
+    fields = counters(data)
+    return SchedStat(fields[0], fields[1]) if fields and len(fields) >= 2 else None
+
+
+class ProcessIO(NamedTuple):
+    """What a process has read from and written to storage, in bytes."""
+
+    read_bytes: int
+    written_bytes: int
+
+
+def parse_io(data: bytes) -> ProcessIO | None:
+    """``/proc/PID/io``; None where it is damaged."""
+    found = keyed_counters(data, b":")
+    if not {"read_bytes", "write_bytes"} <= found.keys():
+        return None
+    return ProcessIO(found["read_bytes"], found["write_bytes"])

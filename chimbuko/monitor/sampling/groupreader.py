@@ -1,0 +1,61 @@
+"""The control group of a process: memory that it may use, and time that it was denied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chimbuko.monitor.procfs.cgroup import parse_limit, parse_membership, parse_throttling
+from chimbuko.monitor.procfs.numbers import counter
+from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.sample import GroupCounters
+
+MOUNT = Path("/sys/fs/cgroup")
+_UNIFIED_MEMORY, _UNIFIED_CPU = ("memory.current", "memory.max"), "cpu.stat"
+_OLD_MEMORY, _OLD_CPU = ("memory.usage_in_bytes", "memory.limit_in_bytes"), "cpu.stat"
+
+
+class GroupReader:
+    """Finds the files of a process's group once, and reads them anew each time."""
+
+    def __init__(self, files: ProcReader, mount: Path = MOUNT) -> None:
+        self._files = files
+        self._mount = mount
+        self._places: dict[bytes, tuple[str, str, str]] = {}
+
+    def read(self, pid: int) -> GroupCounters | None:
+        """Its group as it stands now; None where control groups are not mounted."""
+        membership = self._files.read(f"/proc/{pid}/cgroup")
+        if membership not in self._places:
+            self._places[membership] = self._find(membership)
+        current, limit, cpu = self._places[membership]
+        used = counter(self._files.read(current).strip()) if current else None
+        throttling = parse_throttling(self._files.read(cpu)) if cpu else None
+        if used is None and throttling is None:
+            return None
+        return GroupCounters(used or 0, parse_limit(self._files.read(limit)) if limit else None, throttling)
+
+    def _find(self, membership: bytes) -> tuple[str, str, str]:
+        """Paths of what is used, of the limit, and of the throttling; empty where there is none."""
+        groups = parse_membership(membership)
+        current = limit = cpu = ""
+        if groups.unified is not None:
+            # With both versions mounted, the newer one stands below the mount.
+            for root in (self._mount, self._mount / "unified"):
+                current, limit = current or _first(root, groups.unified, _UNIFIED_MEMORY[0]), limit
+                limit = limit or _first(root, groups.unified, _UNIFIED_MEMORY[1])
+                cpu = cpu or _first(root, groups.unified, _UNIFIED_CPU)
+        if "memory" in groups.controllers and not current:
+            root, group = self._mount / "memory", groups.controllers["memory"]
+            current, limit = _first(root, group, _OLD_MEMORY[0]), _first(root, group, _OLD_MEMORY[1])
+        if "cpu" in groups.controllers:
+            root = self._mount / "cpu"
+            cpu = _first(root, groups.controllers["cpu"], _OLD_CPU) or cpu
+        return current, limit, cpu
+
+
+def _first(root: Path, group: str, name: str) -> str:
+    """A group's file; inside of a container the group itself is often what is mounted."""
+    for folder in (root / group.lstrip("/"), root):
+        if (folder / name).is_file():
+            return str(folder / name)
+    return ""

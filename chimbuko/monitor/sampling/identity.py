@@ -1,0 +1,102 @@
+"""Who a process is, and what it was started with: rank, command, cores that it may use, settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimbuko.monitor.procfs.task import allowed_cpus, parse_stat
+from chimbuko.process.ranks import size_from, stated_rank
+from chimbuko.runs.environment import kept_variables
+
+_OPENMP = re.compile(rb"/lib(?:gomp|omp|iomp5)[-.][^/\n]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process as it was when it was first seen."""
+
+    pid: int
+    start_ticks: int
+    """With the pid it stands for one process, also when the number is used again."""
+    command: str
+    rank: int | None
+    """None where its launcher does not say."""
+    size: int
+    cpus: tuple[int, ...]
+    """Hardware threads that it may use."""
+    variables: dict[str, str]
+    """Settings of MPI, OpenMP, GPUs and schedulers in its environment."""
+
+
+def read_identity(pid: int) -> Identity | None:
+    """A process of this node; None where it is gone. What may not be read of it is empty."""
+    folder = Path(f"/proc/{pid}")
+    stat = parse_stat(_bytes(folder / "stat"))
+    if stat is None or stat.state in "ZX":
+        return None
+    environment = parse_environment(_bytes(folder / "environ"))
+    command = _bytes(folder / "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+    return Identity(
+        pid=pid,
+        start_ticks=stat.start_ticks,
+        command=command or stat.name,
+        rank=stated_rank(environment),
+        size=size_from(environment),
+        cpus=allowed_cpus(_bytes(folder / "status")),
+        variables=kept_variables(environment),
+    )
+
+
+def parse_environment(data: bytes) -> dict[str, str]:
+    """``/proc/PID/environ``: the variables that the process was started with."""
+    pairs = (entry.decode(errors="replace").partition("=") for entry in data.split(b"\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def uses_openmp(pid: int) -> bool:
+    """Whether an OpenMP library is loaded into a process."""
+    return maps_openmp(_bytes(Path(f"/proc/{pid}/maps")))
+
+
+def maps_openmp(maps: bytes) -> bool:
+    """The same, by ``/proc/PID/maps``."""
+    return _OPENMP.search(maps) is not None
+
+
+def start_ticks_of(pid: int) -> int | None:
+    """When a process was started, None where it has ended: also one that nobody has waited for yet."""
+    stat = parse_stat(_bytes(Path(f"/proc/{pid}/stat")))
+    return None if stat is None or stat.state in "ZX" else stat.start_ticks
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def family(roots: list[int]) -> list[int]:
+    """These processes and all that they have started, by ``children`` of each thread."""
+    found: dict[int, None] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in found:
+            continue
+        found[pid] = None
+        waiting += _children(pid)
+    return list(found)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    lists = (_bytes(Path(f"/proc/{pid}/task/{tid}/children")) for tid in tids)
+    return [int(child) for line in lists for child in line.split()]

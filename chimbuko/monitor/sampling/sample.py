@@ -1,0 +1,70 @@
+"""What a sample holds: counters as they stand at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chimbuko.monitor.procfs.cgroup import Throttling
+from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory, Pressure
+from chimbuko.monitor.procfs.task import ProcessIO, ProcessMemory
+
+ASLEEP = "SDTtI"
+"""States of a thread that neither runs nor waits for a core."""
+
+
+class ThreadCounters(NamedTuple):
+    """One thread at one moment."""
+
+    pid: int
+    tid: int
+    name: str
+    state: str
+    start_ticks: int
+    user_ticks: int
+    system_ticks: int
+    minor_faults: int
+    major_faults: int
+    processor: int
+    voluntary: int
+    involuntary: int
+    cpus: str
+    """Where it may run, as a list of CPUs."""
+    ran_ns: int | None
+    """None where the kernel does not count it."""
+    waited_ns: int | None
+
+
+class ProcessCounters(NamedTuple):
+    """One process at one moment."""
+
+    memory: ProcessMemory
+    io: ProcessIO | None
+
+
+class GroupCounters(NamedTuple):
+    """The control group of a process at one moment."""
+
+    used_bytes: int
+    limit_bytes: int | None
+    throttling: Throttling | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A node at one moment."""
+
+    time_us: int
+    """Of a clock that never goes back."""
+    wall_us: int
+    """Time of day, in µs since 1970."""
+    threads: dict[int, ThreadCounters]
+    processes: dict[int, ProcessCounters]
+    cores: dict[int, CoreTicks]
+    memory: NodeMemory | None = None
+    pressure: dict[str, Pressure] = field(default_factory=dict)
+    """By ``cpu``, ``memory`` and ``io``."""
+    groups: dict[int, GroupCounters] = field(default_factory=dict)
+    """By process; those of one group have the same."""
+    cost_us: int = 0
+    """CPU time that it took to take it."""

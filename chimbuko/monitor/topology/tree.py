@@ -1,0 +1,114 @@
+"""The parts of a node as a tree, with logical (``L#``) and physical (``P#``) numbers, as hwloc's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from chimbuko.monitor.procfs.cpulist import format_cpulist
+
+MACHINE, PACKAGE, NUMA, L3, L2, CORE, PU = (
+    "Machine",
+    "Package",
+    "NUMANode",
+    "L3Cache",
+    "L2Cache",
+    "Core",
+    "PU",
+)
+KINDS = (MACHINE, PACKAGE, L3, L2, CORE, PU, NUMA)
+"""From the outside to the inside where two hold the same hardware threads. Memory holds nothing else."""
+
+
+@dataclass
+class Part:
+    """One part of a node."""
+
+    kind: str
+    physical: int | None
+    """The kernel's number; caches may have none."""
+    cpus: frozenset[int]
+    """Physical numbers of its hardware threads."""
+    size_bytes: int | None = None
+    """Of memory and caches."""
+    logical: int = 0
+    """How many of its kind come before it."""
+    children: list[Part] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Part]:
+        """This part and all in it, outer ones first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+class Topology:
+    """The tree of a node, and what follows from it."""
+
+    def __init__(self, root: Part) -> None:
+        self.root = root
+        counts: Counter[str] = Counter()
+        for part in root.walk():
+            part.logical = counts[part.kind]
+            counts[part.kind] += 1
+        self.counts = dict(counts)
+        """How many of each kind there are."""
+        self.core_of = {cpu: core.logical for core in root.walk() if core.kind == CORE for cpu in core.cpus}
+        """Logical number of the core by hardware thread; those of one core share its units."""
+
+    def cpus(self) -> tuple[int, ...]:
+        """Physical numbers of all hardware threads."""
+        return tuple(sorted(part.physical or 0 for part in self.root.walk() if part.kind == PU))
+
+    def lines(self, allowed: Collection[int] | None = None) -> list[str]:
+        """The tree as text; hardware threads that are not ``allowed`` have a ``-`` behind them."""
+        return list(_lines(self.root, 0, allowed))
+
+
+def _lines(part: Part, depth: int, allowed: Collection[int] | None) -> Iterator[str]:
+    size = f" ({_size(part.size_bytes)})" if part.size_bytes else ""
+    physical = "" if part.physical is None or part.kind == MACHINE else f" P#{part.physical}"
+    number = "" if part.kind == MACHINE else f" L#{part.logical}"
+    barred = " -" if part.kind == PU and allowed is not None and part.physical not in allowed else ""
+    yield f"{'  ' * depth}{part.kind}{number}{physical}{size}{barred}"
+    for child in part.children:
+        yield from _lines(child, depth + 1, allowed)
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("GB", 2**30), ("MB", 2**20)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.0f} {unit}"
+    return f"{size_bytes / 1024:.0f} kB"
+
+
+def nested(parts: Iterable[Part]) -> Topology:
+    """A tree of parts of which each is only known by its hardware threads."""
+    first, *others = sorted(
+        parts, key=lambda part: (-len(part.cpus), KINDS.index(part.kind), min(part.cpus, default=0))
+    )
+    for part in others:
+        _innermost(first, part.cpus).children.append(part)
+    for part in first.walk():
+        # Memory stands first, and the rest in the order of its hardware threads.
+        part.children.sort(key=lambda child: (child.kind != NUMA, min(child.cpus, default=0)))
+    return Topology(first)
+
+
+def _innermost(part: Part, cpus: frozenset[int]) -> Part:
+    for child in part.children:
+        if child.kind not in (NUMA, PU) and cpus <= child.cpus:
+            return _innermost(child, cpus)
+    return part
+
+
+def summary(topology: Topology) -> str:
+    """``8 packages, 64 cores, 256 hardware threads (0-255)``."""
+    kinds = ((PACKAGE, "package"), (NUMA, "NUMA node"), (CORE, "core"), (PU, "hardware thread"))
+    words = [
+        f"{topology.counts[kind]} {name}{'' if topology.counts[kind] == 1 else 's'}"
+        for kind, name in kinds
+        if topology.counts.get(kind)
+    ]
+    return f"{', '.join(words)} ({format_cpulist(topology.cpus())})"

@@ -1,0 +1,98 @@
+"""Spans out of samples, and how they add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.monitor.procfs.system import CoreTicks
+from chimbuko.monitor.sampling.difference import TICKS_PER_S, difference
+from chimbuko.monitor.sampling.span import MOST_ENDED
+from tests.monitor.sampling.made import COUNTERS, sample, span, thread
+
+
+def test_shares_are_of_the_time_that_has_really_passed() -> None:
+    """ZeroSum's are ticks per sample, whatever the period was."""
+    later = COUNTERS._replace(user_ticks=100 + TICKS_PER_S, ran_ns=2 * 10**9, waited_ns=10**9, processor=0)
+    found = difference(sample(1, COUNTERS), sample(3, later)).threads[10]
+    assert found.seconds == 2.0
+    assert (found.user_s, found.system_s, found.busy_share) == (1.0, 0.0, 0.5)
+    assert found.waited_share == 0.5
+    assert (found.migrations, found.cpus, found.kind) == (1, (0, 1), "Main")
+
+
+def test_a_thread_that_began_meanwhile_counts_from_its_beginning() -> None:
+    found = difference(sample(1), sample(2, COUNTERS)).threads[10]
+    assert (found.user_s, found.voluntary) == (100 / TICKS_PER_S, 7)
+
+
+def test_a_number_that_is_used_again_is_another_thread() -> None:
+    again = COUNTERS._replace(start_ticks=900, user_ticks=4, ran_ns=10)
+    assert difference(sample(1, COUNTERS), sample(2, again)).threads[10].user_s == 4 / TICKS_PER_S
+
+
+def test_time_of_guests_and_counters_that_fall() -> None:
+    before = {0: CoreTicks(100, 0, 10, 500, 50, 0, 0, 0, 40, 0)}
+    now = {0: CoreTicks(160, 0, 30, 500, 40, 5, 5, 10, 60, 0), 1: CoreTicks(*[0] * 10)}
+    found = difference(sample(1, cores=before), sample(2, cores=now)).cores
+    assert set(found) == {0}
+    details = {name: round(seconds * TICKS_PER_S) for name, seconds in found[0].details.items()}
+    assert details["user"] == 40
+    assert details["guest"] == 20
+    assert details["system_all"] == 30
+    assert details["idle_all"] == 0
+    assert details["total_time"] == 100
+    assert round(found[0].total_s * TICKS_PER_S) == 100
+
+
+numbers = st.integers(0, 2**64 - 1)
+threads = st.builds(
+    lambda values, state: COUNTERS._replace(
+        user_ticks=values[0], system_ticks=values[1], voluntary=values[2], ran_ns=values[3],
+        waited_ns=values[4],
+        start_ticks=values[5] % 2, minor_faults=values[6], state=state,
+    ),
+    st.tuples(*[numbers] * 7),
+    st.sampled_from("RSDT"),
+)  # fmt: skip
+cores = st.builds(lambda values: {0: CoreTicks(*values)}, st.tuples(*[numbers] * 10))
+
+
+@given(threads, threads, cores, cores, st.floats(0, 1e6), st.floats(0, 1e6))
+def test_no_rate_is_ever_negative(first, second, before, now, began, ended) -> None:  # type: ignore[no-untyped-def]
+    found = difference(sample(began, first, cores=before), sample(ended, second, cores=now))
+    one = found.threads[10]
+    assert min(one.seconds, one.user_s, one.system_s, one.waited_s or 0, one.busy_share) >= 0
+    assert min(one.voluntary, one.involuntary, one.minor_faults, one.still_periods) >= 0
+    assert min(found.cores[0].details.values()) >= 0
+
+
+def test_spans_add_up() -> None:
+    whole = span(thread(1, busy=0.5), thread(2), cores={0: 1.0})
+    later = span(thread(1, busy=0.1, involuntary=5, waited_s=2.0), cores={0: 0.0})
+    both = whole.then(later)
+    assert (both.seconds, both.periods) == (20.0, 20)
+    assert both.threads[1].busy_share == 0.3
+    assert (both.threads[1].involuntary, both.threads[1].waited_s) == (5, 2.0)
+    assert both.threads[2].ended and not both.threads[1].ended
+    assert both.cores[0].share(both.cores[0].busy_s) == 0.5
+
+
+def test_a_thread_is_still_only_as_long_as_it_has_been_to_the_end() -> None:
+    period = thread(1, busy=0.0, seconds=1.0, state="S", still_periods=1)
+    awake = replace(period, still_periods=0)
+    total = span(period, seconds=1.0)
+    for one in (period, awake, period, period):
+        total = total.then(span(one, seconds=1.0))
+    assert total.threads[1].still_periods == 2
+
+
+def test_threads_that_come_and_go_do_not_pile_up() -> None:
+    total = span(thread(1), seconds=1.0)
+    for tid in range(2, 3 * MOST_ENDED):
+        total = total.then(span(thread(1), thread(tid, busy=tid / 1e4), seconds=1.0))
+    assert len(total.threads) == MOST_ENDED + 2
+    assert total.dropped_threads == 2 * MOST_ENDED - 3
+    assert min(tid for tid in total.threads if tid > 1) == 2 * MOST_ENDED - 1
