@@ -17,7 +17,7 @@ STEPS, DELAYED = 400, (200, 300)
 PROGRAM = f"""
 import pathlib, sys, time
 
-from chimbuko.tracer.processmetadata import rank_from
+from chimbuko.process.ranks import rank_from
 import os
 
 def relax(number):

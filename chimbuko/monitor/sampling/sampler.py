@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
 from chimbuko.monitor.procfs.task import (
+    TaskStatus,
     parse_io,
     parse_process_memory,
     parse_schedstat,
@@ -16,12 +17,12 @@ from chimbuko.monitor.procfs.task import (
 )
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
-from chimbuko.monitor.sampling.sample import ASLEEP, ProcessCounters, Sample, ThreadCounters
+from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
 
 THREAD_FILES = ("stat", "status", "schedstat")
 PROCESS_FILES = ("status", "io", "cgroup")
 CLOSE_LOOK = 10
-"""Each of so many samples reads all files also of threads that have not run."""
+"""Each of so many samples reads the affinity also of threads that have not run."""
 PRESSURES = ("cpu", "memory", "io")
 
 
@@ -34,9 +35,9 @@ class Sampler:
     def __init__(self) -> None:
         self._files = ProcReader()
         self._groups = GroupReader(self._files)
-        self._last: dict[str, tuple[bytes, ThreadCounters]] = {}
-        """What was read of each thread by its folder."""
-        self._now: dict[str, tuple[bytes, ThreadCounters]] = {}
+        self._last: dict[str, tuple[bytes, TaskStatus]] = {}
+        """Of each thread by its folder: its times, and its switches and affinity."""
+        self._now: dict[str, tuple[bytes, TaskStatus]] = {}
         self._pids: set[int] = set()
         self._samples = 0
 
@@ -87,21 +88,22 @@ class Sampler:
 
     def _thread(self, pid: int, folder: str) -> ThreadCounters | None:
         read = self._files.read
+        stat = parse_stat(read(folder + "stat"))
+        if stat is None or stat.state in "ZX":
+            return None
         times = read(folder + "schedstat")
         before = self._last.get(folder)
         if before is not None and times and before[0] == times and not self._looks_closely:
-            counters = before[1]
-            if counters.state in ASLEEP:
-                # It has not run since, so that it is as it was. Only its affinity others may have changed.
-                self._now[folder] = before
-                return counters
-        stat = parse_stat(read(folder + "stat"))
-        status = parse_status(read(folder + "status"))
-        if stat is None or status is None or stat.state in "ZX":
+            # It has not run since, so that it has not been switched. Its affinity others may have changed.
+            status: TaskStatus | None = before[1]
+        else:
+            status = parse_status(read(folder + "status"))
+        if status is None:
             return None
         sched = parse_schedstat(times)
         ran_ns, waited_ns = sched if sched is not None else (None, None)
-        counters = ThreadCounters(
+        self._now[folder] = (times, status)
+        return ThreadCounters(
             pid,
             stat.tid,
             stat.name,
@@ -118,8 +120,6 @@ class Sampler:
             ran_ns,
             waited_ns,
         )
-        self._now[folder] = (times, counters)
-        return counters
 
     @property
     def _looks_closely(self) -> bool:

@@ -41,6 +41,15 @@ def program(text: str, **variables: str) -> subprocess.Popen[str]:
     return process
 
 
+def asleep(sampler: Sampler, pid: int) -> None:
+    """Wait until all threads of a process sleep."""
+    for _ in range(1000):
+        if {one.state for one in sampler.sample([pid]).threads.values()} == {"S"}:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{pid} does not sleep")
+
+
 def end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
@@ -49,6 +58,7 @@ def end(process: subprocess.Popen[str]) -> None:
 def test_a_spinner_runs_or_waits_and_a_sleeper_does_neither(sampler: Sampler) -> None:
     spinner, sleeper = program(SPINNING), program(WAITING)
     try:
+        asleep(sampler, sleeper.pid)
         pids = [spinner.pid, sleeper.pid]
         first = sampler.sample(pids)
         time.sleep(1.0)
@@ -58,9 +68,9 @@ def test_a_spinner_runs_or_waits_and_a_sleeper_does_neither(sampler: Sampler) ->
         # On a core of its own or not: it never sleeps.
         assert busy.busy_share + (busy.waited_share or 0) > 0.7
         assert not busy.still_periods
-        asleep = [one for one in found.threads.values() if one.pid == sleeper.pid]
-        assert len(asleep) == 2
-        assert all(one.still_periods == 1 and one.busy_share == 0 for one in asleep)
+        sleeping = [one for one in found.threads.values() if one.pid == sleeper.pid]
+        assert len(sleeping) == 2
+        assert all(one.still_periods == 1 and one.busy_share == 0 for one in sleeping)
         assert set(found.cores) >= set(os.sched_getaffinity(0))
         assert found.processes[spinner.pid].resident_bytes > 2**20
     finally:
@@ -71,7 +81,7 @@ def test_a_spinner_runs_or_waits_and_a_sleeper_does_neither(sampler: Sampler) ->
 def test_a_stopped_thread_and_a_moved_one_are_seen_though_they_do_not_run(sampler: Sampler) -> None:
     sleeper = program(WAITING)
     try:
-        assert sampler.sample([sleeper.pid]).threads[sleeper.pid].state == "S"
+        asleep(sampler, sleeper.pid)
         os.kill(sleeper.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED)
         assert {one.state for one in sampler.sample([sleeper.pid]).threads.values()} == {"T"}
