@@ -24,7 +24,7 @@ from chimbuko.trace.schema import (
 )
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
-LATEST_S = 30.0
+LATEST_S = 90.0
 
 
 class Stream:
@@ -95,6 +95,7 @@ def record(
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     await_drains(folder)
+    assert list(folder.glob("*.bp")), done.stdout + done.stderr
     return streams(folder)
 
 

@@ -59,7 +59,7 @@ def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> Non
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
     words = [*WHEEL.launch(2), *TRACE, program, "--seconds", "3"]
     running = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
-    latest = time.monotonic() + 60
+    latest = time.monotonic() + 120
     while not list(tmp_path.glob("*.bp")):
         assert time.monotonic() < latest and running.poll() is None
         time.sleep(0.05)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from chimbuko.trace.schema import EventType
 from tests.places import EXAMPLES
-from tests.recorder.mpi import WHEEL
+from tests.recorder.mpi import OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import Stream, record
 
 ITERATIONS = 100
@@ -54,3 +56,17 @@ def test_process_is_described(heat: list[Stream]) -> None:
         assert stream.metadata("Executable").endswith("/heat_mpi")
         assert stream.metadata("Command Line").endswith("heat_mpi --seconds 1")
         assert stream.metadata("Ending") == stream.metadata("Not Recorded") == ""
+
+
+@pytest.mark.parametrize("mpi", [WHEEL, OPEN_MPI], ids=["mpich", "openmpi"])
+def test_program_in_cpp_has_its_names_and_exceptions_end_calls(mpi: Mpi, tmp_path: Path) -> None:
+    if reason := why_missing(mpi, "mpicxx"):
+        pytest.skip(reason)
+    source = Path(__file__).with_name("programs") / "halo.cc"
+    program = mpi.build(source, tmp_path / "halo", "mpicxx", "-finstrument-functions")
+    for rank, stream in enumerate(record(tmp_path, [program], mpi.launch(2))):
+        nesting = stream.nesting()
+        assert nesting["main", "plate::Strip::exchange()"] == 20
+        (check,) = (name for name in stream.calls() if name.startswith("void plate::Strip::check<double>("))
+        assert nesting["main", check] == nesting[check, "MPI_Barrier()"] == 20
+        assert stream.messages(EventType.SEND) == stream.messages(EventType.RECV) == [(1 - rank, 5, 400)] * 20

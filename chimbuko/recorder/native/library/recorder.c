@@ -24,6 +24,8 @@ static bool is_forked;
 static const struct process *forked_from; /* where it is recorded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static bool is_tried;
+static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
+static void prepare(void);
 static pthread_key_t at_thread_end;
 static struct ring *ended[1 << 12]; /* rings of threads that have ended, for further ones */
 static unsigned ended_count;
@@ -177,6 +179,8 @@ bool begin_thread(void)
 {
     int before = errno;
     sigset_t all, old;
+    /* Constructors of other libraries, such as Open MPI's for C++, may come before ours. */
+    pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0') {
         self.is_off = true;
         return false;
@@ -315,7 +319,7 @@ EXPORTED void _exit(int code)
 
 EXPORTED void _Exit(int code) { _exit(code); }
 
-__attribute__((constructor)) static void begin(void)
+static void prepare(void)
 {
     const char *given = getenv(FOLDER_VARIABLE);
     if (given == NULL || given[0] != '/' || strlen(given) >= sizeof folder - 160)
@@ -323,6 +327,13 @@ __attribute__((constructor)) static void begin(void)
     strcpy(folder, given);
     pthread_key_create(&at_thread_end, end_thread);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    pthread_once(&is_prepared, prepare);
+    if (folder[0] == '\0')
+        return;
     /* The program itself is a stream even if nothing of it is recorded; what it starts is one if it is. */
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
