@@ -66,6 +66,14 @@ class IncidentPage(msgspec.Struct, frozen=True):
     incidents: list[IncidentSummary]
     total: int
     """In the whole list."""
+    cost_us: float
+    """Core time that all of the list cost."""
+
+
+def is_current(run: int) -> ColumnElement[bool]:
+    """Of a run's incidents those that are no part of others, and have flagged calls."""
+    columns = INCIDENTS.c
+    return and_(columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False))
 
 
 def is_incident_id(text: str) -> bool:
@@ -93,8 +101,9 @@ class Incidents:
         column = INCIDENTS.c[sort]
         order = (column.desc() if sort == "cost_us" else column.asc(), INCIDENTS.c.number)
         rows = self._reader.rows(select(*_SHOWN).where(shown).order_by(*order).limit(limit).offset(offset))
-        total = self._reader.rows(select(func.count()).select_from(INCIDENTS).where(shown))[0][0]
-        return IncidentPage([self._summary(row) for row in rows], int(total))
+        sums = select(func.count(), func.coalesce(func.sum(INCIDENTS.c.cost_us), 0.0)).where(shown)
+        ((total, cost_us),) = self._reader.rows(sums)
+        return IncidentPage([self._summary(row) for row in rows], int(total), float(cost_us))
 
     def one(self, wanted: str) -> IncidentDetails:
         """One incident by its id; of one that became part of another, that one.
@@ -146,7 +155,7 @@ class Incidents:
 
     def _condition(self, with_short: bool) -> ColumnElement[bool]:
         columns = INCIDENTS.c
-        is_told = and_(columns.run == self._reader.run, columns.merged_into == 0, columns.is_gone.is_(False))
+        is_told = is_current(self._reader.run)
         if with_short:
             return is_told
         short = [

@@ -45,6 +45,18 @@ def test_incidents_come_in_pages_and_one_by_one(made: MadeRun, api: Api) -> None
     assert {call["incident_id"] for call in members["calls"]} == {wanted["id"]}
 
 
+def test_time_lost_stands_with_its_origin(made: MadeRun, api: Api) -> None:
+    explain_run(made.directory)
+    listed = api.ask("incidents?with_short=true&limit=1").json
+    for by in ("rank", "function"):
+        found = api.ask(f"origins?by={by}&n=1000").json
+        lost_us = sum(one["lost_us"] for one in found["origins"]) + found["unknown_us"]
+        assert lost_us == pytest.approx(found["lost_us"]) == pytest.approx(listed["cost_us"])
+        assert {one["rank"] is None for one in found["origins"]} == {by == "function"}
+        assert len(found["origins"]) == found["total"] > 1
+    assert api.ask("origins?by=node").status_code == 400
+
+
 def test_what_is_not_there_is_missing(api: Api) -> None:
     assert api.ask("incidents/I999").status_code == 404
     assert api.ask("incidents/999").status_code in (400, 404)

@@ -15,9 +15,10 @@ from chimbuko.provenance.incidents.incidentlist import (
     IncidentSummary,
     RecurrenceSummary,
 )
+from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import Place
-from chimbuko.viz.api.parameters import Limit
+from chimbuko.viz.api.parameters import MAX_LIMIT, Limit
 
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 
@@ -41,6 +42,8 @@ class IncidentsAnswer(Answer, frozen=True, kw_only=True):
     """The most costly first."""
     next: str | None
     total: int
+    cost_us: float
+    """Core time that all incidents of the list cost."""
 
 
 class IncidentParameters(msgspec.Struct, frozen=True):
@@ -59,6 +62,28 @@ class IncidentAnswer(Answer, frozen=True, kw_only=True):
     incident: Incident
 
 
+class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Where incidents began: at which ranks, or in which functions."""
+
+    by: Annotated[OriginBy, Meta(description="What is listed.")] = "rank"
+    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many.")] = 5
+
+
+class OriginsAnswer(Answer, frozen=True, kw_only=True):
+    """Where most time was lost at first."""
+
+    by: OriginBy
+    n: int
+    origins: list[Origin]
+    """Most time lost first."""
+    total: int
+    """How many there are to choose from."""
+    lost_us: float
+    """Core time that all incidents cost."""
+    unknown_us: float
+    """Of it: of incidents whose origin is not on record."""
+
+
 @get("/incidents")
 def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
     """What was slow and why: each delay once, with what it cost on all ranks."""
@@ -70,6 +95,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
         recurrences=Incidents(run.provenance.reader).recurrences(),
         next=str(end) if end < page.total else None,
         total=page.total,
+        cost_us=page.cost_us,
     )
 
 
@@ -81,3 +107,10 @@ def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
     except ConfigError as error:
         raise Missing(str(error)) from error
     return IncidentAnswer(summary=details.summary, is_gone=details.is_gone, incident=details.incident)
+
+
+@get("/origins")
+def lost_at(run: ServedRun, wanted: OriginsParameters) -> OriginsAnswer:
+    """Ranks, or functions, by the core time that was lost because of them; what they waited stands apart."""
+    found = origins(run.provenance.reader, wanted.by, wanted.n)
+    return OriginsAnswer(by=wanted.by, n=wanted.n, **msgspec.structs.asdict(found))

@@ -869,6 +869,7 @@ export interface components {
             recurrences: components["schemas"]["RecurrenceSummary"][];
             next: string | null;
             total: number;
+            cost_us: number;
         };
         /**
          * IncidentSummary
@@ -990,6 +991,32 @@ export interface components {
             exit_us: number;
             for_call_id: string;
             kind: components["schemas"]["Kind"];
+        };
+        /**
+         * OriginsAnswer
+         * @description Where most time was lost at first.
+         */
+        OriginsAnswer: {
+            ok: boolean;
+            /** @enum {unknown} */
+            by: "function" | "rank";
+            n: number;
+            origins: components["schemas"]["Origin"][];
+            total: number;
+            lost_us: number;
+            unknown_us: number;
+        };
+        /**
+         * Origin
+         * @description What began at a rank, or in a function, and what it lost because of others.
+         */
+        Origin: {
+            program: number;
+            rank: number | null;
+            function: string | null;
+            incidents: number;
+            lost_us: number;
+            waited_us: number;
         };
         /**
          * TimelineAnswer
@@ -1370,6 +1397,8 @@ export type Incident = components['schemas']['Incident'];
 export type Kind = components['schemas']['Kind'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
+export type OriginsAnswer = components['schemas']['OriginsAnswer'];
+export type Origin = components['schemas']['Origin'];
 export type TimelineAnswer = components['schemas']['TimelineAnswer'];
 export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];

@@ -1,0 +1,117 @@
+"""Where time was lost at first: each incident's cost stands with its origin, and waits stand apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Literal
+
+import msgspec
+from sqlalchemy import ColumnElement, Text, and_, cast, func, literal, select
+
+from chimbuko.provenance.incidents.incidentlist import is_current
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.store.tables import CALLS, INCIDENTS
+
+OriginBy = Literal["rank", "function"]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What began at a rank, or in a function, and what it lost because of others."""
+
+    program: int
+    rank: int | None
+    """None in a list of functions."""
+    function: str | None
+    """None in a list of ranks."""
+    incidents: int
+    """That began here."""
+    lost_us: float
+    """Core time that these cost on all ranks."""
+    waited_us: float
+    """Lost here in flagged calls that are not the origin of their incident."""
+
+
+class OriginList(msgspec.Struct, frozen=True):
+    """Where most time was lost at first."""
+
+    origins: list[Origin]
+    """Most time lost first."""
+    total: int
+    """How many there are: whatever an incident began at, or held up."""
+    lost_us: float
+    """Core time that all incidents cost."""
+    unknown_us: float
+    """Of it: of incidents whose origin is not on record."""
+
+
+def origins(reader: RunReader, by: OriginBy, limit: int) -> OriginList:
+    """Ranks, or functions, by the core time that was lost because of them.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    lost = _lost(reader, by)
+    waited = _waited(reader, by)
+    unknown_us = sum(cost_us for (_, number), (_, cost_us) in lost.items() if number < 0)
+    places = [place for place in lost.keys() | waited.keys() if place[1] >= 0]
+    places.sort(key=lambda place: (-lost[place][1], -waited[place], place))
+    functions = reader.names.functions
+    return OriginList(
+        origins=[
+            Origin(
+                program=program,
+                rank=number if by == "rank" else None,
+                function=functions[number] if by == "function" else None,
+                incidents=lost[program, number][0],
+                lost_us=lost[program, number][1],
+                waited_us=waited[program, number],
+            )
+            for program, number in places[:limit]
+        ],
+        total=len(places),
+        lost_us=sum(cost_us for _, cost_us in lost.values()),
+        unknown_us=unknown_us,
+    )
+
+
+Place = tuple[int, int]
+"""Program, and number of the rank or function."""
+
+
+def _lost(reader: RunReader, by: OriginBy) -> dict[Place, tuple[int, float]]:
+    """Incidents that began somewhere, and what they cost."""
+    columns = INCIDENTS.c
+    place = (columns.program, columns[by])
+    statement = select(*place, func.count(), func.sum(columns.cost_us)).where(is_current(reader.run))
+    found: dict[Place, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for program, number, incidents, cost_us in reader.rows(statement.group_by(*place)):
+        found[program, number] = int(incidents), float(cost_us)
+    return found
+
+
+def _waited(reader: RunReader, by: OriginBy) -> dict[Place, float]:
+    """Time lost in calls that others held up."""
+    call = CALLS.c
+    place = (call.program, call[by])
+    of_incident = and_(call.run == INCIDENTS.c.run, call.incident_id == _joined("I", INCIDENTS.c.number))
+    call_id = _joined("", call.program, ":", call.rank, ":", call.begin_step, ":", call.begin_row)
+    statement = (
+        select(*place, func.sum(call.severity_us))
+        .select_from(INCIDENTS.join(CALLS, of_incident))
+        .where(is_current(reader.run), call.is_anomaly, call_id != INCIDENTS.c.call)
+        .group_by(*place)
+    )
+    found: dict[Place, float] = defaultdict(float)
+    for program, number, lost_us in reader.rows(statement):
+        found[program, number] = float(lost_us)
+    return found
+
+
+def _joined(first: str, *parts: ColumnElement[int] | str) -> ColumnElement[str]:
+    """Text of these, one behind the other."""
+    text: ColumnElement[str] = literal(first, Text)
+    for part in parts:
+        text = text + (literal(part, Text) if isinstance(part, str) else cast(part, Text))
+    return text
