@@ -5,6 +5,7 @@ import './style/chrome.css';
 import './style/panels.css';
 import './style/menu.css';
 import './style/call.css';
+import './style/incident.css';
 import './style/function.css';
 import './style/overview.css';
 import './style/compare.css';

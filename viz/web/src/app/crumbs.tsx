@@ -58,7 +58,8 @@ export function Crumbs() {
 /** What can be dropped: what a page is about cannot. */
 function filters(): ReturnType<typeof filtersOf> {
   const { page } = view.value;
-  return filtersOf(page === 'function' ? { ...view.value, function: '' } : view.value);
+  const subject = { function: { function: '' }, incident: { incident: null } };
+  return filtersOf({ ...view.value, ...(page === 'function' || page === 'incident' ? subject[page] : {}) });
 }
 
 /** The trail of what is shown now. */
@@ -99,8 +100,9 @@ export const copyLink = (): void => void copy(location.href);
 export function copyCommand(): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) return say(NOT_KNOWN_YET);
-  const { page, call, compare } = view.value;
+  const { page, call, incident, compare } = view.value;
   if (page === 'compare' && compare !== '') return void copy(compareCommand(directory, compare));
+  if (page === 'incident' && incident !== null) return void copy(showCommand(directory, incident));
   void copy(page === 'call' && call !== null ? showCommand(directory, call) : queryCommand(directory, view.value));
 }
 

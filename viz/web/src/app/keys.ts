@@ -3,6 +3,7 @@
 import { toPage, up } from '../shared/address/model/trail';
 import { go, view } from '../shared/address/address';
 import { nextAnomaly } from '../calls/calls';
+import * as overview from '../overview/overview';
 import { comparison } from '../compare/comparison';
 import { helpOpen, hideTip, say } from '../shared/session/page';
 import { togglePause } from '../shared/session/session';
@@ -58,8 +59,17 @@ function clear(): void {
 /** The anomaly before or after this one in the filter; where runs are compared, the function. */
 function neighbour(way: number): void {
   if (view.value.page === 'compare') return nextFunction(way);
+  if (view.value.page === 'incident' || (view.value.page === 'overview' && overview.list.value === 'incidents')) return nextIncident(way);
   const next = nextAnomaly(way);
   if (next !== null) go({ call: next, page: view.value.page === 'overview' ? 'calls' : view.value.page });
+}
+
+/** The incident before or after this one by its cost, as far as the overview lists them. */
+function nextIncident(way: number): void {
+  const ids = (overview.incidents.value.value?.incidents ?? []).map((one) => one.id);
+  const at = view.value.page === 'incident' ? ids.indexOf(view.value.incident ?? '') : -1;
+  const next = ids[at < 0 ? 0 : at + way];
+  if (next !== undefined) go({ page: 'incident', incident: next, call: null });
 }
 
 function nextFunction(way: number): void {

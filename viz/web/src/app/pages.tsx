@@ -13,6 +13,7 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   calls: async () => (await import('../calls/page')).CallsPage,
   timeline: async () => (await import('../timeline/page')).TimelinePage,
   call: async () => (await import('../call/page')).Detail,
+  incident: async () => (await import('../incident/page')).IncidentPage,
   function: async () => (await import('../function/page')).FunctionPage,
   compare: async () => (await import('../compare/page')).Compare,
   health: async () => (await import('../health/page')).Health,

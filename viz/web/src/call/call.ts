@@ -1,8 +1,10 @@
-/** The rank that the call ran on whose page is open: what is usual of its counters, and what it says of itself. */
+/** Of the call whose page is open: its incident, what is usual of its rank's counters, and what the rank says of itself. */
 
 import { computed } from '@preact/signals';
 import * as api from '../shared/api/functionrequests';
+import { getIncident } from '../shared/api/requests';
 import { view } from '../shared/address/address';
+import { detail } from '../calls/calls';
 import { question } from '../shared/session/question';
 
 const place = computed(() => (view.value.page === 'call' && view.value.call !== null ? view.value.call.split(':').slice(0, 2).join(':') : null));
@@ -16,5 +18,17 @@ export const counters = question(
 export const metadata = question(
   () => place.value,
   (signal) => api.getMetadata(...numbers(), signal),
+  { live: true },
+);
+
+const incidentOf = computed(() => {
+  const record = detail.value.value?.record;
+  return view.value.page === 'call' && record?.id === view.value.call ? record?.incident_id || null : null;
+});
+
+/** Why it was slow. */
+export const incident = question(
+  () => incidentOf.value,
+  (signal) => getIncident(incidentOf.value as string, signal),
   { live: true },
 );

@@ -12,9 +12,11 @@ import { detail } from '../calls/calls';
 import { copy } from '../shared/session/page';
 import { programs, run, zero_us } from '../shared/session/session';
 import { DistributionPanel, percentileText, type RuntimeMark } from '../function/distribution';
+import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Name } from '../shared/parts/name';
 import { Empty, Reading } from '../shared/parts/panel';
+import { incident } from './call';
 import { CallTimeline } from './calltimeline';
 import { Counters, Messages, NodeState } from './evidence';
 import { Numbers } from './numbers';
@@ -71,10 +73,12 @@ function Page({ found }: { found: CallDetail }) {
         <h1 class="answer" data-answer>
           {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} {callAnswer(record, metric, programs.value)}
         </h1>
+        {record.incident_id !== '' && <IncidentLink id={record.incident_id} isButton />}
         <Go to={{ page: 'timeline', call: record.id }} text="Timeline" isButton />
         <Go to={{ page: 'function', function: record.function, program: record.program, call: null, cursor: null }} text="Function" isButton />
         <Menu label="Copy this call" text="Copy ▾" items={() => copies(record)} quiet={false} />
       </div>
+      <Because record={record} />
       <div class="subject">
         <Name name={record.function} />
         <p class="place">{placeText(record)}</p>
@@ -95,6 +99,18 @@ function Page({ found }: { found: CallDetail }) {
       </div>
       <RawRecord record={record} />
     </>
+  );
+}
+
+/** What its incident says: of a wait whom it was for. */
+function Because({ record }: { record: CallRecord }) {
+  const found = incident.value.value;
+  if (found === null || record.incident_id === '') return null;
+  const isOrigin = found.incident.call_id === record.id;
+  return (
+    <p class="because" data-because>
+      {isOrigin ? 'It is the origin of its incident' : 'It is a consequence of another call'}: {found.summary.sentence}
+    </p>
   );
 }
 

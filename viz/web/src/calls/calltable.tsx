@@ -7,6 +7,7 @@ import { addressOf, follow, go, view } from '../shared/address/address';
 import { hoveredCall, open, wording } from './calls';
 import { timeText } from '../shared/session/clock';
 import { hideTip, showTip } from '../shared/session/page';
+import { IncidentLink } from '../shared/parts/incidentlink';
 import type { CallSummary } from '../shared/api/types';
 
 interface Column {
@@ -52,6 +53,7 @@ export function CallTable({ rows }: { rows: readonly CallSummary[] }) {
     [rows],
   );
   const columns = columnsOf(rows);
+  const hasIncidents = rows.some((row) => row.incident_id);
   const body = useRef<HTMLTableSectionElement>(null);
   useEffect(() => {
     body.current?.querySelector('.selected')?.scrollIntoView({ block: 'nearest' });
@@ -62,6 +64,7 @@ export function CallTable({ rows }: { rows: readonly CallSummary[] }) {
         <tr>
           <th>function</th>
           <th>call</th>
+          {hasIncidents && <th>incident</th>}
           {columns.map((column) => (
             <Heading key={column.title} column={column} />
           ))}
@@ -69,7 +72,7 @@ export function CallTable({ rows }: { rows: readonly CallSummary[] }) {
       </thead>
       <tbody ref={body}>
         {rows.map((row) => (
-          <CallRow key={row.id} row={row} name={names.get(row.function) as ShortName} columns={columns} />
+          <CallRow key={row.id} row={row} name={names.get(row.function) as ShortName} columns={columns} hasIncidents={hasIncidents} />
         ))}
       </tbody>
     </table>
@@ -91,7 +94,15 @@ function Heading({ column }: { column: Column }) {
   );
 }
 
-function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; columns: readonly Column[] }) {
+interface RowProps {
+  row: CallSummary;
+  name: ShortName;
+  columns: readonly Column[];
+  /** Whether one of the list is part of an incident: then there is a column for it. */
+  hasIncidents: boolean;
+}
+
+function CallRow({ row, name, columns, hasIncidents }: RowProps) {
   const isChosen = view.value.call === row.id;
   const why = { page: 'call', call: row.id } as const;
   const show = (element: HTMLElement, delay?: number): void => {
@@ -129,6 +140,7 @@ function CallRow({ row, name, columns }: { row: CallSummary; name: ShortName; co
           {row.id}
         </a>
       </td>
+      {hasIncidents && <td>{row.incident_id ? <IncidentLink id={row.incident_id} /> : '–'}</td>}
       {columns.map((column) => (
         <td key={column.title} class={column.number ? 'number' : undefined}>
           {column.text(row)}

@@ -4,6 +4,7 @@ import { duration, exact, ratio, score, sinceStart, wallClock } from '../shared/
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, view } from '../shared/address/address';
 import { detail, wording } from './calls';
+import { IncidentLink } from '../shared/parts/incidentlink';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Sign } from './calltable';
 import { MiniTimeline } from './minitimeline';
@@ -41,6 +42,7 @@ function Chosen({ record }: { record: CallRecord }) {
       <p class="ways-on">
         <Onward text="Timeline" title="What happened around it" to={{ page: 'timeline', call: record.id }} />
         <Onward text="Why" title="Everything kept about it" to={{ page: 'call', call: record.id }} />
+        {record.incident_id !== '' && <IncidentLink id={record.incident_id} isButton />}
       </p>
       <Fields record={record} />
       <MiniTimeline record={record} />

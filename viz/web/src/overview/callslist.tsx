@@ -4,16 +4,16 @@ import { queryCommand } from '../shared/asking/commands';
 import { filtersOf, UNFILTERED } from '../shared/asking/filters';
 import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../shared/units/units';
-import { type CallList, type View } from '../shared/address/model/view';
+import type { View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
-import { calls, callsAsked, listed, LISTED } from './overview';
+import { calls, callsAsked, list, listed, LISTED } from './overview';
+import { ListChoice } from './listchoice';
 import { hideTip, hoveredFunction, hoveredRank, showTip } from '../shared/session/page';
 import { programs, run, status, zero_us } from '../shared/session/session';
 import { Triangle } from '../shared/charts/mark';
 import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
 import type { CallSummary } from '../shared/api/types';
 
-const NAMES: Record<CallList, string> = { worst: 'worst', newest: 'newest' };
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 const keyOf = (row: CallSummary): string => `${row.program}:${row.rank}`;
 
@@ -72,18 +72,12 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
     label: 'anomaly',
     call: null,
     cursor: null,
-    sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us',
+    sort: list.value === 'newest' ? 'entry_us' : 'severity_us',
     descending: true,
   };
   return (
     <>
-      <select aria-label="Order of calls" value={view.value.list} onChange={(event) => go({ list: event.currentTarget.value as CallList })}>
-        {Object.entries(NAMES).map(([name, text]) => (
-          <option key={name} value={name}>
-            {text}
-          </option>
-        ))}
-      </select>
+      <ListChoice />
       {waits && (
         <button class="quiet" onClick={update}>
           order changed · update

@@ -4,7 +4,8 @@ import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
-import { functionRankingRequest } from '../shared/api/requests';
+import { functionRankingRequest, originsRequest } from '../shared/api/requests';
+import type { Request } from '../shared/api/http';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { hideTip, hoveredFunction, showTip } from '../shared/session/page';
 import { functions } from './overview';
@@ -22,6 +23,7 @@ export function Functions() {
   const { by, n } = view.value;
   held.ask(`${by} ${n}`);
   const shown = held.shown;
+  const asked = shown?.by ?? by;
   const rows = shown === null ? [] : [...shown.top, ...shown.bottom];
   const names = useMemo(
     () =>
@@ -37,7 +39,13 @@ export function Functions() {
     <ol class="function-list">
       {lines.map((row) => (
         <li key={keyOf(row)}>
-          <FunctionBar row={row} name={names.get(row.name) as ShortName} value={text(row.value)} share={most > 0 ? row.value / most : 0} />
+          <FunctionBar
+            row={row}
+            name={names.get(row.name) as ShortName}
+            value={text(row.value)}
+            waited={row.waited_us === null ? null : text(row.waited_us)}
+            share={most > 0 ? row.value / most : 0}
+          />
         </li>
       ))}
     </ol>
@@ -50,8 +58,8 @@ export function Functions() {
       actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
       hold={held.handlers}
       asks={{
-        json: by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n),
-        hasSql: by === 'severity_us',
+        json: requestOf(asked, n),
+        hasSql: asked === 'severity_us',
       }}
       table={() => <FunctionTable shown={shown} names={names} />}
     >
@@ -65,7 +73,16 @@ export function Functions() {
         <Nothing shown={shown} />
       ) : (
         <div class="function-lists">
-          <section data-functions="top">{list(shown.top)}</section>
+          <section data-functions="top">
+            {shown.by === 'origin' && (
+              <h3 class="function-bar function-heading">
+                <span class="function-name">of {exact(shown.functions)}</span>
+                <span class="function-value">lost</span>
+                <span class="function-value">waited</span>
+              </h3>
+            )}
+            {list(shown.top)}
+          </section>
           {shown.bottom.length > 0 && (
             <section data-functions="bottom">
               <h3>least, of {exact(shown.functions)}</h3>
@@ -92,17 +109,19 @@ function Nothing({ shown }: { shown: FunctionLines }) {
 }
 
 function Choices({ shown, waits, update }: { shown: FunctionLines | null; waits: boolean; update: () => void }) {
-  const unit = columnUnit(shown?.top.map((row) => row.severity_us) ?? []);
+  const unit = unitOf(shown);
+  const by = shown?.by ?? view.value.by;
+  const isElsewhere = view.value.by === 'origin' && by !== 'origin';
   return (
     <>
-      <select aria-label="Statistic of functions" value={view.value.by} onChange={(event) => go({ by: event.currentTarget.value as FunctionStatistic })}>
-        {FUNCTION_STATISTICS.map((name) => (
+      <select aria-label="Statistic of functions" value={by} onChange={(event) => go({ by: event.currentTarget.value as FunctionStatistic })}>
+        {FUNCTION_STATISTICS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
           <option key={name} value={name}>
             {STATISTIC_NAMES[name]}
           </option>
         ))}
       </select>
-      {shown?.by === 'severity_us' && <span class="unit">{unit === 'clock' ? 'h:mm:ss' : unit}</span>}
+      {isTime(shown) && <span class="unit">{unit === 'clock' ? 'h:mm:ss' : unit}</span>}
       {waits && (
         <button class="quiet" onClick={update}>
           order changed · update
@@ -112,10 +131,14 @@ function Choices({ shown, waits, update }: { shown: FunctionLines | null; waits:
   );
 }
 
+const isTime = (shown: FunctionLines | null): boolean => shown?.by === 'severity_us' || shown?.by === 'origin';
+
+const unitOf = (shown: FunctionLines | null) => columnUnit((shown?.top ?? []).flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
+
 /** One unit for all values. */
 function textOf(shown: FunctionLines | null): (value: number) => string {
-  if (shown?.by !== 'severity_us') return digits;
-  const unit = columnUnit(shown.top.map((row) => row.value));
+  if (!isTime(shown)) return digits;
+  const unit = unitOf(shown);
   return (value) => inUnit(value, unit);
 }
 
@@ -123,10 +146,11 @@ interface BarProps {
   row: FunctionLine;
   name: ShortName;
   value: string;
+  waited: string | null;
   share: number;
 }
 
-function FunctionBar({ row, name, value, share }: BarProps) {
+function FunctionBar({ row, name, value, waited, share }: BarProps) {
   const chosen = view.value.function === row.name;
   const dim = hoveredFunction.value !== null && hoveredFunction.value !== row.name;
   const target: Partial<View> = { page: 'function', function: row.name, program: row.program, call: null, cursor: null };
@@ -159,39 +183,46 @@ function FunctionBar({ row, name, value, share }: BarProps) {
         {name.text} {name.tag && <em>{name.tag}</em>}
       </span>
       <span class="function-value">{value}</span>
+      {waited !== null && (
+        <span class="function-value">
+          <span class="hidden">waited </span>
+          {waited}
+        </span>
+      )}
       <Track share={share} />
     </a>
   );
 }
 
 function functionTip(row: FunctionLine, chosen: boolean): string[] {
-  return [
-    wrapped(row.name),
-    `${exact(row.anomalies)} anomalies, ${duration(row.severity_us)} lost`,
-    ...row.facts,
-    `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`,
-  ];
+  return [wrapped(row.name), ...row.facts, `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`];
 }
 
 function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, ShortName>, text: (value: number) => string): string {
   const first = shown?.top[0];
   if (!shown || !first) return 'No function with anomalies.';
   const name = names.get(first.name)?.text ?? first.name;
+  if (shown.by === 'origin') return `Most core time was lost because of ${name}: ${duration(first.value)}.`;
   if (shown.by === 'severity_us') return `${name} lost most time: ${duration(first.severity_us)}.`;
   return `Of ${exact(shown.functions)} functions, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${text(first.value)}.`;
 }
 
 function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: ReadonlyMap<string, ShortName> }) {
   const [top, bottom] = [shown?.top ?? [], shown?.bottom ?? []];
-  const unit = columnUnit([...top, ...bottom].map((row) => row.severity_us));
-  const isOther = shown !== null && shown.by !== 'severity_us';
-  const numbers = [...(isOther ? [STATISTIC_NAMES[shown.by]] : []), 'anomalies', `lost, ${unit === 'clock' ? 'h:mm:ss' : unit}`];
+  const unit = columnUnit([...top, ...bottom].flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
+  const heading = unit === 'clock' ? 'h:mm:ss' : unit;
+  const isOrigin = shown?.by === 'origin';
+  const isOther = shown !== null && !isTime(shown);
+  const numbers = isOrigin
+    ? ['incidents', `lost at origin, ${heading}`, `waited, ${heading}`]
+    : [...(isOther ? [STATISTIC_NAMES[shown.by]] : []), 'anomalies', `lost, ${heading}`];
   const line = (list: string, row: FunctionLine): ComponentChildren[] => [
     list,
     <code title={row.name}>{names.get(row.name)?.text}</code>,
     ...(isOther ? [digits(row.value)] : []),
     exact(row.anomalies),
     inUnit(row.severity_us, unit),
+    ...(row.waited_us === null ? [] : [inUnit(row.waited_us, unit)]),
   ];
   return (
     <Table
@@ -199,4 +230,9 @@ function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: R
       rows={[...top.map((row) => line('most', row)), ...bottom.map((row) => line('least', row))]}
     />
   );
+}
+
+function requestOf(by: FunctionStatistic, n: number): Request {
+  if (by === 'origin') return originsRequest('function', n);
+  return by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n);
 }

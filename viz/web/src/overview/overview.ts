@@ -1,24 +1,31 @@
 /** What the overview asks. */
 
 import { computed } from '@preact/signals';
-import { lostTime, rankedFunctions, type FunctionLines } from './model/ranking';
-import { FIRST_VIEW, type View } from '../shared/address/model/view';
+import { lostTime, originFunctions, originRanks, rankedFunctions, rankedRanks, type FunctionLines, type RankLines } from './model/ranking';
+import { filtersOf } from '../shared/asking/filters';
+import { FIRST_VIEW, type List, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { view } from '../shared/address/address';
 import { question } from '../shared/session/question';
 import { zero_us } from '../shared/session/session';
 import type { CallSummary, RankKey } from '../shared/api/types';
 
-/** Calls in the list beside the heat map. */
+/** Incidents or calls in the list beside the heat map. */
 export const LISTED = 30;
 
 // As texts, so that panning asks none of these again.
 const isOpen = computed(() => view.value.page === 'overview');
 const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n}` : null));
 const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n}` : null));
-export const ranking = question(
+/** By time lost at the origin; of a run whose incidents nobody knows by anomalies per step. */
+export const ranking = question<RankLines>(
   () => rankKey.value,
-  (signal) => api.getRanks(view.value.statistic, view.value.n, signal),
+  async (signal) => {
+    const { statistic, n } = view.value;
+    if (statistic !== 'origin') return rankedRanks(await api.getRanks(statistic, n, signal));
+    const found = await api.getOrigins('rank', n, signal);
+    return found.total > 0 ? originRanks(found) : rankedRanks(await api.getRanks('mean', n, signal));
+  },
   { live: true, keep: true },
 );
 
@@ -26,21 +33,38 @@ export const functions = question<FunctionLines>(
   () => functionKey.value,
   async (signal) => {
     const { by, n } = view.value;
-    return by === 'severity_us' ? lostTime(await api.getFunctions(signal), n) : rankedFunctions(await api.getFunctionRanking(by, n, signal));
+    const found = by === 'origin' ? await api.getOrigins('function', n, signal) : null;
+    if (found !== null && found.total > 0) return originFunctions(found);
+    return by === 'severity_us' || by === 'origin' ? lostTime(await api.getFunctions(signal), n) : rankedFunctions(await api.getFunctionRanking(by, n, signal));
   },
   { live: true, keep: true },
 );
+
+/** They follow one after the other on their own page, too. */
+const incidentsKey = computed(() => (isOpen.value || view.value.page === 'incident' ? 'incidents' : null));
+export const incidents = question(
+  () => incidentsKey.value,
+  (signal) => api.getIncidents(LISTED, signal),
+  { live: true, keep: true },
+);
+
+/** What is listed: calls where the run has no incidents, and where filters are set, which say which calls. */
+export const list = computed<List>(() => {
+  const found = incidents.value.value;
+  const isNone = found !== null && found.total === 0 && found.recurrences.length === 0;
+  return view.value.list === 'incidents' && (isNone || filtersOf(view.value).length > 0) ? 'worst' : view.value.list;
+});
 
 /** The abnormal calls within the filters, worst or newest first. */
 export const listed = computed<View>(() => ({
   ...view.value,
   label: 'anomaly',
-  sort: view.value.list === 'worst' ? 'severity_us' : 'entry_us',
+  sort: list.value === 'newest' ? 'entry_us' : 'severity_us',
   descending: true,
   cursor: null,
 }));
 export const callsAsked = computed(() => api.callsRequest(listed.value, zero_us.value, LISTED));
-const callsKey = computed(() => (isOpen.value ? JSON.stringify(callsAsked.value) : null));
+const callsKey = computed(() => (isOpen.value && list.value !== 'incidents' ? JSON.stringify(callsAsked.value) : null));
 
 export const calls = question(
   () => callsKey.value,

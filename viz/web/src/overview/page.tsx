@@ -1,14 +1,16 @@
 import { useEffect } from 'preact/hooks';
-import { overviewAnswer } from '../shared/names/answer';
+import { incidentsAnswer, overviewAnswer } from '../shared/names/answer';
 import { grid } from './heatmap/grid';
-import { ranking } from './overview';
-import { run } from '../shared/session/session';
+import { incidents, list, ranking } from './overview';
+import { programs, run } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
+import { FindingsList } from './findingslist';
 import { HeatMap } from './heatmap/heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
+import type { Run } from '../shared/api/types';
 
 /** Marked once: the time until something useful is seen ends here. */
 const USEFUL = 'first-useful-paint';
@@ -16,7 +18,7 @@ const USEFUL = 'first-useful-paint';
 /** Where and when: the whole run at once. */
 export function Overview() {
   const known = run.value.value;
-  const sentence = known === null ? (run.error.value ?? ' ') : overviewAnswer(known);
+  const sentence = known === null ? (run.error.value ?? ' ') : answerOf(known);
   const isUseful = grid.value !== null && ranking.value.value !== null;
   useEffect(() => {
     if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
@@ -33,7 +35,7 @@ export function Overview() {
       ) : (
         <div class="overview-panels">
           <HeatMap />
-          <CallsList />
+          {list.value === 'incidents' ? <FindingsList /> : <CallsList />}
           <Ranks />
           <Functions />
           <Steps />
@@ -41,4 +43,9 @@ export function Overview() {
       )}
     </main>
   );
+}
+
+function answerOf(known: Run): string {
+  const found = incidents.value.value;
+  return found === null || found.incidents.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
 }

@@ -1,8 +1,8 @@
 import { ranked } from '../shared/names/answer';
-import { STATISTIC_NAMES, statisticFacts } from './model/ranking';
-import { digits, duration, exact, plural } from '../shared/units/units';
-import { MOST_RANKS, STATISTICS } from '../shared/address/model/view';
-import { rankingRequest } from '../shared/api/requests';
+import { STATISTIC_NAMES, type RankLine, type RankLines } from './model/ranking';
+import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { MOST_RANKS, RANK_STATISTICS, type RankStatistic } from '../shared/address/model/view';
+import { originsRequest, rankingRequest } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
 import { slots } from './steps/histories';
@@ -14,10 +14,9 @@ import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { Track } from '../shared/charts/track';
 import { toggle } from './choose';
-import type { Ranking, RankRow, Statistic } from '../shared/api/types';
 
-export const keyOf = (row: RankRow): string => `${row.program}:${row.rank}`;
-const orderOf = (value: Ranking | null): string => (value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join());
+export const keyOf = (row: RankLine): string => `${row.program}:${row.rank}`;
+const orderOf = (value: RankLines | null): string => (value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join());
 
 /** Ranks with the most and the fewest anomalies per step. */
 export function Ranks() {
@@ -25,15 +24,15 @@ export function Ranks() {
   const { statistic, n } = view.value;
   held.ask(`${statistic} ${n}`);
   const shown = held.shown;
-  const most = Math.max(0, ...(shown?.top ?? []).map((row) => row[shown?.statistic ?? statistic]));
+  const asked = shown?.by ?? statistic;
   return (
     <Panel
       name="ranks"
       title="Ranks"
       summary={shown ? summaryOf(shown) : ''}
-      actions={<Choices waits={held.waits} update={held.update} />}
+      actions={<Choices shown={asked} waits={held.waits} update={held.update} />}
       hold={held.handlers}
-      asks={{ json: rankingRequest(statistic, n), hasSql: statistic !== 'skewness' && statistic !== 'kurtosis' }}
+      asks={asked === 'origin' ? { json: originsRequest('rank', n) } : { json: rankingRequest(asked, n), hasSql: asked !== 'skewness' && asked !== 'kurtosis' }}
       table={() => <RankTable shown={shown} />}
     >
       {shown === null ? (
@@ -41,21 +40,22 @@ export function Ranks() {
       ) : shown.ranks === 0 ? (
         <Empty>No rank has reported a step yet.</Empty>
       ) : (
-        <div class="rank-lists">
-          <RankList title={`most, of ${exact(shown.ranks)}`} rows={shown.top} most={most} statistic={shown.statistic} name="top" />
-          <RankList title="least" rows={shown.bottom} most={most} statistic={shown.statistic} name="bottom" />
+        <div class={shown.by === 'origin' ? 'rank-lists origins' : 'rank-lists'}>
+          <RankList shown={shown} rows={shown.top} name="top" />
+          {shown.by !== 'origin' && <RankList shown={shown} rows={shown.bottom} name="bottom" />}
         </div>
       )}
     </Panel>
   );
 }
 
-function Choices({ waits, update }: { waits: boolean; update: () => void }) {
+function Choices({ shown, waits, update }: { shown: RankStatistic; waits: boolean; update: () => void }) {
   const { statistic, n } = view.value;
+  const isElsewhere = statistic === 'origin' && shown !== 'origin';
   return (
     <>
-      <select aria-label="Statistic of anomalies per step" value={statistic} onChange={(event) => go({ statistic: event.currentTarget.value as Statistic })}>
-        {STATISTICS.map((name) => (
+      <select aria-label="Statistic of anomalies per step" value={shown} onChange={(event) => go({ statistic: event.currentTarget.value as RankStatistic })}>
+        {RANK_STATISTICS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
           <option key={name} value={name}>
             {STATISTIC_NAMES[name]}
           </option>
@@ -83,27 +83,44 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
 }
 
 interface ListProps {
-  title: string;
+  shown: RankLines;
   name: 'top' | 'bottom';
-  rows: readonly RankRow[];
-  most: number;
-  statistic: Statistic;
+  rows: readonly RankLine[];
 }
 
-function RankList({ title, name, rows, most, statistic }: ListProps) {
+/** Lines with bars; times in one unit, which the heading has. */
+function RankList({ shown, name, rows }: ListProps) {
+  const isOrigin = shown.by === 'origin';
+  const most = Math.max(0, ...shown.top.map((row) => row.value));
+  const unit = columnUnit(isOrigin ? rows.flatMap((row) => [row.value, row.waited_us ?? 0]) : []);
+  const text = isOrigin ? (us: number) => inUnit(us, unit) : digits;
   return (
     <div class="rank-list" data-list={name}>
-      <h3>{title}</h3>
+      {isOrigin ? (
+        <h3 class="rank-bar rank-heading">
+          <span class="rank-title">of {exact(shown.ranks)}</span>
+          <span class="rank-value">lost, {unit}</span>
+          <span class="rank-value">waited</span>
+        </h3>
+      ) : (
+        <h3>{name === 'top' ? `most, of ${exact(shown.ranks)}` : 'least'}</h3>
+      )}
       <ol>
         {rows.map((row) => (
-          <RankBar key={keyOf(row)} row={row} value={row[statistic]} share={most > 0 ? row[statistic] / most : 0} />
+          <RankBar
+            key={keyOf(row)}
+            row={row}
+            value={text(row.value)}
+            waited={row.waited_us === null ? null : text(row.waited_us)}
+            share={most > 0 ? row.value / most : 0}
+          />
         ))}
       </ol>
     </div>
   );
 }
 
-function RankBar({ row, value, share }: { row: RankRow; value: number; share: number }) {
+function RankBar({ row, value, waited, share }: { row: RankLine; value: string; waited: string | null; share: number }) {
   const key = keyOf(row);
   const slot = slots.value.indexOf(key);
   const selected = view.value.selected.includes(key);
@@ -135,30 +152,33 @@ function RankBar({ row, value, share }: { row: RankRow; value: number; share: nu
           {programs.value > 1 ? key : row.rank}
         </span>
         <Track share={share} />
-        <span class="rank-value">{digits(value)}</span>
+        <span class="rank-value">{value}</span>
+        {waited !== null && (
+          <span class="rank-value">
+            <span class="hidden">waited </span>
+            {waited}
+          </span>
+        )}
       </button>
     </li>
   );
 }
 
-function rankTip(row: RankRow, selected: boolean): string[] {
-  return [
-    `${ranked(keyOf(row), programs.value)}: ${plural(row.total, 'anomaly')} in ${plural(row.steps, 'step')}`,
-    ...statisticFacts(row),
-    `time lost: ${duration(row.severity_us)}`,
-    `last step: ${exact(row.last_step)}`,
-    selected ? 'click: remove from the chart' : 'click: show in the chart',
-  ];
+function rankTip(row: RankLine, selected: boolean): string[] {
+  const [first, ...others] = row.facts;
+  return [`${ranked(keyOf(row), programs.value)}: ${first}`, ...others, selected ? 'click: remove from the chart' : 'click: show in the chart'];
 }
 
-function summaryOf(shown: Ranking): string {
+function summaryOf(shown: RankLines): string {
   const first = shown.top[0];
   if (!first) return 'No rank has reported yet.';
-  return `Of ${exact(shown.ranks)} ranks, ${ranked(keyOf(first), programs.value)} has the highest ${STATISTIC_NAMES[shown.statistic]} of anomalies per step: ${digits(first[shown.statistic])}.`;
+  const name = ranked(keyOf(first), programs.value);
+  if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most core time was lost because of ${name}: ${duration(first.value)}.`;
+  return `Of ${exact(shown.ranks)} ranks, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${digits(first.value)}.`;
 }
 
-function RankTable({ shown }: { shown: Ranking | null }) {
-  const columns = [{ heading: 'list' }, { heading: 'rank' }, ...STATISTICS.map((name) => ({ heading: STATISTIC_NAMES[name], isNumber: true }))];
-  const line = (list: string, row: RankRow): string[] => [list, keyOf(row), ...STATISTICS.map((name) => digits(row[name]))];
+function RankTable({ shown }: { shown: RankLines | null }) {
+  const columns = [{ heading: 'list' }, { heading: 'rank' }, ...(shown?.headings ?? []).map((heading) => ({ heading, isNumber: true }))];
+  const line = (list: string, row: RankLine): string[] => [list, keyOf(row), ...row.cells];
   return <Table columns={columns} rows={[...(shown?.top ?? []).map((row) => line('most', row)), ...(shown?.bottom ?? []).map((row) => line('least', row))]} />;
 }

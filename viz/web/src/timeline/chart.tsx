@@ -225,6 +225,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     width,
     height,
     scroll,
+    waits: [],
     arrows: arrowsOf(scene, xOf, wide),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
     ticks: ticksOf(shown, wide, xOf),

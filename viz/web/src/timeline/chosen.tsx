@@ -7,6 +7,7 @@ import { detail, wording } from '../calls/calls';
 import { copy } from '../shared/session/page';
 import { run } from '../shared/session/session';
 import * as timeline from './timeline';
+import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu } from '../shared/parts/menu';
 import { Empty, Panel } from '../shared/parts/panel';
 
@@ -40,6 +41,7 @@ export function Chosen() {
                 Why
               </a>
             )}
+            {record !== null && record.incident_id !== '' && <IncidentLink id={record.incident_id} isButton />}
             <Menu label="Copy the selected call" text="Copy ▾" items={() => copies(call, record?.function ?? null)} />
           </p>
           {spot !== null && (

@@ -33,11 +33,21 @@ export interface Picture {
   width: number;
   height: number;
   scroll: number;
+  /** Times of lanes in which they waited. */
+  waits: readonly Shade[];
   arrows: readonly Arrow[];
   ribbon: readonly RibbonMark[];
   ticks: readonly { x: number; text: string }[];
   programs: number;
   theme: Theme;
+}
+
+/** A piece of a lane, between two positions. */
+export interface Shade {
+  y: number;
+  height: number;
+  first: number;
+  last: number;
 }
 
 export interface Emphasis {
@@ -61,6 +71,7 @@ export function paintScene(context: CanvasRenderingContext2D, picture: Picture, 
   context.translate(GUTTER, RIBBON - picture.scroll);
   for (const lane of picture.scene.lanes) if (isSeen(picture, lane.y, lane.height)) paintUnknown(context, picture, lane);
   paintSpans(context, picture);
+  for (const wait of picture.waits) if (isSeen(picture, wait.y, wait.height)) paintWait(context, picture, wait);
   paintMarks(context, picture, emphasis);
   paintArrows(context, picture, emphasis);
   context.restore();
@@ -134,6 +145,20 @@ function paintSpans(context: CanvasRenderingContext2D, picture: Picture): void {
   if (strip.width !== wide || strip.height !== high) [strip.width, strip.height] = [wide, high];
   (strip.getContext('2d') as CanvasRenderingContext2D).putImageData(buffers.picture, 0, 0);
   context.drawImage(strip, 0, picture.scroll, picture.width - left, picture.height - top - AXIS);
+}
+
+/** Over the bars, so that it is seen inside of callers; closed at both ends, so that it is seen in grey. */
+function paintWait(context: CanvasRenderingContext2D, picture: Picture, { y, height, first, last }: Shade): void {
+  const [x0, x1] = clipped(picture, [first, last]);
+  if (x1 <= x0) return;
+  context.fillStyle = context.strokeStyle = colour('accent', picture.theme);
+  context.globalAlpha = 0.16;
+  context.fillRect(x0, y, x1 - x0, height);
+  context.globalAlpha = 1;
+  context.lineWidth = 1.5;
+  context.setLineDash([4, 3]);
+  context.strokeRect(x0, y + 0.75, Math.max(1, x1 - x0), height - 1.5);
+  context.setLineDash([]);
 }
 
 const known = new Map<Theme, RasterColours>();

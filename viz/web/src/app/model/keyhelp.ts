@@ -4,12 +4,12 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
   [
     'anywhere',
     [
-      ['/', 'find a function, rank, step, call or page'],
+      ['/', 'find a function, rank, step, call, incident or page'],
       ['?', 'this help'],
       ['Esc', 'close; clear the choice of steps'],
       ['Space', 'pause, resume'],
       ['L', 'all steps, and those to come'],
-      ['[ ]', 'previous, next call of the list, or function of a comparison'],
+      ['[ ]', 'previous, next call or incident of the list, or function of a comparison'],
       ['U', 'one step up the trail'],
       ['H', 'health of the analysis'],
       ['V', 'compare with another run'],

@@ -7,7 +7,7 @@ import { parseRank, type View } from '../../shared/address/model/view';
 import type { FunctionRow } from '../../shared/api/types';
 
 export interface Found {
-  kind: 'page' | 'rank' | 'step' | 'call' | 'function';
+  kind: 'page' | 'rank' | 'step' | 'call' | 'incident' | 'function';
   text: string;
   detail: string;
   change: Partial<View>;
@@ -15,6 +15,7 @@ export interface Found {
 
 export const MOST_FOUND = 12;
 
+const INCIDENT = /^i[1-9]\d{0,8}$/;
 const CALL = /^\d+:\d+:\d+:\d+$/;
 const RANK = /^(?:rank\s*)?(\d+:\d+|\d+)$/i;
 const STEP = /^step\s*(\d+)$/i;
@@ -34,6 +35,10 @@ export function search(text: string, functions: readonly FunctionRow[]): Found[]
 
 function places(wanted: string): Found[] {
   if (CALL.test(wanted)) return [{ kind: 'call', text: `call ${wanted}`, detail: 'everything kept about it', change: { page: 'call', call: wanted } }];
+  if (INCIDENT.test(wanted)) {
+    const incident = wanted.toUpperCase();
+    return [{ kind: 'incident', text: `incident ${incident}`, detail: 'why it was slow', change: { page: 'incident', incident, call: null } }];
+  }
   const step = STEP.exec(wanted)?.[1];
   if (step !== undefined) {
     const steps = [Number(step), Number(step)] as const;

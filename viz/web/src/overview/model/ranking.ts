@@ -1,10 +1,11 @@
-/** What ranks and functions are put in order by, in words; and functions as lines of one list, whatever their order. */
+/** Ranks and functions as lines of one list, whatever they are put in order by; what that is, in words. */
 
-import type { FunctionStatistic } from '../../shared/address/model/view';
-import { digits, duration, exact } from '../../shared/units/units';
-import type { FunctionRanking, FunctionRankRow, FunctionRow } from '../../shared/api/types';
+import { STATISTICS, type FunctionStatistic, type RankStatistic } from '../../shared/address/model/view';
+import { digits, duration, exact, plural } from '../../shared/units/units';
+import type { FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
 
 export const STATISTIC_NAMES: Record<FunctionStatistic, string> = {
+  origin: 'lost at origin',
   severity_us: 'time lost',
   mean: 'average',
   stddev: 'standard deviation',
@@ -16,14 +17,36 @@ export const STATISTIC_NAMES: Record<FunctionStatistic, string> = {
   steps: 'number of steps',
 };
 
-export interface FunctionLine {
+/** What both lists show of one line. */
+interface Line {
   program: number;
-  name: string;
   value: number;
-  severity_us: number;
-  anomalies: number;
+  /** Time lost here because of others; null where the list does not tell it apart. */
+  waited_us: number | null;
   /** What else is known of it. */
   facts: string[];
+}
+
+export interface RankLine extends Line {
+  rank: number;
+  /** By the headings of the list's table. */
+  cells: string[];
+}
+
+export interface RankLines {
+  by: RankStatistic;
+  /** How many there are to choose from. */
+  ranks: number;
+  headings: string[];
+  top: RankLine[];
+  bottom: RankLine[];
+}
+
+export interface FunctionLine extends Line {
+  name: string;
+  /** By all calls of the list, where it is not one of origins. */
+  severity_us: number;
+  anomalies: number;
 }
 
 export interface FunctionLines {
@@ -33,6 +56,56 @@ export interface FunctionLines {
   top: FunctionLine[];
   bottom: FunctionLine[];
 }
+
+/** Ranks by one statistic of their anomalies per step. */
+export function rankedRanks({ statistic, ranks, top, bottom }: Ranking): RankLines {
+  const line = (row: RankRow): RankLine => ({
+    program: row.program,
+    rank: row.rank,
+    value: row[statistic],
+    waited_us: null,
+    facts: [
+      `${plural(row.total, 'anomaly')} in ${plural(row.steps, 'step')}`,
+      ...statisticFacts(row),
+      `time lost: ${duration(row.severity_us)}`,
+      `last step: ${exact(row.last_step)}`,
+    ],
+    cells: STATISTICS.map((name) => digits(row[name])),
+  });
+  return { by: statistic, ranks, headings: STATISTICS.map((name) => STATISTIC_NAMES[name]), top: top.map(line), bottom: bottom.map(line) };
+}
+
+/** Ranks by the core time that was lost because of them. */
+export function originRanks({ origins, total }: OriginsAnswer): RankLines {
+  const line = (row: Origin): RankLine => ({
+    program: row.program,
+    rank: row.rank ?? 0,
+    value: row.lost_us,
+    waited_us: row.waited_us,
+    facts: originFacts(row),
+    cells: [exact(row.incidents), duration(row.lost_us), duration(row.waited_us)],
+  });
+  return { by: 'origin', ranks: total, headings: ['incidents', 'lost at origin', 'waited'], top: origins.map(line), bottom: [] };
+}
+
+/** Functions by the core time that was lost because of them. */
+export function originFunctions({ origins, total }: OriginsAnswer): FunctionLines {
+  const line = (row: Origin): FunctionLine => ({
+    program: row.program,
+    name: row.function ?? '',
+    value: row.lost_us,
+    severity_us: row.lost_us,
+    waited_us: row.waited_us,
+    anomalies: row.incidents,
+    facts: originFacts(row),
+  });
+  return { by: 'origin', functions: total, top: origins.map(line), bottom: [] };
+}
+
+const originFacts = (row: Origin): string[] => [
+  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here, and cost ${duration(row.lost_us)} of core time`,
+  `${duration(row.waited_us)} waited here for others`,
+];
 
 /** The functions that lost most time, of those that lost any. */
 export function lostTime({ functions, total }: { functions: FunctionRow[]; total: number }, n: number): FunctionLines {
@@ -47,14 +120,19 @@ function lostLine(row: FunctionRow): FunctionLine {
     name,
     value: severity_us,
     severity_us,
+    waited_us: null,
     anomalies,
     facts: [
+      anomaliesOf(row),
       `in ${exact(row.calls)} calls`,
       `exclusive: ${duration(row.exclusive_mean_us)} ± ${duration(row.exclusive_stddev_us)} on average`,
       `inclusive: ${duration(row.inclusive_mean_us)} on average, at most ${duration(row.inclusive_maximum_us)}`,
     ],
   };
 }
+
+const anomaliesOf = ({ anomalies, severity_us }: Pick<FunctionLine, 'anomalies' | 'severity_us'>): string =>
+  `${exact(anomalies)} anomalies, ${duration(severity_us)} lost`;
 
 export function rankedFunctions({ statistic, functions, top, bottom }: FunctionRanking): FunctionLines {
   const line = (row: FunctionRanking['top'][number]): FunctionLine => ({
@@ -63,8 +141,9 @@ export function rankedFunctions({ statistic, functions, top, bottom }: FunctionR
     // Functions of which it is unknown are in no order by it.
     value: row[statistic] ?? 0,
     severity_us: row.severity_us,
+    waited_us: null,
     anomalies: row.total,
-    facts: statisticFacts(row),
+    facts: [anomaliesOf({ anomalies: row.total, severity_us: row.severity_us }), ...statisticFacts(row)],
   });
   return { by: statistic, functions, top: top.map(line), bottom: bottom.map(line) };
 }

@@ -35,7 +35,7 @@ const shownKey = computed(() => shownRanks.value.join(','));
 
 let chosen = { by: '', at_ms: 0 };
 effect(() => {
-  const { top, statistic } = ranking.value.value ?? { top: [], statistic: '' };
+  const { top, by: statistic } = ranking.value.value ?? { top: [], by: '' };
   const by = `${statistic} ${top.length}`;
   const hasEnded = untracked(() => session.status.value?.state === 'ended');
   if (by === chosen.by && !hasEnded && Date.now() - chosen.at_ms < STAY_MS) return;

@@ -10,7 +10,10 @@ import type {
   FunctionRanking,
   FunctionsAnswer,
   GapsAnswer,
+  IncidentAnswer,
+  IncidentsAnswer,
   MetadataAnswer,
+  OriginsAnswer,
   Points,
   Ranking,
   RankKey,
@@ -37,6 +40,26 @@ export const rankingRequest = (statistic: Statistic, n: number): Request => [
     ['n', String(n)],
   ],
 ];
+
+/** The incidents that cost most. */
+export const incidentsRequest = (limit: number): Request => ['incidents', [['limit', String(limit)]]];
+
+export const getIncidents = (limit: number, signal: AbortSignal): Promise<IncidentsAnswer> => get(...incidentsRequest(limit), signal);
+
+export const incidentRequest = (id: string): Request => [`incidents/${id}`, []];
+
+export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
+
+/** Ranks, or functions, by the core time that was lost because of them. */
+export const originsRequest = (by: OriginsAnswer['by'], n: number): Request => [
+  'origins',
+  [
+    ['by', by],
+    ['n', String(n)],
+  ],
+];
+
+export const getOrigins = (by: OriginsAnswer['by'], n: number, signal: AbortSignal): Promise<OriginsAnswer> => get(...originsRequest(by, n), signal);
 
 export const getFunctionRanking = (statistic: Statistic, n: number, signal: AbortSignal): Promise<FunctionRanking> =>
   get(...functionRankingRequest(statistic, n), signal);

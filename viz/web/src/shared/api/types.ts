@@ -29,6 +29,10 @@ export type {
   Gaps,
   GapsAnswer,
   GridAnswer,
+  Incident,
+  IncidentAnswer,
+  IncidentsAnswer,
+  IncidentSummary,
   Headline as Answer,
   JudgedSpan as Judged,
   ListedRun,
@@ -36,6 +40,9 @@ export type {
   Metadata,
   MetadataAnswer,
   OneSided,
+  Origin,
+  OriginsAnswer,
+  Part,
   PathNode,
   PathsAnswer,
   PointColumns,
@@ -46,6 +53,7 @@ export type {
   RankingAnswer as Ranking,
   RankStatistics as RankRow,
   Rate,
+  RecurrenceSummary,
   RunSide,
   RunsAnswer,
   Runtimes,
@@ -70,6 +78,7 @@ export type {
   TotalsAnswer as Totals,
   Vital,
   VitalsAnswer as Vitals,
+  Waited,
   WindowCall,
 } from './schema';
 
@@ -106,7 +115,10 @@ export type CallSummary = Pick<
   | 'children'
   | 'messages_count'
   | 'is_gpu'
->;
+> & {
+  /** Empty while it is in none; points of a chart do not tell. */
+  incident_id?: string;
+};
 
 /** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
 export type StepRow = [number, number, number, number, number, number, number];

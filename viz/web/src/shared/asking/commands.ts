@@ -18,9 +18,14 @@ export function functionCommand(directory: string, { program, name }: Subject, l
   return ['chimbuko', 'query', directory, '--function', name, '--program', String(program), '--limit', String(limit)].map(quoted).join(' ');
 }
 
-/** Command that prints everything kept of one call. */
+/** Command that prints everything kept of one call, or of one incident. */
 export function showCommand(directory: string, id: string): string {
   return `chimbuko show ${id} ${quoted(directory)}`;
+}
+
+/** Command that lists incidents, the most costly first. */
+export function incidentsCommand(directory: string, limit: number): string {
+  return `chimbuko incidents ${quoted(directory)} --limit ${limit}`;
 }
 
 /** Command that compares this run with one in a folder beside it. */

@@ -103,6 +103,13 @@ const FILTERS: readonly Filter[] = [
     dropped: { text: '' },
   },
   {
+    isSet: (view) => view.incident !== null,
+    text: (view) => `incident ${view.incident}`,
+    query: (view) => [['incident', view.incident ?? '']],
+    words: (view) => ['--incident', view.incident ?? ''],
+    dropped: { incident: null },
+  },
+  {
     isSet: (view) => view.label !== 'any',
     text: (view) => (view.label === 'anomaly' ? 'anomalies only' : 'normal calls only'),
     // Server and command have their own usual label, so it is always sent.

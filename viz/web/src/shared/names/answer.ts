@@ -2,8 +2,8 @@
 
 import { judgedUs } from './calls';
 import { shorten } from './names';
-import { count, duration, percent, plural, ratio } from '../units/units';
-import type { Answer, CallSummary, FunctionStatistics, Run } from '../api/types';
+import { count, digits, duration, percent, plural, ratio } from '../units/units';
+import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, Run } from '../api/types';
 
 export const ranked = (rank: string, programs: number): string => (programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`);
 
@@ -18,6 +18,21 @@ export function overviewAnswer(run: Run): string {
   const where = answer.worst_rank === null ? '' : `, worst call on ${ranked(answer.worst_rank, programs)}`;
   return `${found}; most time lost in ${name}: ${duration(answer.worst_severity_us)}${where}.`;
 }
+
+/** The same where it is known why calls were slow. */
+export function incidentsAnswer({ incidents, recurrences, total, cost_us }: IncidentsAnswer, programs: number): string {
+  const recurring = recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
+  const findings = recurrences.length === 0 ? '' : ` and ${plural(recurrences.length, 'recurring finding')}`;
+  const all = `${plural(total, 'incident')}${findings} lost ${coreSeconds(cost_us + recurring)}`;
+  const worst = incidents[0];
+  if (worst === undefined) return `${all}.`;
+  const place = worst.rank === null ? '' : ` on ${ranked(`${worst.program}:${worst.rank}`, programs)}`;
+  const what = `${worst.function === '' ? 'a call that is not on record' : shorten(worst.function, 40).text}${place}`;
+  return `${all}; most in ${what}: ${coreSeconds(worst.cost_us)}.`;
+}
+
+/** Time of all ranks together. */
+export const coreSeconds = (us: number): string => (us < 1000 ? `${duration(us)} of core time` : `${digits(us / 1e6)} core-seconds`);
 
 function nothingYet(answer: Answer, run: Run): string {
   const { status } = run;
@@ -51,6 +66,6 @@ export function callAnswer(record: CallSummary, metric: Run['config']['metric'],
   if (record.label !== 'anomaly') return `${name} on ${where} took ${duration(took)}: a normal call.`;
   const times = record.expected_us > 0 ? `, ${ratio(took / record.expected_us)} its usual ${duration(record.expected_us)}` : '';
   if (open) return `${name} on ${where} has not ended after ${duration(took)}${times}: ${duration(record.severity_us)} lost so far.`;
-  const inside = metric === 'exclusive' ? ' in its own code' : '';
+  const inside = metric === 'exclusive' && record.children > 0 ? ' without the calls inside it' : '';
   return `${name} on ${where} took ${duration(took)}${inside}${times}: ${duration(record.severity_us)} lost.`;
 }

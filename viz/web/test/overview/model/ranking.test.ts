@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { lostTime, rankedFunctions, statisticFacts } from '../../../src/overview/model/ranking';
-import type { FunctionRankRow, FunctionRow } from '../../../src/shared/api/types';
+import { lostTime, originFunctions, originRanks, rankedFunctions, rankedRanks, statisticFacts } from '../../../src/overview/model/ranking';
+import type { FunctionRankRow, FunctionRow, Origin, OriginsAnswer, RankRow } from '../../../src/shared/api/types';
 
 const row = (name: string, anomalies: number, severity_us: number): FunctionRow => ({
   program: 0,
@@ -51,4 +51,30 @@ test('what is not known is not zero', () => {
     'minimum unknown, maximum unknown, total 12 in 300 steps',
     'skewness unknown, kurtosis unknown',
   ]);
+});
+
+const origin = (more: Partial<Origin>): Origin => ({ program: 0, rank: null, function: null, incidents: 2, lost_us: 800_000, waited_us: 0, ...more });
+const origins = (by: OriginsAnswer['by'], rows: Origin[]): OriginsAnswer => ({ ok: true, by, n: 5, origins: rows, total: 9, lost_us: 1e6, unknown_us: 0 });
+
+test('what was lost because of a rank stands apart from what it waited', () => {
+  const lines = originRanks(origins('rank', [origin({ rank: 3 }), origin({ rank: 1, incidents: 0, lost_us: 0, waited_us: 250_000 })]));
+  expect(lines.top.map(({ rank, value, waited_us }) => [rank, value, waited_us])).toEqual([
+    [3, 800_000, 0],
+    [1, 0, 250_000],
+  ]);
+  expect([lines.by, lines.ranks, lines.bottom]).toEqual(['origin', 9, []]);
+  expect(lines.top[1]?.facts).toEqual(['no incident began here', '250 ms waited here for others']);
+  for (const line of lines.top) expect(line.cells).toHaveLength(lines.headings.length);
+});
+
+test('functions stand by their name, also where they only waited', () => {
+  const [line] = originFunctions(origins('function', [origin({ function: 'checkpoint' })])).top;
+  expect([line?.name, line?.facts[0]]).toEqual(['checkpoint', '2 incidents began here, and cost 800 ms of core time']);
+});
+
+test('ranks stand by the statistic that was asked for, and nothing is said of waits', () => {
+  const rank = { ...ranked(''), rank: 2, last_step: 30 } as unknown as RankRow;
+  const lines = rankedRanks({ statistic: 'maximum', n: 1, ranks: 4, top: [rank], bottom: [] });
+  expect(lines.top[0]).toMatchObject({ rank: 2, value: 4, waited_us: null });
+  expect(lines.top[0]?.cells).toHaveLength(lines.headings.length);
 });

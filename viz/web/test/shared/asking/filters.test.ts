@@ -14,6 +14,7 @@ const all: View = {
   score: 6.5,
   gpu: false,
   text: 'halo exchange',
+  incident: 'I12',
   label: 'anomaly',
 };
 
@@ -35,6 +36,7 @@ test('every filter reads as a chip', () => {
     'score ≥ 6.5',
     'not on a GPU',
     'text halo exchange',
+    'incident I12',
     'anomalies only',
   ]);
 });
@@ -53,19 +55,20 @@ test('the server is asked for all of them, with times since the epoch', () => {
     min_score: '6.5',
     is_gpu: 'false',
     text: 'halo exchange',
+    incident: 'I12',
     label: 'anomaly',
   });
 });
 
 test('the command has them too', () => {
   expect(filterWords(all).join(' ')).toBe(
-    '--program 1 --rank 12 --node c0* --thread 0 --step 80:90 --time 86000000us:86600000us --function MPI_* --min-severity 5000us --min-score 6.5 --no-gpu --text halo exchange --label anomaly',
+    '--program 1 --rank 12 --node c0* --thread 0 --step 80:90 --time 86000000us:86600000us --function MPI_* --min-severity 5000us --min-score 6.5 --no-gpu --text halo exchange --incident I12 --label anomaly',
   );
   expect(filterWords({ ...FIRST_VIEW, gpu: true, steps: [7, 7] })).toEqual(['--step', '7', '--gpu', '--label', 'any']);
 });
 
 test('each can be dropped, and all at once', () => {
-  for (const filter of filtersOf(all)) expect(filtersOf({ ...all, ...filter.dropped })).toHaveLength(10);
+  for (const filter of filtersOf(all)) expect(filtersOf({ ...all, ...filter.dropped })).toHaveLength(11);
   expect({ ...all, ...UNFILTERED }).toEqual(FIRST_VIEW);
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { callAnswer, overviewAnswer } from '../../../src/shared/names/answer';
-import type { Answer, CallRecord, Run, Status } from '../../../src/shared/api/types';
+import { callAnswer, incidentsAnswer, overviewAnswer } from '../../../src/shared/names/answer';
+import type { Answer, CallRecord, IncidentsAnswer, IncidentSummary, Run, Status } from '../../../src/shared/api/types';
 
 const status: Status = {
   state: 'live',
@@ -45,6 +45,26 @@ describe('overview', () => {
   });
 });
 
+describe('incidents', () => {
+  const one = { id: 'I3', program: 0, rank: 2, function: 'checkpoint [{heat2d.c} {56,0}]', cost_us: 990_000 } as IncidentSummary;
+  const found = (incidents: IncidentSummary[], recurrences: IncidentsAnswer['recurrences'] = []): IncidentsAnswer => ({
+    ok: true,
+    incidents,
+    recurrences,
+    next: null,
+    total: 12 * incidents.length,
+    cost_us: 3_200_000 * incidents.length,
+  });
+  test('how many, what they cost, and the worst', () =>
+    expect(incidentsAnswer(found([one]), 1)).toBe('12 incidents lost 3.2 core-seconds; most in checkpoint on rank 2: 0.99 core-seconds.'));
+  test('an origin that is not on record', () =>
+    expect(incidentsAnswer(found([{ ...one, function: '', rank: null }]), 1)).toContain('; most in a call that is not on record: '));
+  test('what recurs counts', () => {
+    const recurring = { sentence: '', recurrence: { cost_us: 500 } } as IncidentsAnswer['recurrences'][number];
+    expect(incidentsAnswer(found([], [recurring]), 1)).toBe('0 incidents and 1 recurring finding lost 500 µs of core time.');
+  });
+});
+
 describe('call', () => {
   const record = {
     label: 'anomaly',
@@ -55,9 +75,11 @@ describe('call', () => {
     inclusive_us: 400_000,
     expected_us: 100_000,
     severity_us: 212_000,
+    children: 2,
   } as CallRecord;
   test('what, how much, against what was expected', () => {
-    expect(callAnswer(record, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms in its own code, 3.1× its usual 100 ms: 212 ms lost.');
+    expect(callAnswer(record, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms without the calls inside it, 3.1× its usual 100 ms: 212 ms lost.');
+    expect(callAnswer({ ...record, children: 0 }, 'exclusive', 1)).toBe('relax_block on rank 1 took 312 ms, 3.1× its usual 100 ms: 212 ms lost.');
     expect(callAnswer(record, 'inclusive', 1)).toBe('relax_block on rank 1 took 400 ms, 4× its usual 100 ms: 212 ms lost.');
   });
   test('no ratio without an expectation', () => expect(callAnswer({ ...record, expected_us: 0 }, 'exclusive', 1)).not.toContain('×'));

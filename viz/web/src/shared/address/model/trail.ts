@@ -23,10 +23,11 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['compare', 'Compare', 'what changed since another run?'],
 ];
 
-const TOP: Partial<View> = { page: 'overview', call: null, compare: '', cursor: null };
+const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compare: '', cursor: null };
 
-/** Goes to a page of the run; what limits the calls stays, unless the page is about another run. */
+/** Goes to a page of the run; what limits the calls stays, unless the page is about another run, or about all incidents. */
 export function toPage(page: PageName): Partial<View> {
+  if (page === 'overview') return { page, incident: null, cursor: null };
   return page === 'compare' ? { page, call: null, compare: '' } : { page, cursor: null };
 }
 
@@ -49,6 +50,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
   if (view.page === 'health') return [top, page('health')];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
+  if (view.page === 'incident') return [top, page(`incident ${view.incident}`)];
   if (view.page === 'overview') return [top, page('all ranks')];
   const { rank, steps } = placeOf(view, known);
   const below = rank === null ? [page('all ranks')] : rankTrail(rank, programs);

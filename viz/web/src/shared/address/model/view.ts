@@ -13,33 +13,38 @@ export const STREAM_STATES = ['reading', 'silent', 'ended', 'broken', 'lost'] as
 export type StreamState = (typeof STREAM_STATES)[number];
 export const STREAM_ORDERS = ['loss', 'rank', 'rows', 'largest_step_bytes'] as const;
 export type StreamOrder = (typeof STREAM_ORDERS)[number];
-/** Functions are also ranked by time lost. */
-export const FUNCTION_STATISTICS = ['severity_us', ...STATISTICS] as const;
+/** Ranks are also ranked by the core time that was lost because of them. */
+export const RANK_STATISTICS = ['origin', ...STATISTICS] as const;
+export type RankStatistic = (typeof RANK_STATISTICS)[number];
+/** Functions also by the time that their own calls lost, waits included. */
+export const FUNCTION_STATISTICS = ['origin', 'severity_us', ...STATISTICS] as const;
 export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
-export const CALL_LISTS = ['worst', 'newest'] as const;
-export type CallList = (typeof CALL_LISTS)[number];
+export const LISTS = ['incidents', 'worst', 'newest'] as const;
+export type List = (typeof LISTS)[number];
 /** From a value to a larger one, neither of them whole. */
 export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
-export type PageName = 'overview' | 'calls' | 'timeline' | 'call' | 'function' | 'health' | 'compare';
+export type PageName = 'overview' | 'calls' | 'timeline' | 'call' | 'function' | 'incident' | 'health' | 'compare';
 
 export interface View {
   run: string;
   page: PageName;
   /** Id of a call: the one whose page is open, or the one chosen on another page. */
   call: string | null;
+  /** Id of an incident: the one whose page is open, or the one whose calls are listed. */
+  incident: string | null;
   /** Folder of the run to compare with; '' where one is to be chosen. */
   compare: string;
   /** Selected ranks by colour slot; null is a free slot. */
   selected: readonly (RankKey | null)[];
-  statistic: Statistic;
+  statistic: RankStatistic;
   n: number;
   /** What functions are ranked by. */
   by: FunctionStatistic;
-  /** Which calls the overview lists. */
-  list: CallList;
+  /** What the overview lists: incidents, or calls in an order. */
+  list: List;
   /** Steps that charts show; null follows the whole run. */
   zoom: Range | null;
   /** Charts show this many of the newest steps, and follow; 0 where they do not. */
@@ -93,12 +98,13 @@ export const FIRST_VIEW: View = {
   run: '',
   page: 'overview',
   call: null,
+  incident: null,
   compare: '',
   selected: [],
-  statistic: 'mean',
+  statistic: 'origin',
   n: 5,
-  by: 'severity_us',
-  list: 'worst',
+  by: 'origin',
+  list: 'incidents',
   zoom: null,
   newest: 0,
   ranks: null,
@@ -134,6 +140,7 @@ export const FIRST_VIEW: View = {
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
+const INCIDENT = /^I[1-9]\d{0,8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose address ends in their name. */
@@ -147,12 +154,12 @@ export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
   const rank = given.get('rank') ?? '';
   return {
-    ...parsePath(path, given.get('call') ?? ''),
+    ...parsePath(path, given.get('call') ?? '', given.get('incident') ?? ''),
     selected: parseSelected(given.get('sel') ?? ''),
-    statistic: oneOf(STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
+    statistic: oneOf(RANK_STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
     by: oneOf(FUNCTION_STATISTICS, given.get('by'), FIRST_VIEW.by),
-    list: oneOf(CALL_LISTS, given.get('list'), FIRST_VIEW.list),
+    list: oneOf(LISTS, given.get('list'), FIRST_VIEW.list),
     zoom: parseRange(given.get('zoom')),
     newest: whole(given.get('newest')) ?? 0,
     ranks: parseRange(given.get('ranks')),
@@ -195,6 +202,7 @@ export function formatView(view: View): string {
     if (value !== first) query.push([name, value]);
   };
   if (view.page !== 'call') add('call', view.call ?? '');
+  if (view.page !== 'incident') add('incident', view.incident ?? '');
   add(
     'sel',
     trimmed(view.selected)
@@ -242,11 +250,12 @@ export function formatView(view: View): string {
   return formatPath(view) + (text === '' ? '' : `?${text}`);
 }
 
-type Place = Pick<View, 'run' | 'page' | 'call' | 'compare'>;
+type Place = Pick<View, 'run' | 'page' | 'call' | 'incident' | 'compare'>;
 
 /** What the path names; a path that is none of ours names no run. */
-function parsePath(path: string, chosen: string): Place {
-  const place: Place = { run: '', page: 'overview', call: CALL.test(chosen) ? chosen : null, compare: '' };
+function parsePath(path: string, call: string, incident: string): Place {
+  const chosen = { call: CALL.test(call) ? call : null, incident: INCIDENT.test(incident) ? incident : null };
+  const place: Place = { run: '', page: 'overview', ...chosen, compare: '' };
   const match = PATH.exec(path);
   if (match === null) return place;
   const [, run = '', page, rest = ''] = match;
@@ -255,6 +264,7 @@ function parsePath(path: string, chosen: string): Place {
   if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
   const id = decoded(rest).replace('/', ':');
   if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
+  if (page === 'incident' && INCIDENT.test(rest)) return { ...named, page: 'incident', incident: rest };
   const plain = rest === '' ? PLAIN[page] : undefined;
   return plain === undefined ? place : { ...named, page: plain };
 }
@@ -264,6 +274,7 @@ function formatPath(view: View): string {
   if (view.page === 'overview') return run;
   if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
   if (view.page === 'call') return `${run}/call/${(view.call ?? '').replace(':', '/')}`;
+  if (view.page === 'incident') return `${run}/incident/${view.incident ?? ''}`;
   return `${run}/${view.page === 'function' ? 'fn' : view.page}`;
 }
 

@@ -11,6 +11,7 @@ describe('address', () => {
     run: 'heat run/1',
     page: 'call',
     call: '0:1:30:1547',
+    incident: 'I12',
     compare: '',
     selected: ['0:3', null, '1:12'],
     statistic: 'stddev',
@@ -79,16 +80,24 @@ describe('address', () => {
     (query) => expect({ ...split(`r/heat?${query}`), n: 5 }).toEqual({ ...FIRST_VIEW, run: 'heat' }),
   );
 
-  test.each(['elsewhere', 'r/heat/elsewhere', 'r/heat/call/1', 'r/heat/calls/more', 'r/heat/call/0/1:2:3/4'])(
-    'a path that is none of ours names no run: %s',
-    (path) => expect(split(path).run).toBe(''),
-  );
+  test.each([
+    'elsewhere',
+    'r/heat/elsewhere',
+    'r/heat/call/1',
+    'r/heat/calls/more',
+    'r/heat/call/0/1:2:3/4',
+    'r/heat/incident',
+    'r/heat/incident/12',
+    'r/heat/incident/I0',
+  ])('a path that is none of ours names no run: %s', (path) => expect(split(path).run).toBe(''));
 
   test.each([
     ['r/heat/calls?call=0:1:2:3', { page: 'calls', call: '0:1:2:3' }],
     ['r/heat/timeline', { page: 'timeline' }],
     ['r/heat/call/0/1%3A2%3A3', { page: 'call', call: '0:1:2:3' }],
     ['r/heat/fn?function=MPI_Recv()', { page: 'function', function: 'MPI_Recv()' }],
+    ['r/heat/incident/I12', { page: 'incident', incident: 'I12' }],
+    ['r/heat/calls?incident=I12', { page: 'calls', incident: 'I12' }],
     ['r/heat/health', { page: 'health' }],
     ['r/heat/compare', { page: 'compare', compare: '' }],
     ['r/heat/compare/a%2Fb', { page: 'compare', compare: 'a/b' }],

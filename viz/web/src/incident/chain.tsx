@@ -1,0 +1,92 @@
+import { chainOf, consequenceText } from './model/chain';
+import { shorten } from '../shared/names/names';
+import { coreSeconds } from '../shared/names/answer';
+import { showCommand } from '../shared/asking/commands';
+import { duration, exact } from '../shared/units/units';
+import { incidentRequest } from '../shared/api/requests';
+import { addressOf, follow } from '../shared/address/address';
+import { Panel } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import type { Incident } from '../shared/api/types';
+
+const MOST_SHOWN = 50;
+
+/** What lost the time, who waited for it, and who waited for these. */
+export function Chain({ incident, id }: { incident: Incident; id: string }) {
+  const chain = chainOf(incident);
+  const rest = chain.slice(MOST_SHOWN);
+  const all = { page: 'calls', incident: id, call: null, cursor: null } as const;
+  return (
+    <Panel
+      name="chain"
+      title="Chain of causes"
+      summary={`${exact(chain.length)} calls were held up.`}
+      asks={{ json: incidentRequest(id), command: (directory) => showCommand(directory, id) }}
+      table={() => <ChainTable incident={incident} />}
+    >
+      <ol class="chain">
+        <li class="chain-origin">
+          <span class="chain-mark">◆</span>
+          <span>
+            {incident.call_id === '' ? originUnknown(incident) : <CallLink id={incident.call_id} text={originText(incident)} />}{' '}
+            <em>{incident.call_id === '' ? '' : incident.kind}</em>
+          </span>
+        </li>
+        {chain.slice(0, MOST_SHOWN).map(({ waited, depth }) => (
+          <li key={waited.call_id} style={{ paddingLeft: `${20 * (depth + 1)}px` }} data-depth={depth}>
+            <span class="chain-mark" aria-hidden="true">
+              ↳
+            </span>
+            <span>
+              <CallLink id={waited.call_id} text={consequenceText(waited)} /> <em>{waited.kind}</em>
+            </span>
+          </li>
+        ))}
+      </ol>
+      {rest.length > 0 && (
+        <p class="unit">
+          and {exact(rest.length)} more, which lost {coreSeconds(rest.reduce((sum, { waited }) => sum + waited.lost_us, 0))}:{' '}
+          <a href={addressOf(all)} onClick={(event) => follow(event, all)}>
+            all its calls
+          </a>
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+const originText = ({ function: name, rank, runtime_us }: Incident): string => `${shorten(name, 40).text} on rank ${rank} took ${duration(runtime_us)}`;
+
+const originUnknown = ({ rank }: Incident): string =>
+  rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} came last; nothing abnormal of it is on record.`;
+
+function CallLink({ id, text }: { id: string; text: string }) {
+  const target = { page: 'call', call: id } as const;
+  return (
+    <a href={addressOf(target)} title={`Call ${id}`} data-chain-call={id} onClick={(event) => follow(event, target)}>
+      {text}
+    </a>
+  );
+}
+
+function ChainTable({ incident }: { incident: Incident }) {
+  const columns = [
+    { heading: 'call' },
+    { heading: 'rank', isNumber: true },
+    { heading: 'in' },
+    { heading: 'lost, µs', isNumber: true },
+    { heading: 'cause' },
+    { heading: 'waited for' },
+  ];
+  const { call_id, rank, function: name, excess_us, kind } = incident;
+  const origin = call_id === '' ? [] : [[call_id, rank ?? '–', shorten(name, 40).text, exact(Math.round(excess_us)), kind, '–']];
+  const others = chainOf(incident).map(({ waited }) => [
+    waited.call_id,
+    waited.rank,
+    shorten(waited.operation, 40).text,
+    exact(Math.round(waited.lost_us)),
+    waited.kind,
+    waited.for_call_id || 'not known',
+  ]);
+  return <Table columns={columns} rows={[...origin, ...others]} />;
+}

@@ -1,0 +1,78 @@
+/** Who waited for whom, from the origin on; and of what the time was lost, in words. */
+
+import { shorten } from '../../shared/names/names';
+import { duration } from '../../shared/units/units';
+import type { Incident, Part, Waited } from '../../shared/api/types';
+
+export interface Consequence {
+  waited: Waited;
+  /** How many waits lie between it and the origin. */
+  depth: number;
+}
+
+/** All that the origin held up: behind each call those that waited for it, those that lost most first. */
+export function chainOf({ call_id: origin, waited }: Pick<Incident, 'call_id' | 'waited'>): Consequence[] {
+  const known = new Set(waited.map((one) => one.call_id));
+  const behind = new Map<string, Waited[]>();
+  for (const one of waited) {
+    // Whom it waited for may be the origin, or nobody who is on record.
+    const before = known.has(one.for_call_id) && one.for_call_id !== one.call_id ? one.for_call_id : origin;
+    behind.set(before, [...(behind.get(before) ?? []), one]);
+  }
+  const chain: Consequence[] = [];
+  const seen = new Set<string>();
+  const follow = (call: string, depth: number): void => {
+    for (const one of behind.get(call) ?? []) {
+      if (seen.has(one.call_id)) continue;
+      seen.add(one.call_id);
+      chain.push({ waited: one, depth });
+      follow(one.call_id, depth + 1);
+    }
+  };
+  follow(origin, 0);
+  // Those that wait for each other in a circle hang on no origin.
+  for (const one of waited) {
+    if (seen.has(one.call_id)) continue;
+    seen.add(one.call_id);
+    chain.push({ waited: one, depth: 0 });
+    follow(one.call_id, 1);
+  }
+  return chain;
+}
+
+const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at collective', 'not explained'];
+
+/** Whether a call waited for another rank, and did not lose its time by itself. */
+export const isWait = ({ kind }: Pick<Waited, 'kind'>): boolean => WAITING.includes(kind);
+
+export function consequenceText({ rank, operation, lost_us, kind }: Waited): string {
+  const name = shorten(operation, 40).text;
+  return `rank ${rank} ${isWait({ kind }) ? 'waited' : 'lost'} ${duration(lost_us)} in ${name}`;
+}
+
+/** Where one part of the excess was lost. */
+export function partText({ kind, function: name, rank, is_matched }: Part): string {
+  const what = name === '' ? '' : shorten(name, 40).text;
+  const who = rank === null ? 'a rank that is not known' : `rank ${rank}`;
+  const meanwhile = `${what === '' ? '' : `, which was in ${what}`}${is_matched ? '' : ' (by when it lost time; no message tells)'}`;
+  switch (kind) {
+    case 'in child':
+      return `inside ${what}`;
+    case 'more calls':
+      return `more calls of ${what} than usual`;
+    case 'late child':
+      return `before it called ${what}`;
+    case 'late sender':
+      return `waiting for a message from ${who}${meanwhile}`;
+    case 'late receiver':
+      return `until ${who} took its message${meanwhile}`;
+    case 'late at collective':
+      return `waiting for ${who}, which came last${meanwhile}`;
+    case 'own code':
+      return 'in its own code: it waited for nothing that is on record';
+    case 'not explained':
+      return 'not explained by what is on record';
+    default:
+      return [kind, what].filter((text) => text !== '').join(': ');
+  }
+}

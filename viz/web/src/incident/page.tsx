@@ -1,0 +1,115 @@
+import { showCommand } from '../shared/asking/commands';
+import { coreSeconds } from '../shared/names/answer';
+import { plural, sinceStart, wallClock } from '../shared/units/units';
+import type { View } from '../shared/address/model/view';
+import { incidentRequest } from '../shared/api/requests';
+import { addressOfApi } from '../shared/api/http';
+import { addressOf, follow, view } from '../shared/address/address';
+import { copy } from '../shared/session/page';
+import { run, zero_us } from '../shared/session/session';
+import { Menu, type MenuItem } from '../shared/parts/menu';
+import { Empty, Reading } from '../shared/parts/panel';
+import { CallTimeline } from '../call/calltimeline';
+import { Chain } from './chain';
+import { call, found, lanes, shown } from './incident';
+import { Lanes } from './lanes';
+import { Split } from './split';
+import type { IncidentAnswer } from '../shared/api/types';
+
+/** One delay: what lost the time and why, whom it held up, and how the same call is in normal times. */
+export function IncidentPage() {
+  const answer = found.value.value;
+  return (
+    <main class="detail incident">
+      {answer !== null ? (
+        <Page answer={answer} />
+      ) : found.error.value !== null ? (
+        <>
+          <h1 class="answer">This incident cannot be shown.</h1>
+          <Empty>
+            {found.error.value}. <Go to={{ page: 'overview', incident: null, call: null }} text="Back to the run" />
+          </Empty>
+        </>
+      ) : (
+        <Reading what={`incident ${view.value.incident}`} />
+      )}
+    </main>
+  );
+}
+
+function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
+  return (
+    <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>
+      {text}
+    </a>
+  );
+}
+
+function Page({ answer }: { answer: IncidentAnswer }) {
+  const { summary, incident, is_gone } = answer;
+  const id = summary.id;
+  const origin = call.value.value;
+  return (
+    <>
+      <div class="headline">
+        <h1 class="answer" data-answer>
+          <span class="abnormal">◆</span> {summary.sentence}
+        </h1>
+        <Go to={timelineOf(answer)} text="Timeline" isButton />
+        {incident.call_id !== '' && <Go to={{ page: 'call', call: incident.call_id }} text="Origin" isButton />}
+        <Go to={{ page: 'calls', incident: id, call: null, cursor: null }} text="Its calls" isButton />
+        <Menu label="Copy this incident" text="Copy ▾" items={() => copies(answer)} quiet={false} />
+      </div>
+      {view.value.incident !== id && (
+        <p class="note">
+          {view.value.incident} turned out to be part of incident {id}: this is it.
+        </p>
+      )}
+      {is_gone && <p class="note">By all that was known in the end its calls were ordinary: it counts no more. Shown is what was thought of it.</p>}
+      <p class="place">{placeText(answer)}</p>
+      <div class="call-panels incident-panels">
+        <Lanes incident={incident} id={id} />
+        <Chain incident={incident} id={id} />
+        <Split incident={incident} id={id} />
+        {origin !== null && <CallTimeline record={origin.record} normal={origin.normal} />}
+      </div>
+    </>
+  );
+}
+
+function placeText({ summary, incident }: IncidentAnswer): string {
+  const parts = [
+    `incident ${summary.id}`,
+    `from ${sinceStart(summary.begin_us - zero_us.value)} (${wallClock(summary.begin_us)})`,
+    incident.node && `node ${incident.node}`,
+    `${plural(summary.flags, 'abnormal call')} on ${plural(summary.ranks, 'rank')}`,
+    `${coreSeconds(summary.cost_us)} lost`,
+  ];
+  return parts.filter((part) => part !== '').join(' · ');
+}
+
+/** The same ranks and times, to be moved and zoomed. */
+function timelineOf({ incident }: IncidentAnswer): Partial<View> {
+  const [first = null, ...others] = lanes.value;
+  const [begin, end] = shown.value;
+  return {
+    page: 'timeline',
+    rank: first,
+    partners: others,
+    call: incident.call_id || (incident.waited[0]?.call_id ?? null),
+    incident: null,
+    window: [Math.max(0, begin - zero_us.value), Math.max(1, end - zero_us.value)],
+    recent_s: null,
+  };
+}
+
+function copies(answer: IncidentAnswer): MenuItem[] {
+  const { id } = answer.summary;
+  const directory = run.value.value?.directory;
+  return [
+    { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
+    { text: 'Sentence', title: 'What happened, for a message', act: () => void copy(answer.summary.sentence) },
+    { text: 'JSON address', title: 'All of it, from the API', act: () => void copy(addressOfApi(...incidentRequest(id)).href) },
+    ...(directory === undefined ? [] : [{ text: 'Command', title: 'The same in the terminal (Shift+C)', act: () => void copy(showCommand(directory, id)) }]),
+  ];
+}

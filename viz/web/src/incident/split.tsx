@@ -1,0 +1,78 @@
+import { partText } from './model/chain';
+import { showCommand } from '../shared/asking/commands';
+import { duration, exact, percent } from '../shared/units/units';
+import { incidentRequest } from '../shared/api/requests';
+import { addressOf, follow } from '../shared/address/address';
+import { Empty, Panel } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import type { Incident, Part } from '../shared/api/types';
+
+/** Narrower pieces have their words below only. */
+const LEAST_LABELLED = 0.16;
+
+/** What the excess is made of: a bar of its parts, which add up to it, and each part in words. */
+export function Split({ incident, id }: { incident: Incident; id: string }) {
+  const parts = [...incident.parts].sort((a, b) => b.lost_us - a.lost_us);
+  const whole = parts.reduce((sum, part) => sum + part.lost_us, 0);
+  const share = (part: Part): number => (whole > 0 ? part.lost_us / whole : 0);
+  const of = incident.call_id === '' ? 'Excess of its longest wait' : 'Excess of the origin';
+  const summary = parts.map((part) => `${duration(part.lost_us)} ${partText(part)}`).join('; ');
+  return (
+    <Panel
+      name="split"
+      title={`${of}, ${duration(whole)}`}
+      summary={summary}
+      asks={{ json: incidentRequest(id), command: (directory) => showCommand(directory, id) }}
+      table={() => <PartTable parts={parts} share={share} />}
+    >
+      {parts.length === 0 ? (
+        <Empty>Of what it is made is not known.</Empty>
+      ) : (
+        <>
+          <div class="split-bar" aria-hidden="true">
+            {parts.map((part, at) => (
+              <span key={at} class={`split-part ${part.kind.replaceAll(' ', '-')}`} style={{ flexGrow: Math.max(0.004, share(part)) }}>
+                {share(part) >= LEAST_LABELLED && part.kind}
+              </span>
+            ))}
+          </div>
+          <ol class="split-parts">
+            {parts.map((part, at) => (
+              <li key={at} data-part={part.kind}>
+                <i class={`split-part ${part.kind.replaceAll(' ', '-')}`} aria-hidden="true" />
+                <span class="split-lost">{duration(part.lost_us)}</span>
+                <span class="split-share">{percent(share(part))}</span>
+                <span>
+                  <b>{part.kind}</b>: {partText(part)} <PartCall id={part.call_id} own={incident.call_id} />
+                </span>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+/** The call in which a part was lost, where that is another one. */
+function PartCall({ id, own }: { id: string; own: string }) {
+  if (id === '' || id === own) return null;
+  const target = { page: 'call', call: id } as const;
+  return (
+    <a href={addressOf(target)} onClick={(event) => follow(event, target)}>
+      call {id}
+    </a>
+  );
+}
+
+function PartTable({ parts, share }: { parts: readonly Part[]; share: (part: Part) => number }) {
+  const columns = [
+    { heading: 'cause' },
+    { heading: 'where' },
+    { heading: 'lost, µs', isNumber: true },
+    { heading: 'share', isNumber: true },
+    { heading: 'call' },
+  ];
+  const rows = parts.map((part) => [part.kind, partText(part), exact(Math.round(part.lost_us)), percent(share(part)), part.call_id || '–']);
+  return <Table columns={columns} rows={rows} />;
+}

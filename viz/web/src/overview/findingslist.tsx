@@ -1,0 +1,180 @@
+import { ranked } from '../shared/names/answer';
+import { incidentsCommand } from '../shared/asking/commands';
+import { shorten } from '../shared/names/names';
+import { clock, columnUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
+import type { View } from '../shared/address/model/view';
+import { incidentsRequest } from '../shared/api/requests';
+import { addressOf, follow } from '../shared/address/address';
+import { hideTip, hoveredRank, showTip } from '../shared/session/page';
+import { programs, zero_us } from '../shared/session/session';
+import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import { ListChoice } from './listchoice';
+import { findingKey, findingsOf, type Finding } from './model/findings';
+import { incidents, LISTED } from './overview';
+import type { IncidentsAnswer, IncidentSummary, RecurrenceSummary } from '../shared/api/types';
+
+const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
+
+/** What was slow and why, each delay once, and what recurs: the most core time lost first. */
+export function FindingsList() {
+  const held = useHeld(incidents.value.value, orderOf);
+  const found = held.shown;
+  const findings = found === null ? [] : findingsOf(found);
+  const unit = columnUnit(findings.map((one) => one.cost_us));
+  const costText = (us: number): string => inUnit(us, unit);
+  return (
+    <Panel
+      name="incidents"
+      title="Incidents"
+      summary={findings[0] ? sentenceOf(findings[0]) : 'None.'}
+      actions={
+        <>
+          <ListChoice />
+          {held.waits && (
+            <button class="quiet" onClick={held.update}>
+              order changed · update
+            </button>
+          )}
+          {found !== null && (
+            <span class="unit" data-total={found.total}>
+              {count(found.total)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
+            </span>
+          )}
+        </>
+      }
+      hold={held.handlers}
+      asks={{ json: incidentsRequest(LISTED), command: (directory) => incidentsCommand(directory, LISTED) }}
+      table={() => <FindingTable findings={findings} />}
+    >
+      {incidents.error.value !== null ? (
+        <Empty>{incidents.error.value}</Empty>
+      ) : found === null ? (
+        <Reading what="incidents" />
+      ) : (
+        <ol>
+          {findings.map((one) => (
+            <li key={findingKey(one)}>
+              {one.kind === 'incident' ? (
+                <IncidentLine row={one.incident} cost={costText(one.cost_us)} />
+              ) : (
+                <RecurringLine row={one.recurring} cost={costText(one.cost_us)} />
+              )}
+            </li>
+          ))}
+        </ol>
+      )}
+    </Panel>
+  );
+}
+
+const sentenceOf = (one: Finding): string => (one.kind === 'incident' ? one.incident : one.recurring).sentence;
+
+const rankOf = (row: IncidentSummary): string | null => (row.rank === null ? null : `${row.program}:${row.rank}`);
+
+const originOf = (row: IncidentSummary): string => (row.rank === null ? 'rank not known' : ranked(`${row.program}:${row.rank}`, programs.value));
+
+function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
+  return (
+    <Line
+      id={row.id}
+      mark="◆"
+      rank={rankOf(row)}
+      name={row.function === '' ? 'not on record' : shorten(row.function, 28).text}
+      cost={cost}
+      where={`${originOf(row)}, ${clock(row.begin_us - zero_us.value)}: ${row.kind}, ${plural(row.ranks, 'rank')} lost time`}
+      sentence={row.sentence}
+      tip={[row.sentence, `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why?']}
+      target={{ page: 'incident', incident: row.id, call: null }}
+    />
+  );
+}
+
+/** It leads to its most severe example. */
+function RecurringLine({ row: { sentence, recurrence }, cost }: { row: RecurrenceSummary; cost: string }) {
+  const example = recurrence.examples[0] ?? null;
+  return (
+    <Line
+      id={`recurring ${recurrence.kind}`}
+      mark="↻"
+      rank={null}
+      name={recurrence.function === '' ? recurrence.kind : shorten(recurrence.function, 28).text}
+      cost={cost}
+      where={`recurs: ${exact(recurrence.calls)} calls on ${plural(recurrence.ranks.length, 'rank')}, from ${clock(recurrence.begin_us - zero_us.value)}`}
+      sentence={sentence}
+      tip={[sentence, example === null ? 'no example was kept' : 'click: its most severe call']}
+      target={example === null ? { page: 'calls', call: null, cursor: null } : { page: 'call', call: example }}
+    />
+  );
+}
+
+interface LineProps {
+  id: string;
+  mark: string;
+  rank: string | null;
+  name: string;
+  cost: string;
+  where: string;
+  sentence: string;
+  tip: readonly string[];
+  target: Partial<View>;
+}
+
+function Line({ id, mark, rank, name, cost, where, sentence, tip, target }: LineProps) {
+  const dim = hoveredRank.value !== null && hoveredRank.value !== rank;
+  const show = (element: HTMLElement, delay?: number): void => {
+    hoveredRank.value = rank;
+    const box = element.getBoundingClientRect();
+    showTip({ x: box.left + 24, y: box.bottom - 8, lines: tip }, delay);
+  };
+  const leave = (): void => {
+    hoveredRank.value = null;
+    hideTip();
+  };
+  return (
+    <a
+      class={dim ? 'call-line finding dim' : 'call-line finding'}
+      href={addressOf(target)}
+      data-finding={id}
+      onClick={(event) => follow(event, target)}
+      onPointerEnter={(event) => show(event.currentTarget)}
+      onPointerLeave={leave}
+      onFocus={(event) => show(event.currentTarget, 0)}
+      onBlur={leave}
+    >
+      <span class="finding-mark" aria-hidden="true">
+        {mark}
+      </span>
+      <span class="call-name">
+        <code>{name}</code>
+      </span>
+      <span class="call-lost">{cost}</span>
+      <span class="call-where">{where}</span>
+      <span class="finding-sentence">{sentence}</span>
+    </a>
+  );
+}
+
+function FindingTable({ findings }: { findings: readonly Finding[] }) {
+  const columns = [
+    { heading: 'finding' },
+    { heading: 'what happened' },
+    { heading: 'core-seconds lost', isNumber: true },
+    { heading: 'origin' },
+    { heading: 'cause' },
+    { heading: 'abnormal calls', isNumber: true },
+    { heading: 'ranks', isNumber: true },
+    { heading: 'from' },
+  ];
+  const rows = findings.map((one) => {
+    if (one.kind === 'incident') {
+      const { id, sentence, cost_us, kind, flags, ranks, begin_us } = one.incident;
+      return [id, sentence, seconds(cost_us), originOf(one.incident), kind, exact(flags), exact(ranks), sinceStart(begin_us - zero_us.value)];
+    }
+    const { kind, cost_us, calls, ranks, begin_us } = one.recurring.recurrence;
+    return ['recurring', one.recurring.sentence, seconds(cost_us), '–', kind, exact(calls), exact(ranks.length), sinceStart(begin_us - zero_us.value)];
+  });
+  return <Table columns={columns} rows={rows} />;
+}
+
+const seconds = (us: number): string => (us / 1e6).toFixed(3);

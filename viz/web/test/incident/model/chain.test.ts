@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { chainOf, consequenceText, isWait, partText } from '../../../src/incident/model/chain';
+import { incidentOf, ORIGIN, waited } from './incident';
+import type { Part } from '../../../src/shared/api/types';
+
+const shape = (...held: ReturnType<typeof waited>[]) => chainOf(incidentOf(held)).map(({ waited: { rank }, depth }) => [rank, depth]);
+
+describe('the chain', () => {
+  test('leads from the origin over each wait to those that waited for it', () =>
+    expect(shape(waited(0, ORIGIN), waited(5, '0:2:1:2'), waited(2, ORIGIN), waited(1, '0:0:1:0'))).toEqual([
+      [0, 0],
+      [1, 1],
+      [2, 0],
+      [5, 1],
+    ]));
+  test('has those whose partner is not on record at the origin', () =>
+    expect(shape(waited(0, ''), waited(1, '0:9:9:9'))).toEqual([
+      [0, 0],
+      [1, 0],
+    ]));
+  test('has each of those that wait for each other once', () =>
+    expect(shape(waited(0, '0:1:1:1'), waited(1, '0:0:1:0'), waited(2, '0:2:1:2'))).toEqual([
+      [2, 0],
+      [0, 0],
+      [1, 1],
+    ]));
+});
+
+describe('words', () => {
+  test('who waits, and who only lost time', () => {
+    expect(consequenceText(waited(4, ORIGIN))).toBe('rank 4 waited 100 ms in MPI_Recv');
+    expect(consequenceText(waited(4, ORIGIN, { kind: 'in child', operation: 'solve' }))).toBe('rank 4 lost 100 ms in solve');
+    expect([isWait({ kind: 'not explained' }), isWait({ kind: 'own code' })]).toEqual([true, false]);
+  });
+  const part: Part = { kind: 'late sender', lost_us: 1, function: 'compute', rank: 3, call_id: ORIGIN, is_matched: true };
+  test.each([
+    [part, 'waiting for a message from rank 3, which was in compute'],
+    [{ ...part, function: '', rank: null }, 'waiting for a message from a rank that is not known'],
+    [{ ...part, is_matched: false }, 'waiting for a message from rank 3, which was in compute (by when it lost time; no message tells)'],
+    [{ ...part, kind: 'late at collective' as const }, 'waiting for rank 3, which came last, which was in compute'],
+    [{ ...part, kind: 'late child' as const }, 'before it called compute'],
+    [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
+  ])('of a part: %#', (one, text) => expect(partText(one)).toBe(text));
+});
