@@ -58,6 +58,7 @@ PICTURES = (
     Picture("calls", "/calls?rank=0:{rank}&step={step}&call={id}", "canvas"),
     Picture("timeline", "/timeline?rank=0:{rank}&call={id}", "canvas"),
     Picture("call", "/call/0/{rest}", ".panel svg:not(.mark)", size=(1280, 900)),
+    Picture("incident", "/incident/{incident_id}", "[data-panel=twin]", size=(1280, 1000)),
     Picture("function", "/fn?function={function}", ".panel svg:not(.mark)"),
     Picture("health", "/health", ".overtime svg"),
 )
@@ -184,7 +185,11 @@ def _opened(chromium: Browser, url: str, run: str, picture: Picture, call: CallS
     )
     page = context.new_page()
     page.goto(url)
-    named = {} if call is None else {name: getattr(call, name) for name in ("id", "rank", "step", "function")}
+    named = (
+        {}
+        if call is None
+        else {name: getattr(call, name) for name in ("id", "rank", "step", "function", "incident_id")}
+    )
     rest = picture.address.format(**named, rest=named.get("id", "").partition(":")[2])
     page.goto(f"{page.url.partition('/r/')[0]}/r/{run}{rest}")
     page.wait_for_selector(picture.wait_for)

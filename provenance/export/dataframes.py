@@ -340,6 +340,7 @@ class Run:
                 "entry_us": columns["entry_us"],
                 "exit_us": np.where(columns["is_open"], 0, columns["entry_us"] + columns["inclusive_us"]),
                 **{name: columns[name] for name in _AS_THEY_ARE},
+                "incident_id": pd.array([text or "" for text in columns["incident_id"]], dtype="str"),
                 "launch_id": pd.array(call_ids(columns, "launch_step", "launch_row"), dtype="str"),
             },
             index=pd.Index(call_ids(columns, "begin_step", "begin_row"), dtype="str", name="id"),

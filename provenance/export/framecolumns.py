@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 Columns = dict[str, npt.NDArray[Any]]
 
 _OF_DTYPE = {"u1": np.int32, "i4": np.int32, "u8": np.int64, "i8": np.int64, "f8": np.float64, "?": np.bool_}
-SCALARS = {name: _OF_DTYPE[field.dtype] for name, field in STORED.items()}
+SCALARS: Mapping[str, type] = {
+    **{name: _OF_DTYPE[field.dtype] for name, field in STORED.items()},
+    "incident_id": np.object_,
+}
 """Columns of the table of calls that a DataFrame of calls is made of."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}

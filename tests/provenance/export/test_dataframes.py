@@ -18,6 +18,7 @@ from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathSt
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.dataframes import Run, open_frames
+from chimbuko.provenance.incidents.explain import explain
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
@@ -137,6 +138,17 @@ def test_open_calls_have_no_end_yet(stored: Callable[..., Run]) -> None:
 def test_a_launch_is_named(stored: Callable[..., Run]) -> None:
     run = stored(make_record(1, is_gpu=True, launch_id="0:1:2:7"), make_record(2))
     assert run.calls()["launch_id"].tolist() == ["0:1:2:7", ""]
+
+
+def test_the_incident_is_named(stored: Callable[..., Run], any_store_url: str) -> None:
+    run = stored(make_record(1), make_record(2))
+    assert run.calls()["incident_id"].tolist() == ["", ""]
+    engine = open_for_writing(any_store_url)
+    explain(engine, RUN_ID)
+    close(engine)
+    named = run.anomalies()["incident_id"]
+    assert set(named) <= {"I1", "I2"}
+    assert len(run.calls(incident=named.iloc[0])) == (named == named.iloc[0]).sum() > 0
 
 
 def test_functions_of_the_same_name_are_one_category(stored: Callable[..., Run]) -> None:

@@ -38,7 +38,8 @@ def test_cost_stands_with_the_origin_and_waits_stand_apart(
     assert by_rank.lost_us == pytest.approx(sum(call.severity_us for call in calls))
     by_function = origins(provenance.reader, "function", 1)
     assert by_function.total == 4
-    assert [(one.function, one.rank, one.waited_us) for one in by_function.origins] == [("compute", None, 0.0)]
+    (first,) = by_function.origins
+    assert (first.function, first.rank, first.waited_us) == ("compute", None, 0.0)
 
 
 def test_a_run_without_incidents_has_none(writer: Writer, provenance: Provenance) -> None:

@@ -5,7 +5,7 @@ import { digits, duration, exact, plural } from '../../shared/units/units';
 import type { FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
 
 export const STATISTIC_NAMES: Record<FunctionStatistic, string> = {
-  origin: 'lost at origin',
+  origin: 'at origin',
   severity_us: 'time lost',
   mean: 'average',
   stddev: 'standard deviation',

@@ -1,0 +1,203 @@
+"""Incidents in a real browser: what the list, the page and the ways to it show is the store's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
+from chimbuko.provenance.incidents.origins import origins
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from tests.viz.conftest import Watched
+from tests.viz.pages.test_accessibility import wrong_with
+from tests.viz.panels import answered, copied, panel, rows, show_table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+LISTED = 30
+
+
+@pytest.fixture(scope="package")
+def worst(provenance: Provenance) -> IncidentDetails:
+    """The most costly one, for which all other ranks waited."""
+    found = Incidents(provenance.reader)
+    return found.one(found.page(limit=1).incidents[0].id)
+
+
+def opened(watched: Watched, address: str, wait: str) -> Page:
+    """A page that has read what it needs."""
+    page = watched.page
+    page.goto(f"{watched.base}r/heat{address}")
+    page.wait_for_selector(wait)
+    page.wait_for_function("() => document.querySelector('.reading') === null")
+    return page
+
+
+def drawn(watched: Watched, details: IncidentDetails) -> Page:
+    """The page of an incident, with its lanes."""
+    page = opened(watched, f"/incident/{details.summary.id}", ".incident-lanes")
+    page.wait_for_selector(".incident-lanes:not([data-waits='0'])")
+    page.wait_for_selector("[data-panel=twin]")
+    return page
+
+
+def test_the_overview_begins_with_what_cost_most(watched: Watched, provenance: Provenance) -> None:
+    page = opened(watched, "", "[data-finding]")
+    found = Incidents(provenance.reader)
+    stored, recurring = found.page(LISTED), found.recurrences()
+    costs = [(one.cost_us, one.id) for one in stored.incidents]
+    costs += [(one.recurrence.cost_us, f"recurring {one.recurrence.kind}") for one in recurring]
+    lines = page.locator("[data-finding]")
+    ids = lines.evaluate_all("lines => lines.map(line => line.dataset.finding)")
+    assert ids == [key for _, key in sorted(costs, key=lambda cost: -cost[0])]
+    first = stored.incidents[0]
+    assert lines.first.locator(".finding-sentence").inner_text() == first.sentence
+    answer = page.locator("[data-answer]").inner_text()
+    assert answer.startswith(f"{stored.total} incidents and 1 recurring finding lost ")
+    assert first.function.split(" [")[0] in answer
+    shown = show_table(page, "incidents")
+    assert [float(row[2]) for row in shown if row[0] == first.id] == [round(first.cost_us / 1e6, 3)]
+    assert [row[1] for row in shown if row[0] == "recurring"] == [one.sentence for one in recurring]
+
+
+def test_ranks_and_functions_stand_by_what_began_there_and_waits_apart(
+    watched: Watched, provenance: Provenance
+) -> None:
+    page = opened(watched, "", "[data-finding]")
+    by_rank = origins(provenance.reader, "rank", 5).origins
+    page.wait_for_selector(".ranks .rank-heading")
+    bars = page.locator("[data-list=top] [data-rank]")
+    assert bars.evaluate_all("bars => bars.map(bar => bar.dataset.rank)") == [
+        f"{one.program}:{one.rank}" for one in by_rank
+    ]
+    values = page.locator("[data-list=top] [data-rank] .rank-value").all_inner_texts()
+    figures = [float(re.sub(r"[^\d.]", "", text)) for text in values]
+    expected = [us / 1e6 for one in by_rank for us in (one.lost_us, one.waited_us)]
+    assert figures == pytest.approx(expected, rel=0.01)
+    by_function = origins(provenance.reader, "function", 5).origins
+    names = page.locator("[data-functions=top] [data-function]")
+    assert names.evaluate_all("names => names.map(name => name.dataset.function)") == [
+        one.function for one in by_function
+    ]
+    # What a rank waited is in no other list.
+    page.get_by_label("Statistic of anomalies per step").select_option("mean")
+    page.wait_for_selector("[data-list=bottom]")
+    assert page.locator(".rank-heading").count() == 0
+
+
+def test_a_click_leads_to_why(watched: Watched, worst: IncidentDetails) -> None:
+    page = opened(watched, "", "[data-finding]")
+    page.locator("[data-finding]").first.click()
+    page.wait_for_url(f"**/r/heat/incident/{worst.summary.id}")
+    page.wait_for_selector(".incident-lanes")
+    assert worst.summary.sentence in page.locator("[data-answer]").inner_text()
+    page.locator("h1").click()
+    page.keyboard.press("]")
+    page.wait_for_url(lambda url: "/incident/" in url and not url.endswith(worst.summary.id))
+    page.keyboard.press("[")
+    page.wait_for_url(f"**/incident/{worst.summary.id}")
+    page.keyboard.press("u")
+    page.wait_for_selector("[data-finding]")
+    assert "incident" not in page.url.partition("/r/")[2]
+
+
+def test_the_page_shows_who_waited_for_whom(watched: Watched, worst: IncidentDetails) -> None:
+    page = drawn(watched, worst)
+    incident = worst.incident
+    assert page.locator(".incident-lanes").get_attribute("data-waits") == str(len(incident.waited))
+    chain = page.locator("[data-chain-call]")
+    assert set(chain.evaluate_all("links => links.map(link => link.dataset.chainCall)")) == {
+        incident.call_id,
+        *(one.call_id for one in incident.waited),
+    }
+    table = show_table(page, "chain")
+    assert {(row[0], int(row[1]), float(row[3].replace(",", ""))) for row in table[1:]} == {
+        (one.call_id, one.rank, float(round(one.lost_us))) for one in incident.waited
+    }
+    parts = show_table(page, "split")
+    assert sum(float(row[2].replace(",", "")) for row in parts) == pytest.approx(incident.excess_us, abs=2)
+    assert "normal call" in panel(page, "twin").inner_text()
+    spans = {row[-1] for row in show_table(page, "lanes")}
+    assert {incident.call_id, *(one.call_id for one in incident.waited)} <= spans
+
+
+def test_lanes_are_shaded_and_can_be_walked_by_keys(watched: Watched, worst: IncidentDetails) -> None:
+    page = drawn(watched, worst)
+    lanes = page.locator(".incident-lanes")
+    page.wait_for_function(
+        """() => {
+          const canvas = document.querySelector('.incident-lanes canvas');
+          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+          let dashed = 0;
+          for (let at = 0; at < data.length; at += 4) {
+            if (data[at] === 22 && data[at + 1] === 86 && data[at + 2] === 184) dashed++;
+          }
+          return dashed > 500;
+        }"""
+    )
+    lanes.focus()
+    page.keyboard.press("ArrowRight")
+    assert lanes.get_attribute("data-pointed") == worst.incident.call_id
+    page.keyboard.press("ArrowRight")
+    second = lanes.get_attribute("data-pointed")
+    assert second in {one.call_id for one in worst.incident.waited}
+    page.keyboard.press("ArrowLeft")
+    assert lanes.get_attribute("data-pointed") == worst.incident.call_id
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert second is not None
+    # Its neighbours are those of the incident.
+    page.wait_for_url(f"**/call/{second.replace(':', '/', 1)}?incident={worst.summary.id}")
+
+
+def test_a_wait_leads_to_its_origin_in_one_click(
+    watched: Watched, worst: IncidentDetails, provenance: Provenance
+) -> None:
+    wait = worst.incident.waited[0].call_id
+    address = f"/incident/{worst.summary.id}"
+    page = opened(watched, f"/call/{wait.replace(':', '/', 1)}", "[data-because]")
+    assert worst.summary.sentence in page.locator("[data-because]").inner_text()
+    page.locator(".headline [data-incident]").click()
+    page.wait_for_url(f"**{address}")
+    record = provenance.calls.record(wait)
+    page = opened(watched, f"/calls?rank=0:{record.rank}&step={record.step}", "[data-panel=calls] tbody tr")
+    page.locator(f'[data-call="{wait}"] [data-incident]').click()
+    page.wait_for_url(f"**{address}*")
+    page = opened(watched, f"/timeline?call={wait}", ".chosen [data-incident]")
+    page.locator(".chosen [data-incident]").click()
+    page.wait_for_url(f"**{address}*")
+    page.get_by_role("link", name="Its calls").click()
+    page.wait_for_url(f"**/calls?*incident={worst.summary.id}*")
+    page.wait_for_selector(f'[data-panel="calls"] [data-total="{worst.summary.flags}"]')
+    ids = {call.id for call in provenance.calls.page(CallFilter(incident=worst.summary.id)).calls}
+    assert {row[1] for row in rows(page, "calls")} == ids
+    page.get_by_role("button", name=f"Drop filter incident {worst.summary.id}").click()
+    page.wait_for_url(lambda url: "incident" not in url)
+
+
+def test_what_is_copied_says_the_same(watched: Watched, worst: IncidentDetails) -> None:
+    page = drawn(watched, worst)
+    found = answered(copied(page, "chain", "Copy command"))
+    assert found["summary"]["sentence"] == worst.summary.sentence
+
+
+def test_one_that_is_not_there_says_so(watched: Watched) -> None:
+    watched.may_be_missing = True
+    page = opened(watched, "/incident/I999999999", ".empty")
+    assert "not in this run" in page.locator(".empty").inner_text()
+
+
+@pytest.mark.parametrize("watched", ["light", "dark"], indirect=True)
+def test_nothing_is_wrong_with_the_page_and_its_tables(watched: Watched, worst: IncidentDetails) -> None:
+    page = drawn(watched, worst)
+    assert wrong_with(page) == []
+    page.locator("h1").click()
+    page.keyboard.press("t")
+    page.wait_for_selector("[data-panel=lanes] table")
+    assert wrong_with(page) == []
+    page = opened(watched, "", "[data-finding]")
+    assert wrong_with(page) == []
