@@ -57,7 +57,8 @@ def test_the_overview_begins_with_what_cost_most(watched: Watched, provenance: P
     first = stored.incidents[0]
     assert lines.first.locator(".finding-sentence").inner_text() == first.sentence
     answer = page.locator("[data-answer]").inner_text()
-    assert answer.startswith(f"{stored.total} incidents and 1 recurring finding lost ")
+    findings = f" and {len(recurring)} recurring finding{'s'[: len(recurring) - 1]}" if recurring else ""
+    assert answer.startswith(f"{stored.total} incidents{findings} lost ")
     assert first.function.split(" [")[0] in answer
     shown = show_table(page, "incidents")
     assert [float(row[2]) for row in shown if row[0] == first.id] == [round(first.cost_us / 1e6, 3)]
