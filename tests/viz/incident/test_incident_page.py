@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -117,7 +118,7 @@ def test_the_page_shows_who_waited_for_whom(watched: Watched, worst: IncidentDet
     }
     table = show_table(page, "chain")
     assert {(row[0], int(row[1]), float(row[3].replace(",", ""))) for row in table[1:]} == {
-        (one.call_id, one.rank, float(round(one.lost_us))) for one in incident.waited
+        (one.call_id, one.rank, math.floor(one.lost_us + 0.5)) for one in incident.waited
     }
     parts = show_table(page, "split")
     assert sum(float(row[2].replace(",", "")) for row in parts) == pytest.approx(incident.excess_us, abs=2)
