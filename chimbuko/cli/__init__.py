@@ -22,6 +22,7 @@ SECTIONS = {
             "run": "Run COMMAND with the analysis beside it, or analyse a recorded trace.",
             "trace": "Run a program with its functions and messages recorded.",
             "cc-flags": "Print how to compile a program so that its functions are recorded.",
+            "monitor": "Watch a program's threads and cores, without a trace.",
             "filter": "Propose functions to leave out of the trace.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
             "launch": "Print the job script of a run on many nodes.",

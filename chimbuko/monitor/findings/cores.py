@@ -1,0 +1,126 @@
+"""Findings about cores: too many threads on them, load of others, none at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from chimbuko.monitor.findings.finding import Finding, cut_off_per_s, number_of_processes, workers
+from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.span import Span, ThreadSpan
+from chimbuko.units import number_of
+
+WAITED_SHARE = 0.10
+"""A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
+CUT_OFF_PER_S = 50.0
+"""so often in a second two threads of one core take it from each other (130 with Linux' defaults), and
+others do not (below 12 in all launches of ZeroSum's paper that were not oversubscribed)."""
+BESIDE_PER_S = 5.0
+"""A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
+FOREIGN_SHARE = 0.20
+IDLE_SHARE = 0.95
+
+
+def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
+    """Workers by the cores that they may use."""
+    found: dict[tuple[int, ...], list[ThreadSpan]] = defaultdict(list)
+    for thread in workers(span):
+        if thread.cpus:
+            found[thread.cpus].append(thread)
+    return dict(found)
+
+
+def is_held_up(thread: ThreadSpan) -> bool:
+    """Whether it waits for its core, by the kernel's count, or else by how often it was cut off."""
+    if thread.waited_share is not None:
+        return thread.waited_share > WAITED_SHARE
+    return cut_off_per_s(thread) > CUT_OFF_PER_S
+
+
+def oversubscribed(span: Span) -> Iterator[Finding]:
+    """More threads want to run than there are cores for them, and hold each other up."""
+    for cpus, threads in groups(span).items():
+        held_up = [thread for thread in threads if is_held_up(thread)]
+        if len(threads) <= len(cpus) or len(held_up) < 2:
+            continue
+        processes, cores = number_of_processes(threads), number_of(len(cpus), "cores")
+        who = number_of(len(threads), "threads")
+        who = who if processes == 1 else f"{who} of {number_of(processes, 'processes')}"
+        fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
+        yield Finding(
+            "oversubscribed",
+            f"{who} share {cores} ({format_cpulist(cpus)}): "
+            f"each runs {_mean_busy(threads):.0%} of the time, {_waiting(held_up)}",
+            f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
+            tuple(sorted(thread.tid for thread in threads)),
+        )
+
+
+def _mean_busy(threads: list[ThreadSpan]) -> float:
+    return sum(thread.busy_share for thread in threads) / len(threads)
+
+
+def _waiting(threads: list[ThreadSpan]) -> str:
+    shares = [thread.waited_share for thread in threads if thread.waited_share is not None]
+    if shares:
+        return f"and waits for a core up to {max(shares):.0%} of it"
+    return f"and is cut off up to {max(map(cut_off_per_s, threads)):.0f} times a second"
+
+
+def sampler_beside(span: Span) -> Iterator[Finding]:
+    """The sampler takes the core of a worker."""
+    samplers = [thread for thread in span.threads.values() if thread.kind == SAMPLER]
+    crowded = {tid for finding in oversubscribed(span) for tid in finding.threads}
+    for sampler in samplers:
+        beside = [
+            thread
+            for thread in workers(span)
+            if len(sampler.cpus) == 1
+            and sampler.cpus[0] in thread.cpus
+            and thread.tid not in crowded
+            and BESIDE_PER_S < cut_off_per_s(thread) <= CUT_OFF_PER_S
+        ]
+        if beside:
+            rate = max(map(cut_off_per_s, beside))
+            yield Finding(
+                "sampler beside a worker",
+                f"the sampler shares core {sampler.cpus[0]} with thread "
+                f"{', '.join(str(one.tid) for one in beside)}, which is cut off {rate:.0f} times a second",
+                "leave it a core without a worker (--core)",
+                tuple(one.tid for one in beside),
+            )
+
+
+def foreign_load(span: Span) -> Iterator[Finding]:
+    """Processes that are not watched take time on cores that workers wait for."""
+    if not span.cores:
+        return
+    waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
+    cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
+    total_s = sum(span.cores[cpu].total_s for cpu in cpus)
+    if not cpus or total_s <= 0:
+        return
+    busy_s = sum(span.cores[cpu].busy_s for cpu in cpus)
+    own_s = sum(t.user_s + t.system_s for t in span.threads.values() if cpus.intersection(t.cpus))
+    foreign = (busy_s - own_s) / total_s
+    if foreign > FOREIGN_SHARE:
+        yield Finding(
+            "foreign load",
+            f"others take {foreign:.0%} of cores {format_cpulist(cpus)}, this program {own_s / total_s:.0%}; "
+            f"of its threads {len(waiting)} waited for a core",
+            "look for what else runs there (top), or ask for nodes of your own",
+            tuple(sorted(thread.tid for thread in waiting)),
+        )
+
+
+def undersubscribed(span: Span) -> Iterator[Finding]:
+    """Cores that the program may use, and does not."""
+    cpus = {cpu for cpus in groups(span) for cpu in cpus} & span.cores.keys()
+    idle = {cpu for cpu in cpus if span.cores[cpu].share(span.cores[cpu].idle_s) > IDLE_SHARE}
+    if idle:
+        yield Finding(
+            "undersubscribed",
+            f"{len(idle)} of {number_of(len(cpus), 'cores')} ({format_cpulist(idle)}) are idle",
+            "start more threads or ranks (OMP_NUM_THREADS), or ask for fewer cores",
+        )

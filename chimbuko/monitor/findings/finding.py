@@ -1,0 +1,45 @@
+"""One finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.span import Span, ThreadSpan
+
+ACTIVE_SHARE = 0.05
+"""A thread that ran or waited for a core for less of the time is no worker."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that costs the program time, or will end it."""
+
+    kind: str
+    """One word, such as ``oversubscribed``."""
+    text: str
+    """What is so, with the figures that show it."""
+    advice: str
+    """What to do."""
+    threads: tuple[int, ...] = ()
+    """Whom it concerns."""
+
+
+def workers(span: Span) -> list[ThreadSpan]:
+    """Threads that want to run; the sampler's are none."""
+    return [
+        thread
+        for thread in span.threads.values()
+        if thread.kind != SAMPLER and thread.busy_share + (thread.waited_share or 0.0) >= ACTIVE_SHARE
+    ]
+
+
+def cut_off_per_s(thread: ThreadSpan) -> float:
+    """How often in a second its core was taken from a thread."""
+    return thread.involuntary / thread.seconds if thread.seconds > 0 else 0.0
+
+
+def number_of_processes(threads: Iterable[ThreadSpan]) -> int:
+    """How many processes they are of."""
+    return len({thread.pid for thread in threads})

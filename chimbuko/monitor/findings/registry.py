@@ -1,0 +1,26 @@
+"""All kinds of findings, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from chimbuko.monitor.findings import cores, limits, threads
+from chimbuko.monitor.findings.finding import Finding
+from chimbuko.monitor.sampling.span import Span
+
+KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
+    threads.stuck,
+    cores.oversubscribed,
+    cores.foreign_load,
+    limits.throttled,
+    limits.memory_low,
+    threads.system_bound,
+    threads.migrating,
+    cores.undersubscribed,
+    cores.sampler_beside,
+)
+
+
+def findings(span: Span) -> list[Finding]:
+    """All that is found in a span; several kinds may be about the same threads."""
+    return [finding for kind in KINDS for finding in kind(span)]

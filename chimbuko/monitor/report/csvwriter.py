@@ -1,0 +1,85 @@
+"""Writes ``zs.data.RANK.csv`` in ZeroSum's columns while a process is watched, period by period."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from chimbuko.monitor.report.zerosumfile import COLUMNS
+from chimbuko.monitor.sampling.identity import Identity
+from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.span import Span, ThreadSpan
+
+TICKS = 100
+"""Times of threads are written in hundredths of a second, as ZeroSum's are on all machines of today."""
+
+
+class CsvWriter:
+    """The files of all processes of a node; those without a rank are named by their numbers."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._node = node
+        self._files: dict[int, IO[str]] = {}
+        self._step = 0
+
+    def write(self, span: Span, total: Span, identities: dict[int, Identity]) -> None:
+        """Append a period: of hardware threads shares, of threads counts since they were first seen."""
+        self._step += 1
+        ranked = [one.pid for one in identities.values() if one.rank is not None]
+        for pid, identity in identities.items():
+            if pid not in span.processes:
+                continue
+            lines = csv.writer(self._file(identity), quoting=csv.QUOTE_NONNUMERIC)
+            head = (self._node, identity.rank or 0, ranked.index(pid) if pid in ranked else 0, self._step)
+            lines.writerows((*head, *line) for line in self._lines(identity, span, total))
+
+    def close(self) -> None:
+        """End all files."""
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, identity: Identity) -> IO[str]:
+        if identity.pid not in self._files:
+            name = f"{self._node}.{identity.pid}" if identity.rank is None else str(identity.rank)
+            path = self._folder / f"zs.data.{name}.csv"
+            if path.exists():
+                path = self._folder / f"zs.data.{name}.{identity.pid}.csv"
+            file = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115 - closed by close
+            csv.writer(file, quoting=csv.QUOTE_NONNUMERIC).writerow(COLUMNS)
+            self._files[identity.pid] = file
+        return self._files[identity.pid]
+
+    def _lines(self, identity: Identity, span: Span, total: Span) -> Iterator[tuple[str, str, str, str, str]]:
+        if span.memory:
+            for name, value in (
+                ("MemAvailable kB", span.memory.available_bytes),
+                ("MemFree kB", span.memory.free_bytes),
+                ("MemTotal kB", span.memory.total_bytes),
+            ):
+                yield "Node", "Property", "0", name, str(value // 1024)
+        for cpu in identity.cpus:
+            core = span.cores.get(cpu)
+            for name, seconds in sorted(core.details.items()) if core else ():
+                yield "HWT", "Metric", str(cpu), name, f"{100 * core.share(seconds):.2f}" if core else ""
+        for tid in sorted(span.threads):
+            thread = total.threads[tid]
+            if thread.pid == identity.pid or thread.kind == SAMPLER:
+                for name, text in _metrics(thread):
+                    yield "LWP", "Metric", str(tid), name, text
+
+
+def _metrics(thread: ThreadSpan) -> Iterator[tuple[str, str]]:
+    yield "majflt", str(thread.major_faults)
+    yield "minflt", str(thread.minor_faults)
+    yield "nonvoluntary_ctxt_switches", str(thread.involuntary)
+    yield "processor", str(thread.processor)
+    yield "state", thread.state
+    yield "stime", str(round(TICKS * thread.system_s))
+    yield "utime", str(round(TICKS * thread.user_s))
+    yield "voluntary_ctxt_switches", str(thread.voluntary)
+    if thread.waited_s is not None:
+        yield "wait_ms", str(round(1000 * thread.waited_s))

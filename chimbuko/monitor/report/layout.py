@@ -1,0 +1,82 @@
+"""The report as text, in ZeroSum's layout: processes, threads, hardware threads, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from chimbuko.monitor.findings.registry import findings
+from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.sampling.identity import Identity
+from chimbuko.monitor.sampling.kinds import MAIN, OPENMP
+from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
+
+
+def report(span: Span, identities: Mapping[int, Identity], node: str) -> list[str]:
+    """The lines of a report. Percentages are of the time for which a thread was watched."""
+    processes = [one for one in identities.values() if any(t.pid == one.pid for t in span.threads.values())]
+    processes.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+    return list(_lines(span, processes, node))
+
+
+def _lines(span: Span, processes: Collection[Identity], node: str) -> Iterator[str]:
+    yield f"Duration of execution: {span.seconds:.3f} s"
+    yield from ("", "Process Summary:")
+    for one in processes:
+        rank = "MPI  - " if one.rank is None else f"MPI {one.rank:03d} - "
+        yield f"{rank}PID {one.pid} - Node {node} - CPUs allowed: [{format_cpulist(_cpus(one, span))}]"
+    yield from ("", "LWP (thread) Summary:")
+    order = {one.pid: at for at, one in enumerate(processes)}
+    threads = sorted(
+        span.threads.values(), key=lambda one: (order.get(one.pid, len(order)), one.tid != one.pid, one.tid)
+    )
+    kinds = {one.tid: _kind(one, span) for one in threads}
+    widths = (max(map(len, kinds.values()), default=0), *_widths(threads))
+    yield from (_thread(one, kinds[one.tid], widths) for one in threads)
+    if span.dropped_threads:
+        yield f"and {span.dropped_threads} threads that have ended, and did less"
+    used = {cpu for one in processes for cpu in _cpus(one, span)}
+    cores = [core for cpu, core in sorted(span.cores.items()) if cpu in used]
+    if cores:
+        yield from ("", "Hardware Summary:")
+        yield from map(_core, cores)
+    yield from ("", "Findings:")
+    found = findings(span)
+    for finding in found:
+        yield f"{finding.kind}: {finding.text}"
+        yield f"    {finding.advice}"
+    if not found:
+        yield "none"
+
+
+def _cpus(one: Identity, span: Span) -> tuple[int, ...]:
+    """Those of its main thread, since a program may be bound after it was first seen."""
+    main = span.threads.get(one.pid)
+    return main.cpus if main else one.cpus
+
+
+def _kind(thread: ThreadSpan, span: Span) -> str:
+    has_openmp = any(one.kind == OPENMP and one.pid == thread.pid for one in span.threads.values())
+    return f"{MAIN}, {OPENMP}" if thread.kind == MAIN and has_openmp else thread.kind
+
+
+def _widths(threads: Collection[ThreadSpan]) -> tuple[int, int, int]:
+    return (
+        max((len(str(one.tid)) for one in threads), default=0),
+        max((len(str(one.involuntary)) for one in threads), default=0),
+        max((len(str(one.voluntary)) for one in threads), default=0),
+    )
+
+
+def _thread(one: ThreadSpan, kind: str, widths: tuple[int, int, int, int]) -> str:
+    seconds = one.seconds or 1.0
+    wait = "" if one.waited_share is None else f", wait: {100 * one.waited_share:5.2f}"
+    return (
+        f"LWP {one.tid:>{widths[1]}}: {kind:>{widths[0]}} - stime: {100 * one.system_s / seconds:5.2f}, "
+        f"utime: {100 * one.user_s / seconds:5.2f}, nv_ctx: {one.involuntary:>{widths[2]}}, "
+        f"ctx: {one.voluntary:>{widths[3]}}{wait}, CPUs: [{format_cpulist(one.cpus)}]"
+    )
+
+
+def _core(core: CoreSpan) -> str:
+    idle, system, user = (100 * core.share(value) for value in (core.idle_s, core.system_s, core.user_s))
+    return f"CPU {core.cpu:03d} - idle: {idle:5.2f}, system: {system:5.2f}, user: {user:5.2f}"

@@ -1,0 +1,99 @@
+"""``chimbuko monitor`` over real programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chimbuko.monitor.report.zerosumfile import read_zerosum
+
+SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+TWO_ON_ONE = """
+import os, subprocess, sys, time
+core = max(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {core})
+ranks = [
+    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, "SLURM_PROCID": str(rank)})
+    for rank in range(2)
+]
+sys.exit(max(rank.wait() for rank in ranks) + 3)
+"""
+
+
+def monitor(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chimbuko", "monitor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_two_ranks_on_one_core_are_oversubscribed(tmp_path: Path) -> None:
+    spin = SPIN.format(seconds=4)
+    done = monitor("--period", "500ms", "--csv", str(tmp_path), "--", sys.executable, "-c", TWO_ON_ONE, spin)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert re.search(r"oversubscribed: 2 threads of 2 processes share 1 core", done.stderr), done.stderr
+    assert "start 1 rank here" in done.stderr
+    assert re.search(r"^MPI 000 - PID \d+ - Node .* - CPUs allowed: \[\d+\]$", done.stderr, re.MULTILINE)
+    assert re.search(r"^MPI 001 - ", done.stderr, re.MULTILINE)
+    found = list(read_zerosum(tmp_path / "zs.data.1.csv"))
+    times = [one.number or 0 for one in found if one.name == "utime"]
+    assert {one.rank for one in found} == {1}
+    assert max(times) > 0
+
+
+def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(100)"], stdout=subprocess.PIPE
+    )
+    assert program.stdout is not None
+    program.stdout.readline()
+    command = [sys.executable, "-m", "chimbuko", "monitor", "--pid", str(program.pid), "--period", "100ms"]
+    try:
+        program.send_signal(signal.SIGSTOP)
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        time.sleep(6)
+        watching.send_signal(signal.SIGINT)
+        report, _ = watching.communicate(timeout=60)
+    finally:
+        program.kill()
+        program.communicate()
+    assert watching.returncode == 0
+    assert f"kill -CONT {program.pid}" in report, report
+    assert "stopped: the 1 thread" in report
+
+
+def test_a_signal_that_ended_the_program_is_its_exit_code() -> None:
+    done = monitor("--period", "50ms", "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_topology() -> None:
+    done = monitor("--topology")
+    first, *lines = done.stdout.splitlines()
+    assert f"{os.cpu_count()} hardware thread" in first
+    assert lines[0].startswith("Machine")
+    assert sum(line.strip().startswith("PU ") for line in lines) == os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "give either a command behind --, or --pid"),
+        (["--pid", "1", "--", "true"], "give either a command behind --, or --pid"),
+        (["--pid", "4194305"], "no such process on this node"),
+        (["--period", "1ms", "--", "true"], "give between 50ms and 3600s"),
+        (["--core", "60000", "--", "true"], "this process may use"),
+        (["--", "/no/such/program"], "/no/such/program: cannot be run"),
+    ],
+)
+def test_errors_say_what_to_do(arguments: list[str], error: str) -> None:
+    done = monitor(*arguments)
+    assert done.returncode == 2
+    assert error in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,95 @@
+"""Findings of made-up spans: each where it is so, and none where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from chimbuko.monitor.findings.registry import findings
+from chimbuko.monitor.procfs.cgroup import Throttling
+from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.span import ProcessSpan, Span
+from tests.monitor.sampling.made import span, thread
+
+SAMPLER = thread(90, (1,), busy=0.01, kind="Sampler", state="S", still_periods=0)
+
+
+def kinds(found: Span) -> list[str]:
+    return [finding.kind for finding in findings(found)]
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        (span(thread(1, busy=0.5, waited_s=5.0), thread(2, busy=0.5, waited_s=5.0)), "oversubscribed"),
+        (
+            span(
+                thread(1, busy=0.5, waited_s=None, involuntary=1300),
+                thread(2, busy=0.5, waited_s=None, involuntary=1300),
+            ),
+            "oversubscribed",
+        ),
+        (span(thread(1, busy=0.5, waited_s=5.0), cores={0: 1.0}), "foreign load"),
+        (span(thread(1, (0, 1, 2)), cores={0: 0.9, 1: 0.01, 2: 0.0}), "undersubscribed"),
+        (span(thread(1, (0, 1), migrations=8)), "migrating"),
+        (span(thread(1, busy=0.4, system_s=5.0)), "system-bound"),
+        (span(thread(1, busy=0.0, state="S", still_periods=5)), "stuck"),
+        (span(thread(1, busy=0.0, state="T", still_periods=5), thread(2)), "stopped"),
+        (span(thread(1, (1,), involuntary=80), SAMPLER), "sampler beside a worker"),
+        (span(thread(1), memory=NodeMemory(100 * 2**30, 2**30, 4 * 2**30)), "memory low"),
+        (
+            span(thread(1), processes={1: ProcessSpan(1, 1, 1, group=GroupCounters(97, 100, None))}),
+            "memory low",
+        ),
+        (
+            span(
+                thread(1),
+                processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, Throttling(5, 9)), 1.0)},
+            ),
+            "throttled",
+        ),
+    ],
+)
+def test_each_kind_alone(made: Span, kind: str) -> None:
+    assert kinds(made) == [kind]
+    (finding,) = findings(made)
+    assert finding.text and finding.advice
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        span(thread(1, (0,)), thread(2, (1,)), SAMPLER, cores={0: 0.9, 1: 0.9}),
+        # The second thread of a core does next to nothing.
+        span(thread(1, busy=0.98, waited_s=0.1), thread(2, busy=0.01, waited_s=0.1), cores={0: 1.0}),
+        # A core is shared, and there is time enough for both.
+        span(thread(1, busy=0.4, waited_s=0.3), thread(2, busy=0.4, waited_s=0.3), cores={0: 0.8}),
+        # A shell waits for what it has started.
+        span(thread(1, busy=0.0, state="S", still_periods=10), thread(2)),
+        span(thread(1, busy=0.0, state="S", still_periods=4)),
+        span(thread(1), memory=NodeMemory(100 * 2**30, 2**30, 50 * 2**30)),
+        span(),
+    ],
+)
+def test_nothing_is_found_where_all_is_well(made: Span) -> None:
+    assert kinds(made) == []
+
+
+def test_ranks_that_share_cores_are_counted() -> None:
+    ranks = [thread(tid, (0, 1), busy=0.5, waited_s=5.0) for tid in range(1, 5)]
+    found = findings(span(*ranks, cores={0: 1.0, 1: 1.0}))[0]
+    assert found.text.startswith("4 threads of 4 processes share 2 cores (0-1): each runs 50% of the time")
+    assert "or start 2 ranks here" in found.advice
+    assert found.threads == (1, 2, 3, 4)
+
+
+def test_foreign_load_says_whose_share_is_whose() -> None:
+    made = span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0})
+    (finding,) = findings(made)
+    assert finding.text == (
+        "others take 70% of cores 0, this program 30%; of its threads 1 waited for a core"
+    )
+    own = replace(thread(2, busy=0.68), waited_s=0.1)
+    assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))

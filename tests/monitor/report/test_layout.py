@@ -1,0 +1,46 @@
+"""The report's text, as a whole."""
+
+from __future__ import annotations
+
+from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.sampling.identity import Identity
+from tests.monitor.sampling.made import span, thread
+
+
+def identity(pid: int, rank: int | None, cpus: tuple[int, ...]) -> Identity:
+    return Identity(pid, 1, "./app", rank, 8, cpus, {})
+
+
+def test_report() -> None:
+    threads = (
+        thread(51334, (1,), busy=0.6394, system_s=1.248, involuntary=4, voluntary=365488, waited_s=None),
+        thread(51343, (7,), busy=0.0026, pid=1, kind="Sampler", involuntary=9, voluntary=679, waited_s=0.01),
+        thread(51384, (1, 2, 3), busy=0.64, pid=51334, kind="OpenMP", involuntary=3, voluntary=7),
+    )
+    made = span(*threads, cores={1: 0.773, 2: 0.5, 9: 0.1})
+    assert report(made, {51334: identity(51334, 0, (1, 2)), 4: identity(4, None, (5,))}, "frontier09085") == [
+        "Duration of execution: 10.000 s",
+        "",
+        "Process Summary:",
+        "MPI 000 - PID 51334 - Node frontier09085 - CPUs allowed: [1]",
+        "",
+        "LWP (thread) Summary:",
+        "LWP 51334: Main, OpenMP - stime: 12.48, utime: 63.94, nv_ctx: 4, ctx: 365488, CPUs: [1]",
+        "LWP 51384:       OpenMP - stime:  0.00, utime: 64.00, nv_ctx: 3, ctx:      7, wait:  0.00, CPUs: [1-3]",  # noqa: E501
+        "LWP 51343:      Sampler - stime:  0.00, utime:  0.26, nv_ctx: 9, ctx:    679, wait:  0.10, CPUs: [7]",  # noqa: E501
+        "",
+        "Hardware Summary:",
+        "CPU 001 - idle: 22.70, system:  0.00, user: 77.30",
+        "",
+        "Findings:",
+        "none",
+    ]
+
+
+def test_findings_come_with_advice() -> None:
+    lines = report(span(thread(1, busy=0.0, state="T", still_periods=6)), {1: identity(1, None, (0,))}, "n")
+    assert "MPI  - PID 1 - Node n - CPUs allowed: [0]" in lines
+    assert lines[-2:] == [
+        "stopped: the 1 thread of process 1 stand still for 6 periods",
+        "    let it go on (kill -CONT 1)",
+    ]

@@ -1,0 +1,92 @@
+"""Tables in ZeroSum's columns: those that it writes are read, and ours are as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chimbuko.errors import ConfigError
+from chimbuko.monitor.report.csvwriter import CsvWriter
+from chimbuko.monitor.report.zerosumfile import Value, read_zerosum
+from chimbuko.monitor.sampling.identity import Identity
+from tests.monitor.sampling.made import span, thread
+
+HEAD = '"hostname","rank","shmrank","step","resource","type","index","name","value"\n'
+AS_WRITTEN = (
+    HEAD
+    + '"node 7",3,1,4,"LWP","Metric","1387829","utime","252"\n'
+    + '"node 7",3,1,2,"GPU"," Metric","0","Power (W)","278.336000"\n'
+    + '"node 7",3,1,2,"LWP","Metric","1387829","state","R"\n'
+    + '"node 7",3,1,0,"GPU","Property","0","Max Grid Size","[1024,1024,64]"\n'
+)
+"""Steps come in no order, one kind has a blank before it, and values may hold commas."""
+
+
+def test_what_zerosum_writes(tmp_path: Path) -> None:
+    path = tmp_path / "zs.data.3.csv"
+    path.write_text(AS_WRITTEN)
+    found = list(read_zerosum(path))
+    assert found[0] == Value("node 7", 3, 1, 4, "LWP", "Metric", "1387829", "utime", "252")
+    assert [(one.type, one.number) for one in found] == [
+        ("Metric", 252.0),
+        ("Metric", 278.336),
+        ("Metric", None),
+        ("Property", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "not ZeroSum's columns"),
+        ('"a","b"\n', "not ZeroSum's columns"),
+        (HEAD + '"n",0,0,1,"LWP"\n', r"zs\.csv:2: not a line of ZeroSum's"),
+        (HEAD + '"n",x,0,1,"LWP","Metric","0","a","1"\n', r"zs\.csv:2: not a line of ZeroSum's"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, text: str, error: str) -> None:
+    (tmp_path / "zs.csv").write_text(text)
+    with pytest.raises(ConfigError, match=error):
+        list(read_zerosum(tmp_path / "zs.csv"))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        list(read_zerosum(tmp_path / "zs.csv"))
+
+
+def test_ours_are_read_back(tmp_path: Path) -> None:
+    identities = {
+        pid: Identity(pid, 1, "./app", rank, 2, (0,), {}) for pid, rank in ((10, 0), (11, 1), (12, None))
+    }
+    writer = CsvWriter(tmp_path, "n7")
+    period = span(
+        *(thread(pid, busy=0.5, involuntary=3, seconds=1.0) for pid in identities),
+        thread(13, pid=11, busy=0.25, seconds=1.0),
+        cores={0: 0.75},
+        processes=dict.fromkeys(identities),  # type: ignore[dict-item]
+        seconds=1.0,
+    )
+    writer.write(period, period, identities)
+    writer.write(period, period.then(replaced(period)), identities)
+    writer.close()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "zs.data.0.csv",
+        "zs.data.1.csv",
+        "zs.data.n7.12.csv",
+    }
+    found = list(read_zerosum(tmp_path / "zs.data.1.csv"))
+    assert {(one.hostname, one.rank, one.shmrank) for one in found} == {("n7", 1, 1)}
+    values = {(one.step, one.index, one.name): one.value for one in found if one.resource == "LWP"}
+    assert (values[1, "11", "utime"], values[2, "11", "utime"]) == ("50", "100")
+    assert values[2, "13", "utime"] == "50"
+    assert values[2, "11", "nonvoluntary_ctxt_switches"] == "6"
+    assert values[1, "11", "state"] == "R"
+    assert {one.index for one in found} == {"11", "13"}
+
+
+def replaced(period):  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    return replace(period, processes={})
