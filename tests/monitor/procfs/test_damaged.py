@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.cgroup import parse_limit, parse_membership, parse_throttling
@@ -98,7 +98,7 @@ def try_all(rounds: int) -> int:
 
 
 @given(st.sampled_from(list(PARSERS)), st.binary(max_size=300))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes(parser: Callable[[bytes], Any], data: bytes) -> None:
     assert all(number >= 0 for number in numbers_of(parser(data)))
 

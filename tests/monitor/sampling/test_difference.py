@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.system import CoreTicks
@@ -60,6 +60,8 @@ threads = st.builds(
 cores = st.builds(lambda values: {0: CoreTicks(*values)}, st.tuples(*[numbers] * 10))
 
 
+# How long it takes to make an example up decides nothing, beside other work.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(threads, threads, cores, cores, st.floats(0, 1e6), st.floats(0, 1e6))
 def test_no_rate_is_ever_negative(first, second, before, now, began, ended) -> None:  # type: ignore[no-untyped-def]
     found = difference(sample(began, first, cores=before), sample(ended, second, cores=now))
