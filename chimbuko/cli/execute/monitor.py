@@ -14,17 +14,20 @@ from pathlib import Path
 import click
 
 from chimbuko.errors import ConfigError
+from chimbuko.monitor.findings.threads import stuck
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.sampling.identity import read_identity, start_ticks_of
+from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.sampling.watch import Watch, last_core
 from chimbuko.monitor.topology.reading import read_topology
 from chimbuko.monitor.topology.tree import summary
+from chimbuko.process.lifetime import log
 from chimbuko.units import parse_duration_us
 
-_NO_INTERRUPT = 0.05
-"""Seconds between two looks whether it is over."""
+LOOK_S = 0.05
+"""Time between two looks whether it is over."""
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
@@ -110,6 +113,15 @@ class _Interrupt:
         self.seen = True
 
 
+def _say_what_stands_still(total: Span, said: set[tuple[int, ...]]) -> None:
+    """While it goes on, since it may never end: once for each process, and again when it had gone on."""
+    still = {finding.threads: finding for finding in stuck(total)}
+    for threads in still.keys() - said:
+        log(f"{still[threads].text}; {still[threads].advice}")
+    said.clear()
+    said.update(still)
+
+
 def _watch(
     pid: int, period_s: float, core: int | None, folder: Path | None, is_over: Callable[[], bool]
 ) -> list[str]:
@@ -120,6 +132,7 @@ def _watch(
     watch.move_to(
         last_core([identity.cpus] if identity else [], os.sched_getaffinity(0)) if core is None else core
     )
+    said: set[tuple[int, ...]] = set()
     writer = None if folder is None else CsvWriter(folder, node)
     try:
         watch.step()
@@ -127,8 +140,10 @@ def _watch(
         while not is_over():
             due = max(due + period_s, time.monotonic())
             while not is_over() and time.monotonic() < due:
-                time.sleep(max(0.0, min(_NO_INTERRUPT, due - time.monotonic())))
+                time.sleep(max(0.0, min(LOOK_S, due - time.monotonic())))
             span = watch.step()
+            if watch.total:
+                _say_what_stands_still(watch.total, said)
             if writer and span and watch.total:
                 writer.write(span, watch.total, watch.identities)
     finally:

@@ -27,6 +27,25 @@ sys.exit(max(rank.wait() for rank in ranks) + 3)
 """
 
 
+DEADLOCK = """
+import os, threading
+first, second, meet = threading.Lock(), threading.Lock(), threading.Barrier(2)
+
+def take(one, other):
+    with one:
+        meet.wait()
+        with other:
+            pass
+
+threads = [threading.Thread(target=take, args=pair) for pair in ((first, second), (second, first))]
+for thread in threads:
+    thread.start()
+print(os.getpid(), flush=True)
+for thread in threads:
+    thread.join()
+"""
+
+
 def monitor(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "chimbuko", "monitor", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
@@ -66,6 +85,34 @@ def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:
     assert watching.returncode == 0
     assert f"kill -CONT {program.pid}" in report, report
     assert "stopped: the 1 thread" in report
+
+
+def test_a_deadlock_is_said_while_it_lasts(tmp_path: Path) -> None:
+    """Two threads take two locks in opposite order; a third waits for both."""
+    script = tmp_path / "deadlock.py"
+    script.write_text(DEADLOCK)
+    command = [
+        sys.executable,
+        "-m",
+        "chimbuko",
+        "monitor",
+        "--period",
+        "200ms",
+        "--",
+        sys.executable,
+        str(script),
+    ]
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stdout is not None and watching.stderr is not None
+    try:
+        pid = int(watching.stdout.readline())
+        said = watching.stderr.readline()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        _, report = watching.communicate(timeout=60)
+    assert re.search(rf"the 3 threads of process {pid} sleep still for \d+ periods", said), said
+    assert watching.returncode == 128 + signal.SIGKILL
+    assert "process" not in report.partition("Duration")[0]
 
 
 def test_a_signal_that_ended_the_program_is_its_exit_code() -> None:
