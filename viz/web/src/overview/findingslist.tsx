@@ -1,6 +1,6 @@
 import { ranked } from '../shared/names/answer';
 import { incidentsCommand } from '../shared/asking/commands';
-import { shorten } from '../shared/names/names';
+import { shorten, wrapped } from '../shared/names/names';
 import { clock, columnUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
 import { incidentsRequest } from '../shared/api/requests';
@@ -84,7 +84,7 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
       cost={cost}
       where={`${originOf(row)}, ${clock(row.begin_us - zero_us.value)}: ${row.kind}, ${plural(row.ranks, 'rank')} lost time`}
       sentence={row.sentence}
-      tip={[row.sentence, `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why?']}
+      tip={[wrapped(row.sentence), `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why?']}
       target={{ page: 'incident', incident: row.id, call: null }}
     />
   );
@@ -102,7 +102,7 @@ function RecurringLine({ row: { sentence, recurrence }, cost }: { row: Recurrenc
       cost={cost}
       where={`recurs: ${exact(recurrence.calls)} calls on ${plural(recurrence.ranks.length, 'rank')}, from ${clock(recurrence.begin_us - zero_us.value)}`}
       sentence={sentence}
-      tip={[sentence, example === null ? 'no example was kept' : 'click: its most severe call']}
+      tip={[wrapped(sentence), example === null ? 'no example was kept' : 'click: its most severe call']}
       target={example === null ? { page: 'calls', call: null, cursor: null } : { page: 'call', call: example }}
     />
   );
