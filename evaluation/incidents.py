@@ -35,7 +35,7 @@ class IncidentScore:
     incidents: int
     """Listed as such."""
     interruptions: int
-    """Short ones that are told as one recurring finding."""
+    """Short ones that are reported as one recurring finding."""
     recurring: int
     """Recurring findings."""
     not_explained_us: float
@@ -43,8 +43,8 @@ class IncidentScore:
     """Of all flagged calls."""
 
     @property
-    def told(self) -> int:
-        """How many things a reader is told of."""
+    def reported(self) -> int:
+        """How many things a reader sees."""
         return self.incidents + self.recurring
 
 

@@ -176,7 +176,7 @@ _RECORDED: dict[str, list[Callable[[RecordedResult], Requirement]]] = {
             RIGHT_SHARE,
         ),
         lambda one: most("heat4: waits named as origins", one.incidents.waits_as_origins, 0),
-        lambda one: most("heat4: incidents and recurring findings", one.incidents.told, 2 * one.delays),
+        lambda one: most("heat4: incidents and recurring findings", one.incidents.reported, 2 * one.delays),
     ],
     "threads": [
         lambda one: least("threads: delays found, of 12", one.found, 12),

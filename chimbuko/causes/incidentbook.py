@@ -68,7 +68,7 @@ class IncidentBook:
                 self.scene.remove(call_id)
 
     def forget_before(self, time_us: int) -> None:
-        """Let go of incidents that were over by then; they stay as they were told last."""
+        """Let go of incidents that were over by then; they stay as they were reported last."""
         over = [number for number, one in self._incidents.items() if one.end_us < time_us]
         for number in over:
             del self._incidents[number]

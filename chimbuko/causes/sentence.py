@@ -44,15 +44,15 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
 def _slow_mode(recurrence: Recurrence) -> str:
     total = round(recurrence.calls / recurrence.share)
     typical, usual = _duration(recurrence.typical_us), _duration(recurrence.usual_us)
-    told = (
+    text = (
         f"{short_name(recurrence.function)}: {recurrence.calls:,} of {number_of(total, 'calls')} "
         f"({100 * recurrence.share:.2g} %) take {typical} instead of {usual}"
     )
     if recurrence.callers:
-        told += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"
+        text += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"
     if recurrence.every_us:
-        told += f", every {_duration(recurrence.every_us)}"
-    return f"{told}, seen on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else told
+        text += f", every {_duration(recurrence.every_us)}"
+    return f"{text}, seen on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else text
 
 
 def short_name(function: str) -> str:

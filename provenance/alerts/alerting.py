@@ -66,17 +66,17 @@ class Alerting:
         known = self._stored(engine, list(found))
         return [call for key, call in found.items() if key not in known]
 
-    def send(self, calls: Sequence[SevereCall], told: Callable[[str], tuple[str, str]]) -> None:
+    def send(self, calls: Sequence[SevereCall], explained: Callable[[str], tuple[str, str]]) -> None:
         """Send alerts of these calls, which are stored now; some are only counted.
 
         Parameters
         ----------
-        told
+        explained
             Gives id and sentence of the incident that a call belongs to, by the call's id; empty ones where
             that is not known.
         """
         for call, suppressed in self._gate.passing(calls, time.monotonic()):
-            body = msgspec.json.encode(self._alert(call, suppressed, *told(call.id)))
+            body = msgspec.json.encode(self._alert(call, suppressed, *explained(call.id)))
             for courier in self._couriers:
                 courier.send(body)
 

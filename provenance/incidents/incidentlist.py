@@ -95,7 +95,7 @@ class Incidents:
         Parameters
         ----------
         with_short
-            Also those that are told as interruptions, together.
+            Also those that are reported as interruptions, together.
         """
         shown = self._condition(with_short)
         column = INCIDENTS.c[sort]

@@ -16,7 +16,7 @@ from chimbuko.provenance.query.run import Provenance
 
 FEW = 16
 ALL_SHARE = 0.9
-"""Fewer calls than ``FEW`` are told one by one, if so many of them are recorded."""
+"""Fewer calls than ``FEW`` are reported one by one, if so many of them are recorded."""
 MOST_READ = 2_000
 """Recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
@@ -41,8 +41,8 @@ def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurr
         _finding(provenance, mode, programs[mode.program], calls[programs[mode.program], mode.function])
         for mode in known
     )
-    told = [one for one in found if one is not None]
-    return sorted(told, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    reported = [one for one in found if one is not None]
+    return sorted(reported, key=lambda one: -one.cost_us)[:MOST_FOUND]
 
 
 def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -> Recurrence | None:

@@ -255,7 +255,7 @@ class WriterService:
             self._alerting.send(severe, self._told)
 
     def _told(self, call_id: str) -> tuple[str, str]:
-        return self._incidents.told(call_id) if self._incidents is not None else ("", "")
+        return self._incidents.explanation(call_id) if self._incidents is not None else ("", "")
 
     def _explain(self, work: Callable[[LiveIncidents], None]) -> None:
         """Do something for the incidents; what goes wrong there must not keep findings from the store."""

@@ -77,7 +77,7 @@ class LiveIncidents:
         took_s = self._clock() - begin_s
         self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
 
-    def told(self, call_id: str) -> tuple[str, str]:
+    def explanation(self, call_id: str) -> tuple[str, str]:
         """Id and sentence of the incident that a call belongs to; empty where it is not known."""
         incident = self._book.incident(call_id)
         return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))

@@ -57,11 +57,10 @@ def test_injected_delays_reach_database_http_and_page(start: Start, browser: Bro
     for call in found:
         answer = api.get(f"calls/{quote(call.id)}")
         assert call.function in json.dumps(answer)
-    total = len(run.anomalies)
     listed = api.get("calls?limit=1000")
     assert {call["id"] for call in listed["calls"]} == run.ids
 
-    page.wait_for_selector(f'[data-total="{total}"]')
+    page.wait_for_selector(f'.incidents [data-total="{api.get("incidents")["total"]}"]')
     program_number, _, rest = found[0].id.partition(":")
     page.goto(f"{page.url.partition('/r/')[0]}/r/{run.folder.name}/call/{program_number}/{rest}")
     page.wait_for_selector("main.detail h1.answer")

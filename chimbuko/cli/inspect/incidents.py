@@ -31,7 +31,9 @@ _COLUMNS = (
 @click.option("--sort", type=click.Choice(["cost_us", "begin_us"]), default="cost_us", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Incidents to list.")
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Go on behind so many.")
-@click.option("--all", "with_short", is_flag=True, help="Also the short delays that are told as one finding.")
+@click.option(
+    "--all", "with_short", is_flag=True, help="Also the short delays that are reported as one finding."
+)
 @click.option("--again", is_flag=True, help="Find them anew, of all calls that are abnormal now.")
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
 def command(
@@ -40,8 +42,8 @@ def command(
     """List the incidents of RUN, a run's folder; by default of the newest under ./chimbuko-runs.
 
     An incident is a delay with all that was flagged because of it: which call of which rank lost time, why,
-    whom that held up, and the core time that it cost. What happens again and again is told once. 'chimbuko
-    show' shows one of them, 'chimbuko query --incident' lists its calls.
+    whom that held up, and the core time that it cost. What happens again and again is reported once.
+    'chimbuko show' shows one of them, 'chimbuko query --incident' lists its calls.
 
     \b
     Examples:

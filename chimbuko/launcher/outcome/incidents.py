@@ -1,4 +1,4 @@
-"""The incidents of a run that has ended, found in its store and told in lines."""
+"""The incidents of a run that has ended, found in its store, in lines."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def learned_modes(path: Path, config: AnalysisConfig) -> list[SlowMode]:
 
 def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
     """What happened, the most costly first, for people."""
-    told = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
-    told += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
+    found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
+    found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
     lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
     lines += [
         f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
-        for cost_us, name, text in sorted(told, reverse=True)
+        for cost_us, name, text in sorted(found, reverse=True)
     ]
-    return lines if told else []
+    return lines if found else []

@@ -57,8 +57,8 @@ def test_an_incident_grows_as_calls_come_and_keeps_its_number(
         assert (told.id, told.flags) == ("I1", number)
     assert (told.call_id, told.ranks) == (ORIGIN, 4)
     assert provenance.calls.count(CallFilter(incident="I1")) == 4
-    assert live.told(ORIGIN) == ("I1", told.sentence)
-    assert live.told("0:9:9:9") == ("", "")
+    assert live.explanation(ORIGIN) == ("I1", told.sentence)
+    assert live.explanation("0:9:9:9") == ("", "")
 
 
 def test_looks_are_a_period_apart_or_more_if_they_take_long(
@@ -99,7 +99,7 @@ def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
     assert Incidents(provenance.reader).page(with_short=True).total == 41
     (habit,) = Incidents(provenance.reader).recurrences()
     assert habit.recurrence.kind is Habit.INTERRUPTIONS
-    # What recurs is told every few seconds.
+    # What recurs is reported every few seconds.
     assert 30 <= habit.recurrence.calls <= 40
 
 

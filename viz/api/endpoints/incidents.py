@@ -28,7 +28,7 @@ class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     sort: Annotated[IncidentSort, Meta(description="The most costly, or the earliest first.")] = "cost_us"
     with_short: Annotated[
-        bool, Meta(description="Whether the short delays that are told as one finding are listed, too.")
+        bool, Meta(description="Whether the short delays that are reported as one finding are listed, too.")
     ] = False
     limit: Limit = 50
     cursor: Place = None

@@ -54,7 +54,7 @@ export function consequenceText({ rank, operation, lost_us, kind }: Waited): str
 export function partText({ kind, function: name, rank, is_matched }: Part): string {
   const what = name === '' ? '' : shorten(name, 40).text;
   const who = rank === null ? 'a rank that is not known' : `rank ${rank}`;
-  const meanwhile = `${what === '' ? '' : `, which was in ${what}`}${is_matched ? '' : ' (by when it lost time; no message tells)'}`;
+  const meanwhile = `${what === '' ? '' : `, which was in ${what}`}${is_matched ? '' : ' (by when it lost time; no message shows it)'}`;
   switch (kind) {
     case 'in child':
       return `inside ${what}`;

@@ -36,7 +36,7 @@ describe('words', () => {
   test.each([
     [part, 'waiting for a message from rank 3, which was in compute'],
     [{ ...part, function: '', rank: null }, 'waiting for a message from a rank that is not known'],
-    [{ ...part, is_matched: false }, 'waiting for a message from rank 3, which was in compute (by when it lost time; no message tells)'],
+    [{ ...part, is_matched: false }, 'waiting for a message from rank 3, which was in compute (by when it lost time; no message shows it)'],
     [{ ...part, kind: 'late at collective' as const }, 'waiting for rank 3, which came last, which was in compute'],
     [{ ...part, kind: 'late child' as const }, 'before it called compute'],
     [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
