@@ -122,10 +122,10 @@ def check_tau() -> Finding:
     """TAU as its command is found; that it was built with ADIOS2 shows in its plugin for traces."""
     found = shutil.which("tau_exec")
     if found is None:
-        advice = (
-            "load its module, or put its bin folder into PATH; a Python program needs 'chimbuko trace' only"
+        advice = "load its module, or put its bin folder into PATH; 'chimbuko trace' needs no TAU"
+        return Finding(
+            "TAU", "warning", "no tau_exec: programs can be watched by 'chimbuko trace' only", advice
         )
-        return Finding("TAU", "warning", "no tau_exec: only Python programs can be watched", advice)
     plugins = tau_bindings(Path(found))
     if b"adios2_trace" not in Path(found).read_bytes() or not plugins:
         advice = "configure TAU with -adios=FOLDER of ADIOS2, or take another TAU"

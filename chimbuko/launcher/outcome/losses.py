@@ -32,7 +32,7 @@ MOST_NAMED = 5
 
 NO_STREAM = (
     "No trace stream appeared: is the program linked with MPI? For one without MPI use "
-    "'tau_exec -T serial,pthread -adios2_trace'; a Python program needs 'chimbuko trace'"
+    "'tau_exec -T serial,pthread -adios2_trace'; without TAU put 'chimbuko trace' in front of the program"
 )
 
 MISSED_STEPS = "steps never seen"
