@@ -249,12 +249,13 @@ class Host:
                 progress.say(line)
 
     def _is_program_running(self) -> bool:
-        """Whether a stream has not come to its end; its program may have been ended a moment before."""
+        """Whether a stream has not come to its end, or none has begun; it may have been ended a moment before."""
         try:
             with open_run(self._run) as provenance:
-                return any(stream.state != ENDED for stream in provenance.health())
+                streams = provenance.health()
         except ChimbukoError:
             return True
+        return not streams or any(stream.state != ENDED for stream in streams)
 
     def _on_signal(self, signum: int, frame: object) -> None:
         now_s = time.monotonic()
