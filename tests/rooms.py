@@ -27,7 +27,7 @@ CORES = {
     "chimbuko/calls": 95,
 }
 """Per cent of the statements of what computes, kernels included."""
-ROOMS = {"ad": 80, "chimbuko": 80, "provenance": 80, "pserver": 80, "viz": 80}
+ROOMS = {"ad": 89, "chimbuko": 77, "provenance": 97, "pserver": 84, "viz": 83}
 """Per cent of the statements of all five, kernels left out."""
 
 

@@ -6,7 +6,8 @@ import math
 import platform
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import redis
@@ -99,7 +100,8 @@ class NodeAgent:
         options = AgentOptions(info.config, self._node, (name,), place, is_revived=True)
         url = self._run.read_broker_url()
         with Agents(self._run, info.id, options, url, self._problems) as agents:
-            agents.wait_ready()
+            with self._heard(presence):
+                agents.wait_ready()
             if not self._streams:
                 leave_mark(place.folder, place.transport, shield_of(place, self._problems))
             say(f"{name} reads the streams in {place.folder}")
@@ -108,7 +110,8 @@ class NodeAgent:
                 with suppress(OSError):
                     for mark in (AGENT_MARK, COMING_MARK):
                         (place.folder / mark).unlink(missing_ok=True)
-            is_delivered = agents.finish()
+            with self._heard(presence):
+                is_delivered = agents.finish()
         if not self._streams:
             self._tidy_up(place.folder)
         self._say(presence, is_done=True)
@@ -211,6 +214,23 @@ class NodeAgent:
         # It may come again, from whoever started us.
         self._rescue_at_s = min(self._rescue_at_s, time.monotonic() + RESCUE_AFTER_S)
         self._stop.set()
+
+    @contextmanager
+    def _heard(self, presence: Presence) -> Iterator[None]:
+        """Speak meanwhile: on a busy node processes may take a minute to load their kernels, or to end."""
+        is_over = threading.Event()
+
+        def speak() -> None:
+            while not is_over.wait(TICK_S):
+                self._say(presence, is_done=False)
+
+        speaker = threading.Thread(target=speak, daemon=True)
+        speaker.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            speaker.join()
 
     def _say(self, presence: Presence, is_done: bool) -> bool | None:
         """Whether the run is to end; None where nobody answers."""
