@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,10 +16,12 @@ import pytest
 import requests
 
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.protocol.membership import SILENT_AFTER_S
+from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import Transport
-from tests.integration.conftest import command_line, descendants
+from tests.integration.conftest import AGENT, Command, command_line, descendants
 from tests.integration.test_many_nodes import (
     CHIMBUKO,
     begin_by_hand,
@@ -119,6 +123,37 @@ def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> Non
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
     assert (stream.gap_steps, stream.losses) == (0, {})
+
+
+@pytest.mark.thorough
+def test_an_agent_that_is_long_in_coming_is_not_taken_for_a_silent_one(
+    command: Callable[..., Command], tmp_path: Path
+) -> None:
+    """Its process stands still while it starts, as on a node that has no time for it."""
+    run = RunDirectory(tmp_path / "run")
+    services = command("serve", run.path, "--no-dashboard")
+    services.wait_for_line("services are ready")
+    agent = command("agent", run.path)
+    starting = agent.service(AGENT)
+    os.kill(starting, signal.SIGSTOP)
+    services.wait_for_line("is at work")
+    time.sleep(SILENT_AFTER_S + 2.0)
+    os.kill(starting, signal.SIGCONT)
+    agent.wait_for_line("reads the streams")
+    assert command("stop", run.path).end() == 0
+    assert agent.end() == services.end() == 0
+    assert "nothing is heard" not in services.output
+
+
+def test_a_run_that_is_ended_before_its_program_came_is_interrupted(
+    command: Callable[..., Command], tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path / "run")
+    services = command("serve", run.path, "--no-dashboard")
+    services.wait_for_line("services are ready")
+    services.process.terminate()
+    assert services.end() == 0, services.output
+    assert run.read_info().state == INTERRUPTED
 
 
 def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
