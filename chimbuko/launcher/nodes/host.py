@@ -249,7 +249,7 @@ class Host:
                 progress.say(line)
 
     def _is_program_running(self) -> bool:
-        """Whether a stream has not come to its end, or none has begun; it may have been ended a moment before."""
+        """Whether a stream is still open, or none has begun; it may have been ended a moment before."""
         try:
             with open_run(self._run) as provenance:
                 streams = provenance.health()
