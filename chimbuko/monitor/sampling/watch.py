@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.identity import Identity, family, read_identity, uses_openmp
+from chimbuko.monitor.sampling.family import Family
+from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
 from chimbuko.monitor.sampling.kinds import MAIN, SAMPLER, kind_of
+from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
@@ -17,10 +20,13 @@ class Watch:
     """What these processes have done since it began. The process that watches is watched, too."""
 
     def __init__(self, roots: Sequence[int]) -> None:
-        self._roots = list(roots)
         self._own = os.getpid()
-        self._sampler = Sampler()
+        files = ProcReader()
+        self._family = Family(roots, files)
+        self._sampler = Sampler(files)
         self._last: Sample | None = None
+        self._threads: Counter[int] = Counter()
+        """How many each process has."""
         self._openmp: dict[int, tuple[int, bool]] = {}
         self.identities: dict[int, Identity] = {}
         """All processes that were ever seen, as they were first."""
@@ -30,12 +36,13 @@ class Watch:
 
     def step(self) -> Span | None:
         """Take a sample; the span since the one before it, None where it is the first."""
-        pids = [pid for pid in family(self._roots) if pid != self._own and self._is_known(pid)]
+        pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
         sample = self._sampler.sample([*pids, self._own])
         last, self._last = self._last, sample
         self.cost_us += sample.cost_us
         if last is None:
             return None
+        self._threads = Counter(thread.pid for thread in sample.threads.values())
         span = difference(last, sample, self._kind)
         self.total = span if self.total is None else self.total.then(span)
         return span
@@ -66,7 +73,7 @@ class Watch:
 
     def _has_openmp(self, pid: int) -> bool:
         """Looked up once for each number of threads: libraries are loaded when they are needed."""
-        threads = sum(one.pid == pid for one in self._last.threads.values()) if self._last else 0
+        threads = self._threads[pid]
         if pid not in self._openmp or self._openmp[pid][0] != threads:
             self._openmp[pid] = (threads, uses_openmp(pid))
         return self._openmp[pid][1]
