@@ -22,6 +22,13 @@ class Family:
         self._pids: list[int] = []
         self._last: int | None = None
 
+    def follow(self, roots: Sequence[int]) -> None:
+        """Watch these as well."""
+        for root in roots:
+            if root not in self._roots:
+                self._roots.append(root)
+                self._last = None
+
     def pids(self) -> list[int]:
         """All of them, in the order in which they were found."""
         # "0.10 0.20 0.30 1/234 4711": the last number that a process or thread of this namespace was given.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.family import Family
@@ -17,10 +18,14 @@ from chimbuko.monitor.sampling.span import Span
 
 
 class Watch:
-    """What these processes have done since it began. The process that watches is watched, too."""
+    """What these processes have done since it began. Who watches is watched, too: the process that made it,
+    or, where that is one of those to be watched, the thread.
+    """
 
     def __init__(self, roots: Sequence[int]) -> None:
         self._own = os.getpid()
+        self._thread = threading.get_native_id() if self._own in roots else None
+        """The sampler's, where it is not the whole process."""
         files = ProcReader()
         self._family = Family(roots, files)
         self._sampler = Sampler(files)
@@ -36,6 +41,8 @@ class Watch:
 
     def step(self) -> Span | None:
         """Take a sample; the span since the one before it, None where it is the first."""
+        if self._thread is not None:
+            self._is_known(self._own)
         pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
         sample = self._sampler.sample([*pids, self._own])
         last, self._last = self._last, sample
@@ -51,9 +58,9 @@ class Watch:
         """End it."""
         self._sampler.close()
 
-    def move_to(self, core: int) -> None:
-        """Let this process run on one core only."""
-        os.sched_setaffinity(0, {core})
+    def follow(self, roots: Sequence[int]) -> None:
+        """Watch these as well, and all that they start."""
+        self._family.follow([root for root in roots if root != self._own])
 
     def _is_known(self, pid: int) -> bool:
         if pid not in self.identities:
@@ -64,7 +71,7 @@ class Watch:
         return True
 
     def _kind(self, pid: int, tid: int, name: str, process_name: str) -> str:
-        if pid == self._own:
+        if tid == self._thread or (pid == self._own and self._thread is None):
             return SAMPLER
         kind = kind_of(pid, tid, name, process_name, openmp=False)
         if kind == MAIN or name != process_name or process_name.startswith("python"):
@@ -77,10 +84,3 @@ class Watch:
         if pid not in self._openmp or self._openmp[pid][0] != threads:
             self._openmp[pid] = (threads, uses_openmp(pid))
         return self._openmp[pid][1]
-
-
-def last_core(masks: Iterable[Iterable[int]], allowed: Iterable[int]) -> int:
-    """Where the sampler runs: the last core of the masks that it may use, or the last that it may use."""
-    may = set(allowed)
-    wanted = may & {cpu for mask in masks for cpu in mask}
-    return max(wanted or may)
