@@ -1,4 +1,4 @@
-"""Slow and obvious twins of the parsers that read each thread each period: field by field, as proc(5) says."""
+"""Slow and obvious twins of the parsers that read each thread each period, by the fields of proc(5)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.task import parse_process_memory, parse_schedstat, parse_stat, parse_status
@@ -15,8 +15,9 @@ NAMES = st.binary(min_size=1, max_size=15).filter(lambda name: b"\n" not in name
 
 
 @given(
-    st.integers(1, 2**22), NAMES, st.sampled_from("RSDZTtXI"), st.lists(COUNTERS, min_size=30, max_size=60)
+    st.integers(1, 2**22), NAMES, st.sampled_from("RSDZTtXI"), st.lists(COUNTERS, min_size=36, max_size=36)
 )
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_stat(tid: int, name: bytes, state: str, numbers: list[int]) -> None:
     data = b"%d (%b) %b %b\n" % (tid, name, state.encode(), " ".join(map(str, numbers)).encode())
     assert parse_stat(data) == procfs.stat(data)
