@@ -86,6 +86,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "launch_stack": [],
         "model_version": 17,
         "launch_thread": -1,
+        "is_relabelled": False,
     }
     return CallRecord(**usual | changes)
 

@@ -108,6 +108,14 @@ class CallFields(msgspec.Struct, frozen=True):
         int,
         Field("Thread of the call that launched it on the GPU; -1 where it is not known", "i4"),
     ] = -1
+    is_relabelled: Annotated[
+        bool,
+        Field(
+            "Whether the final judgement changed its label: while the run went on the other was said",
+            "?",
+            False,
+        ),
+    ] = False
 
 
 class KeyFields(msgspec.Struct, frozen=True):

@@ -9,8 +9,7 @@ import msgspec
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.launcher.outcome.incidents import explain_at_end
-from chimbuko.launcher.outcome.progress import say
-from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
+from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services import Services
 from chimbuko.process.mishaps import words_of
@@ -46,11 +45,9 @@ def close_run(
     """
     try:
         if is_relabelling:
-            say(relabelled_line(relabel_run(run, is_deleting=False)))
-    except Exception as error:
-        problems.append(words_of(error))
-    try:
-        explain_at_end(run)
+            judge_at_end(run)
+        else:
+            explain_at_end(run)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(

@@ -28,7 +28,7 @@ class AnalysisOptions:
     """What an earlier run has learned, to begin with."""
     save_model: Path | None = None
     """Gets a copy of the final model."""
-    relabel: bool = False
+    relabel: bool = True
     """Judge the recorded calls again at the end, by the final model."""
 
     def __post_init__(self) -> None:

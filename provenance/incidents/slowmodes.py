@@ -80,7 +80,9 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
 
 def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[CallSummary]:
     """Recorded calls of the mode, the most severe first."""
-    page = provenance.calls.page(CallFilter(function=mode.function, program=program), limit=MOST_READ)
+    # Also those that the final judgement found to be ordinary: they are what it learned.
+    wanted = CallFilter(function=mode.function, program=program, label=None)
+    page = provenance.calls.page(wanted, limit=MOST_READ)
     return [call for call in page.calls if call.exit_us and _judged_us(call) >= mode.from_us]
 
 

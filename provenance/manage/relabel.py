@@ -12,21 +12,29 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
 from chimbuko.arrays import Float64Array
+from chimbuko.calls.record import call_id, severity_us
+from chimbuko.provenance.manage.recount import Relabelling, recount
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, MODELS, PROGRAMS, RUNS
+from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, INCIDENTS, MODELS, PROGRAMS, RUNS
 from chimbuko.provenance.write.rollups import rebuild
 
 AT_ONCE = 10_000
 """Calls judged together."""
+CLEARLY = 3.0
+"""What was expected of a call because of comparable ones differs by this factor from what its function takes
+(``chimbuko.ad.calls.usual``): then it stays."""
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Verdicts:
     """What is said of some calls; parallel arrays."""
 
-    is_anomaly: npt.NDArray[np.bool_]
+    is_anomaly: BoolArray
     score: Float64Array
-    severity_us: Float64Array
+    runtime_us: Float64Array
+    """By which they are judged."""
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
@@ -34,7 +42,7 @@ class Verdicts:
 
 Judge = Callable[[str, str, Float64Array, Float64Array], Verdicts | None]
 """Names of program and function, exclusive and inclusive runtimes of its calls in µs, to verdicts; None where
-too little is known of the function."""
+too little is known of it."""
 
 
 class Relabelled(msgspec.Struct, frozen=True):
@@ -51,6 +59,10 @@ class Relabelled(msgspec.Struct, frozen=True):
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
     """Judge all calls of a run again, in one transaction; those that have not ended stay as they are.
 
+    An incident stays whole if its origin is abnormal by the model, or held up others: how often ranks wait
+    for delays says nothing of whether they are ordinary. Counts follow.
+    A call that is normal now belongs to no incident.
+
     Parameters
     ----------
     is_deleting
@@ -61,25 +73,96 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
     StoreError
         The store cannot be read or written; it is as it was.
     """
-    calls, now_normal, now_abnormal = 0, 0, 0
     with store_errors(engine), engine.begin() as connection:
         run = connection.execute(select(RUNS.c.number).where(RUNS.c.id == run_id)).scalar_one()
         version = connection.execute(select(func.max(MODELS.c.version)).where(MODELS.c.run == run)).scalar()
-        for program, function, number in _functions(connection, run):
-            for ids, was_anomaly, runtimes_us in _calls(connection, run, number):
-                verdicts = judge(program, function, *runtimes_us)
-                if verdicts is None:
-                    continue
-                calls += len(ids)
-                is_acquitted = was_anomaly & ~verdicts.is_anomaly
-                now_normal += int(is_acquitted.sum())
-                now_abnormal += int((verdicts.is_anomaly & ~was_anomaly).sum())
-                _write(connection, ids, verdicts, version or 0)
-                if is_deleting and is_acquitted.any():
-                    gone = [{"key": key} for key in ids[is_acquitted].tolist()]
-                    connection.execute(delete(CALLS).where(CALLS.c.id == bindparam("key")), gone)
+        judged = list(_judged(connection, run, judge))
+        acquitted = {name for some in judged for name in some.names[~some.verdicts.is_anomaly].tolist()}
+        upheld = _upheld(connection, run, acquitted)
+        changes: list[Relabelling] = []
+        for some in judged:
+            stays = some.was_anomaly & np.isin(some.incidents, upheld)
+            change = some.changed(some.verdicts.is_anomaly | stays)
+            _write(connection, change, some.verdicts, version or 0)
+            changes.append(change)
+        recount(connection, run, changes)
+        now_normal = [key for change in changes for key in change.keys[change.is_acquitted].tolist()]
+        if is_deleting and now_normal:
+            gone = [{"key": key} for key in now_normal]
+            connection.execute(delete(CALLS).where(CALLS.c.id == bindparam("key")), gone)
         rebuild(connection, run)
-    return Relabelled(calls, now_normal, now_abnormal, now_normal if is_deleting else 0)
+    return Relabelled(
+        sum(len(change.keys) for change in changes),
+        len(now_normal),
+        sum(int((change.is_anomaly & ~change.was_anomaly).sum()) for change in changes),
+        len(now_normal) if is_deleting else 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Calls of one function, and what the judge says; parallel arrays."""
+
+    function: int
+    keys: npt.NDArray[np.int64]
+    names: npt.NDArray[np.str_]
+    """Their ids."""
+    ranks: npt.NDArray[np.int64]
+    """Program and rank, i8[calls, 2]."""
+    steps: npt.NDArray[np.int64]
+    was_anomaly: BoolArray
+    is_relabelled: BoolArray
+    severity_us: Float64Array
+    expected_us: Float64Array
+    incidents: npt.NDArray[np.str_]
+    verdicts: Verdicts
+
+    def changed(self, is_anomaly: BoolArray) -> Relabelling:
+        """With these labels."""
+        said = self.verdicts
+        lowest, highest = said.expected_us / CLEARLY, said.expected_us * CLEARLY
+        is_own = (self.expected_us > 0.0) & ((self.expected_us <= lowest) | (self.expected_us >= highest))
+        expected_us = np.where(is_own, self.expected_us, said.expected_us)
+        return Relabelling(
+            function=self.function,
+            keys=self.keys,
+            ranks=self.ranks,
+            steps=self.steps,
+            was_anomaly=self.was_anomaly,
+            is_anomaly=is_anomaly,
+            is_relabelled=self.is_relabelled ^ (self.was_anomaly ^ is_anomaly),
+            old_severity_us=self.severity_us,
+            severity_us=severity_us(said.runtime_us, expected_us),
+            expected_us=expected_us,
+        )
+
+
+def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]:
+    for program, function, number in _functions(connection, run):
+        for rows in _calls(connection, run, number):
+            columns = [np.array(column) for column in zip(*rows, strict=True)]
+            (keys, programs, ranks, begin_steps, begin_rows, steps) = columns[:6]
+            was_anomaly, is_relabelled = (column.astype(np.bool_) for column in columns[6:8])
+            severity, expected, exclusive, inclusive = (column.astype(np.float64) for column in columns[8:12])
+            verdicts = judge(program, function, exclusive, inclusive)
+            if verdicts is None:
+                continue
+            places = zip(
+                programs.tolist(), ranks.tolist(), begin_steps.tolist(), begin_rows.tolist(), strict=True
+            )
+            yield _Judged(
+                function=number,
+                keys=keys,
+                names=np.array([call_id(*place) for place in places]),
+                ranks=np.stack([programs, ranks], axis=1),
+                steps=steps,
+                was_anomaly=was_anomaly,
+                is_relabelled=is_relabelled,
+                severity_us=severity,
+                expected_us=expected,
+                incidents=np.array([row.incident_id or "" for row in rows]),
+                verdicts=verdicts,
+            )
 
 
 def _functions(connection: Connection, run: int) -> list[tuple[str, str, int]]:
@@ -92,36 +175,55 @@ def _functions(connection: Connection, run: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def _calls(
-    connection: Connection, run: int, function: int
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], tuple[Float64Array, Float64Array]]]:
-    """Keys, labels, and exclusive and inclusive runtimes of a function's calls, some at a time."""
+def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
+    """Rows of a function's calls, some at a time."""
     call = CALLS.c
+    names = (
+        *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
+        *("severity_us", "expected_us", "exclusive_us", "inclusive_us", "incident_id"),
+    )
     statement = (
-        select(call.id, call.is_anomaly, call.exclusive_us, call.inclusive_us)
+        select(*(call[name] for name in names))
         .where(call.run == run, call.function == function, call.is_open.is_(False))
         .order_by(call.id)
         .limit(AT_ONCE)
     )
     last = 0
     while rows := connection.execute(statement.where(call.id > last)).all():
-        ids, labels, exclusive, inclusive = (np.array(column) for column in zip(*rows, strict=True))
-        yield ids, labels.astype(np.bool_), (exclusive.astype(np.float64), inclusive.astype(np.float64))
-        last = int(ids[-1])
+        yield rows
+        last = rows[-1].id
 
 
-def _write(connection: Connection, ids: npt.NDArray[np.int64], verdicts: Verdicts, version: int) -> None:
+def _upheld(connection: Connection, run: int, acquitted: set[str]) -> list[str]:
+    """Incidents whose origin is on record, and none of these calls or one that others waited for."""
+    columns = INCIDENTS.c
+    statement = select(columns.number, columns.call, columns.flags).where(
+        columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
+    )
+    return [
+        f"I{number}"
+        for number, call, flags in connection.execute(statement)
+        if flags > 1 or call not in acquitted
+    ]
+
+
+def _write(connection: Connection, change: Relabelling, verdicts: Verdicts, version: int) -> None:
     columns: dict[str, npt.NDArray[Any]] = {
-        "key": ids,
-        "is_anomaly": verdicts.is_anomaly,
+        "key": change.keys,
+        "is_anomaly": change.is_anomaly,
+        "is_relabelled": change.is_relabelled,
         "score": verdicts.score,
-        "severity_us": verdicts.severity_us,
-        "expected_us": verdicts.expected_us,
+        "severity_us": change.severity_us,
+        "expected_us": change.expected_us,
         "spread_us": verdicts.spread_us,
         "seen": verdicts.seen.astype(np.int64),
-        "model_version": np.full(len(ids), version),
+        "model_version": np.full(len(change.keys), version),
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     statement = update(CALLS).where(CALLS.c.id == bindparam("key"))
     named: dict[str, Any] = {name: bindparam(name) for name in columns if name != "key"}
     connection.execute(statement.values(named), [dict(zip(columns, row, strict=True)) for row in rows])
+    if change.is_acquitted.any():
+        gone = [{"key": key} for key in change.keys[change.is_acquitted].tolist()]
+        without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)
+        connection.execute(without, gone)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
 
-from chimbuko.calls.record import CallRecord
+from chimbuko.calls.record import CallRecord, call_id
 from chimbuko.calls.schema import SORTS
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.aggregates import (
@@ -26,7 +26,7 @@ from chimbuko.provenance.query.aggregates import (
 from chimbuko.provenance.query.filters import CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.query.planner import Resolved, Search, one_of, searches, with_index
 from chimbuko.provenance.query.reader import RunReader
-from chimbuko.provenance.query.rows import CallReader, is_call, select_records, select_summaries
+from chimbuko.provenance.query.rows import AnyRow, CallReader, is_call, select_records, select_summaries
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.decode import Names
 from chimbuko.provenance.store.tables import CALLS
@@ -155,7 +155,7 @@ class Calls:
             raise ConfigError(
                 f"call {event_id!r}: not recorded in this run; 'chimbuko query' lists those that are"
             )
-        return self.made().record(rows[0])
+        return self._made_of(rows[0]).record(rows[0])
 
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
         """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
@@ -172,10 +172,11 @@ class Calls:
         with self.reader.connected() as connection:
             chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
             numbers = array("q", connection.scalars(chosen))
+        relabelled = self._relabelled() if numbers else {}
         for first in range(0, len(numbers), at_once):
             is_next = one_of(CALLS.c.id, numbers[first : first + at_once])
             rows = self.reader.rows(select_records().where(is_next).order_by(*order))
-            yield from map(self.made().record, rows)
+            yield from map(replace(self.made(), relabelled=relabelled).record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
         """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
@@ -200,7 +201,7 @@ class Calls:
         )
         wanted = with_index(nearest, "ix_calls_function").scalar_subquery()
         rows = self.reader.rows(select_records().where(call.id == wanted))
-        return self.made().record(rows[0]) if rows else None
+        return self._made_of(rows[0]).record(rows[0]) if rows else None
 
     def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
         """A filter as a condition on the table of calls."""
@@ -209,6 +210,17 @@ class Calls:
     def made(self) -> CallReader:
         """What makes calls of rows."""
         return CallReader(Names(self.reader.names.functions, self.reader.names.texts), self.reader.detector)
+
+    def _made_of(self, row: AnyRow) -> CallReader:
+        """What makes a record of a row, with the final labels of the calls around it."""
+        of_rank = (CALLS.c.program == row.program, CALLS.c.rank == row.rank)
+        return replace(self.made(), relabelled=self._relabelled(*of_rank))
+
+    def _relabelled(self, *conditions: ColumnElement[bool]) -> dict[str, bool]:
+        call = CALLS.c
+        columns = (call.program, call.rank, call.begin_step, call.begin_row, call.is_anomaly)
+        statement = select(*columns).where(call.run == self.reader.run, call.is_relabelled, *conditions)
+        return {call_id(*place): bool(is_anomaly) for *place, is_anomaly in self.reader.rows(statement)}
 
     def _resolve(self, wanted: CallFilter) -> Resolved:
         resolved = self.reader.names.resolve(wanted)

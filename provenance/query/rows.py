@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, FromClause, Row, Select, and_, select
 
-from chimbuko.calls.record import RECORD_VERSION, CallRecord
+from chimbuko.calls.record import RECORD_VERSION, CallRecord, StackFrame, WindowCall
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.query.filters import CallSummary
-from chimbuko.provenance.store.decode import Names, OwnCall, read_details, read_node_state
+from chimbuko.provenance.store.decode import CallDetails, Names, OwnCall, read_details, read_node_state
 from chimbuko.provenance.store.tables import CALLS, NODE_STATES, STEPS, STREAM_HEALTH
 
+Labelled = TypeVar("Labelled", StackFrame, WindowCall)
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 AnySelect: TypeAlias = Select[*tuple[Any, ...]]
 
@@ -82,6 +84,9 @@ class CallReader:
     names: Names
     detector: str
     """The run's."""
+    relabelled: Mapping[str, bool] = field(default_factory=dict)
+    """Calls that the final judgement gave another label, and whether they are abnormal by that: what a record
+    says of the calls around its own was noted before."""
 
     def summary(self, row: AnyRow) -> CallSummary:
         """From a row of ``select_summaries``."""
@@ -103,7 +108,7 @@ class CallReader:
 
     def record(self, row: AnyRow) -> CallRecord:
         """From a row of ``select_records``."""
-        details = read_details(row.details, _own_call(row), self.names)
+        details = self._corrected(read_details(row.details, _own_call(row), self.names))
         summary = msgspec.structs.asdict(self.summary(row))
         del summary["path"]
         return CallRecord(
@@ -111,6 +116,20 @@ class CallReader:
             **msgspec.structs.asdict(details),
             node_state=[] if row.counters is None else read_node_state(row.counters, self.names),
         )
+
+    def _corrected(self, details: CallDetails) -> CallDetails:
+        if not self.relabelled:
+            return details
+        return msgspec.structs.replace(
+            details,
+            call_stack=[self._labelled(frame) for frame in details.call_stack],
+            window=[self._labelled(call) for call in details.window],
+            launch_stack=[self._labelled(frame) for frame in details.launch_stack],
+        )
+
+    def _labelled(self, call: Labelled) -> Labelled:
+        is_anomaly = self.relabelled.get(call.id, call.is_anomaly)
+        return call if is_anomaly == call.is_anomaly else msgspec.structs.replace(call, is_anomaly=is_anomaly)
 
 
 def _own_call(row: AnyRow) -> OwnCall:

@@ -27,7 +27,7 @@ CALL_KEY = ("run", "program", "rank", "begin_step", "begin_row")
 _FROM_HEAD = {name: field for name, field in STORED.items() if field.is_in_arrays}
 _FLAGS = tuple(name for name, field in _FROM_HEAD.items() if field.dtype == "?")
 _AS_THEY_ARE = tuple(name for name in _FROM_HEAD if name not in _FLAGS)
-_MADE = ("run", "program", "rank", "details", "is_open", "path")
+_MADE = ("run", "program", "rank", "details", "is_open", "path", "is_relabelled")
 CALL_COLUMNS = (*_MADE, *_FLAGS, *_AS_THEY_ARE)
 """What ``call_rows`` gives, in order."""
 
@@ -99,6 +99,7 @@ def call_rows(
         stored.details,
         (heads["exit_us"] == 0).tolist(),
         paths,
+        repeat(False),
         *(heads[name].astype(np.bool_).tolist() for name in _FLAGS),
         *(heads[name].tolist() for name in _AS_THEY_ARE),
         strict=False,

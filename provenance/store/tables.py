@@ -148,6 +148,7 @@ CALLS = Table(
     # Of such calls alone: most runs have none, so it costs nothing. That condition is in the migrations only;
     # here it would make SQLAlchemy load all it knows of PostgreSQL, 55 ms of each run.
     *(Index(f"ix_calls_{name}", "run", "severity_us") for name in ("gpu", "open")),
+    Index("ix_calls_relabelled", "run", "program", "rank"),
 )
 """``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
 ``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1

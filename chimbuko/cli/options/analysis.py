@@ -100,7 +100,9 @@ _OPTIONS = (
         help="Write a copy of the final model, which is also kept in the run's folder.",
     ),
     click.option(
-        "--relabel", is_flag=True, help="Judge the recorded calls again at the end, by the final model."
+        "--relabel/--no-relabel",
+        default=True,
+        help="Whether recorded calls are judged again at the end, by the final model; by default they are.",
     ),
 )
 _NAMES = (

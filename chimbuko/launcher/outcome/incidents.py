@@ -16,8 +16,8 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.statistics.model import load_model
 from chimbuko.units import format_duration_us, number_of
 
-MOST_AT_END = 200_000
-"""Abnormal calls that are explained once more when a run ends, in half a minute."""
+MOST_AT_END = 100_000
+"""Abnormal calls that are judged and explained once more when a run ends, in half a minute."""
 
 
 def explain_at_end(run: RunDirectory) -> None:
@@ -28,15 +28,19 @@ def explain_at_end(run: RunDirectory) -> None:
     ChimbukoError
         The store cannot be read or written.
     """
-    with open_run(run) as provenance:
-        anomalies = provenance.calls.count(CallFilter())
-    if anomalies <= MOST_AT_END:
+    if is_explained_at_end(run):
         explain_run(run)
     else:
         say(
-            f"incidents are those that were found live; of all {anomalies:,} anomalies "
-            f"'chimbuko incidents {run.path} --again' finds them anew"
+            f"incidents are those that were found live, for there are more than {MOST_AT_END:,} anomalies; "
+            f"'chimbuko relabel {run.path}' judges them again, and finds their incidents anew"
         )
+
+
+def is_explained_at_end(run: RunDirectory) -> bool:
+    """Whether the anomalies of a run are few enough."""
+    with open_run(run) as provenance:
+        return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
 
 def explain_run(run: RunDirectory) -> Explained:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.arrays import Float64Array
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.launcher.outcome.incidents import explain_at_end, explain_run, is_explained_at_end
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory
@@ -12,7 +13,7 @@ from chimbuko.statistics.model import load_model
 
 
 def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
-    """Judge all calls in the store of a run by its final model.
+    """Judge all calls in the store of a run by its final model, and find its incidents anew.
 
     Raises
     ------
@@ -29,8 +30,11 @@ def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
         if said is None:
             return None
         of = said.judged
-        return Verdicts(said.is_anomaly, of.score, said.severity_us, of.expected_us, of.spread_us, of.seen)
+        runtimes_us = inclusive_us if info.config.metric == "inclusive" else exclusive_us
+        return Verdicts(said.is_anomaly, of.score, runtimes_us, of.expected_us, of.spread_us, of.seen)
 
+    # Waits are judged by what they waited for.
+    explain_run(run)
     engine = open_for_writing(run.used_store_url(info))
     try:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
@@ -38,6 +42,22 @@ def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
         close(engine)
     explain_run(run)
     return relabelled
+
+
+def judge_at_end(run: RunDirectory) -> None:
+    """Judge the calls of a run that has just ended once more; very many stay as they are.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    if not run.model_path.exists() or not is_explained_at_end(run):
+        explain_at_end(run)
+        return
+    relabelled = relabel_run(run, is_deleting=False)
+    if relabelled.now_normal or relabelled.now_abnormal:
+        say(relabelled_line(relabelled))
 
 
 def relabelled_line(relabelled: Relabelled) -> str:

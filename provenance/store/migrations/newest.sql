@@ -1,7 +1,7 @@
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL
 );
-INSERT INTO "alembic_version" VALUES('0007');
+INSERT INTO "alembic_version" VALUES('0008');
 CREATE TABLE calls (
 	id INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -33,7 +33,7 @@ CREATE TABLE calls (
 	launch_step INTEGER NOT NULL, 
 	launch_row INTEGER NOT NULL, 
 	incident_id TEXT, 
-	details BLOB NOT NULL, path INTEGER DEFAULT '-1' NOT NULL, launch_thread INTEGER DEFAULT '-1' NOT NULL, 
+	details BLOB NOT NULL, path INTEGER DEFAULT '-1' NOT NULL, launch_thread INTEGER DEFAULT '-1' NOT NULL, is_relabelled BOOLEAN DEFAULT 0 NOT NULL, 
 	CONSTRAINT pk_calls PRIMARY KEY (id), 
 	CONSTRAINT uq_calls UNIQUE (run, program, rank, begin_step, begin_row)
 );
@@ -379,5 +379,6 @@ CREATE INDEX ix_calls_open ON calls (run, severity_us) WHERE is_open = 1;
 CREATE INDEX ix_incidents_cost_us ON incidents (run, cost_us);
 CREATE INDEX ix_incidents_begin_us ON incidents (run, begin_us);
 CREATE INDEX ix_calls_incident_id ON calls (run, incident_id, is_anomaly, severity_us) WHERE incident_id IS NOT NULL;
-CREATE VIEW anomalies AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE c.is_anomaly;
-CREATE VIEW normal_calls AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE NOT c.is_anomaly
+CREATE INDEX ix_calls_relabelled ON calls (run, program, rank) WHERE is_relabelled;
+CREATE VIEW anomalies AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id, c.is_relabelled FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE c.is_anomaly;
+CREATE VIEW normal_calls AS SELECT r.id AS run_id, CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT) || ':' || CAST(c.begin_row AS TEXT) AS call, c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us, CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us, c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen, c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id, c.is_relabelled FROM calls AS c JOIN runs AS r ON r.number = c.run JOIN functions AS f ON f.run = c.run AND f.number = c.function LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank WHERE NOT c.is_anomaly

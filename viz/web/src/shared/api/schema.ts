@@ -680,6 +680,7 @@ export interface components {
             launch_id: string;
             model_version: number;
             launch_thread: number;
+            is_relabelled: boolean;
             path: number;
         };
         /**
@@ -735,6 +736,7 @@ export interface components {
             launch_id: string;
             model_version: number;
             launch_thread: number;
+            is_relabelled: boolean;
             call_stack: components["schemas"]["StackFrame"][];
             window: components["schemas"]["WindowCall"][];
             messages: components["schemas"]["Message"][];
