@@ -30,7 +30,9 @@ def parse_cores(data: bytes) -> dict[int, CoreTicks]:
     Kernels that count fewer kinds of time have 0 for the others; damaged lines are left out.
     """
     found = {}
-    for line in data.splitlines():
+    # They stand first; the counts of interrupts behind them are many times as long.
+    end = data.find(b"\nintr ")
+    for line in data[: end if end >= 0 else len(data)].splitlines():
         if not line.startswith(b"cpu"):
             continue
         name, _, rest = line.partition(b" ")
@@ -48,9 +50,13 @@ class NodeMemory(NamedTuple):
     available_bytes: int
 
 
+_MEMORY_LINES = 4
+"""What is asked for stands in the first of some fifty lines."""
+
+
 def parse_meminfo(data: bytes) -> NodeMemory | None:
     """``/proc/meminfo``; None where a line is missing. Without ``MemAvailable`` what is free is available."""
-    found = keyed_counters(data, b":")
+    found = keyed_counters(b"\n".join(data.split(b"\n", _MEMORY_LINES)[:_MEMORY_LINES]), b":")
     if not {"MemTotal", "MemFree"} <= found.keys():
         return None
     free = found["MemFree"]

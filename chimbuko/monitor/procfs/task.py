@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
-from chimbuko.monitor.procfs.numbers import LARGEST, counters, keyed_counters
+from chimbuko.monitor.procfs.numbers import LARGEST, counter, keyed_counters
 
 _FIELDS_BEHIND_NAME = 37
 """Fields 3 to 39 of proc(5); the last of them is the processor."""
@@ -40,15 +40,14 @@ def parse_stat(data: bytes) -> TaskStat | None:
     if opening < 0 or closing < opening or len(fields) < _FIELDS_BEHIND_NAME:
         return None
     try:
-        numbers = (
-            int(data[:opening]),
-            *map(int, (fields[1], fields[7], fields[9], fields[11], fields[12], fields[19], fields[36])),
-        )
+        tid, parent, minor, major = int(data[:opening]), int(fields[1]), int(fields[7]), int(fields[9])
+        user, system, start, processor = int(fields[11]), int(fields[12]), int(fields[19]), int(fields[36])
     except ValueError:
         return None
-    if min(numbers) < 0 or max(numbers) > LARGEST or len(fields[0]) != 1:
+    # Bit by bit: one that is negative, or too large, makes all of it so.
+    together = tid | parent | minor | major | user | system | start | processor
+    if not 0 <= together <= LARGEST or len(fields[0]) != 1:
         return None
-    tid, parent, minor, major, user, system, start, processor = numbers
     name = data[opening + 2 : closing].decode(errors="replace")
     state = fields[0].decode(errors="replace")
     return TaskStat(tid, name, state, parent, minor, major, user, system, start, processor)
@@ -67,8 +66,9 @@ class TaskStatus(NamedTuple):
 
 def parse_status(data: bytes) -> TaskStatus | None:
     """``/proc/PID/task/TID/status``; None where a line is missing or damaged."""
-    voluntary = _value_of(data, b"\nvoluntary_ctxt_switches:\t")
-    involuntary = _value_of(data, b"\nnonvoluntary_ctxt_switches:\t")
+    tail = data.rpartition(b"\nvoluntary_ctxt_switches:\t")[2]
+    voluntary, _, tail = tail.partition(b"\nnonvoluntary_ctxt_switches:\t")
+    involuntary = tail.partition(b"\n")[0]
     cpus = _value_of(data, b"\nCpus_allowed_list:\t")
     if not (voluntary.isdigit() and involuntary.isdigit() and cpus) or len(voluntary + involuntary) > 40:
         return None
@@ -78,6 +78,11 @@ def parse_status(data: bytes) -> TaskStatus | None:
 def allowed_cpus(data: bytes) -> tuple[int, ...]:
     """Where a process or thread may run, by its ``status``; empty where that does not say."""
     return parse_cpulist(_value_of(data, b"\nCpus_allowed_list:\t").decode(errors="replace"))
+
+
+def parse_thread_group(data: bytes) -> int | None:
+    """The process that a number is a thread of, by its ``status``: of a process itself it is its own."""
+    return counter(_value_of(data, b"\nTgid:\t"))
 
 
 def _value_of(data: bytes, name: bytes) -> bytes:
@@ -100,9 +105,13 @@ class ProcessMemory(NamedTuple):
 
 def parse_process_memory(data: bytes) -> ProcessMemory:
     """``VmRSS``, ``VmHWM`` and ``VmSwap`` of ``/proc/PID/status``; 0 where they are missing."""
-    found = keyed_counters(data, b":")
-    resident, peak, swapped = (1024 * found.get(name, 0) for name in ("VmRSS", "VmHWM", "VmSwap"))
+    resident, peak, swapped = (1024 * _kb_of(data, name) for name in (b"VmRSS", b"VmHWM", b"VmSwap"))
     return ProcessMemory(resident, max(peak, resident), swapped)
+
+
+def _kb_of(data: bytes, name: bytes) -> int:
+    words = _value_of(data, b"\n" + name + b":").split(None, 1)
+    return (counter(words[0]) or 0) if words else 0
 
 
 class SchedStat(NamedTuple):
@@ -115,8 +124,14 @@ class SchedStat(NamedTuple):
 
 def parse_schedstat(data: bytes) -> SchedStat | None:
     """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
-    fields = counters(data)
-    return SchedStat(fields[0], fields[1]) if fields and len(fields) >= 2 else None
+    fields = data.split(None, 2)
+    if len(fields) < 2:
+        return None
+    ran, waited = fields[0], fields[1]
+    if not (ran.isdigit() and waited.isdigit()) or max(len(ran), len(waited)) > 20:
+        return None
+    ran_ns, waited_ns = int(ran), int(waited)
+    return SchedStat(ran_ns, waited_ns) if ran_ns | waited_ns <= LARGEST else None
 
 
 class ProcessIO(NamedTuple):

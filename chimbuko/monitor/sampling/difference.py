@@ -57,37 +57,47 @@ def _rise(before: int, now: int) -> int:
 
 
 def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
+    if before is now:
+        # Nothing has changed, as of most threads of most programs.
+        return ThreadSpan(
+            now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
+            None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
+            int(now.state in ASLEEP),
+        )  # fmt: skip
     if before is None or before.start_ticks != now.start_ticks:
         # It is new, and all that it has done lies in the span.
         before = now._replace(
             user_ticks=0, system_ticks=0, voluntary=0, involuntary=0, minor_faults=0, major_faults=0,
             ran_ns=0, waited_ns=0,
         )  # fmt: skip
-    ran_s = (now.user_ticks - before.user_ticks + now.system_ticks - before.system_ticks) / TICKS_PER_S
-    if now.ran_ns is not None and before.ran_ns is not None:
-        ran_s = (now.ran_ns - before.ran_ns) / 1e9
-    waited_s = None
-    if now.waited_ns is not None and before.waited_ns is not None:
-        waited_s = _rise(before.waited_ns, now.waited_ns) / 1e9
-    still = now.state in ASLEEP and ran_s < STILL_SHARE * seconds
+    (_, _, _, _, _, user, system, minor, major, processor, voluntary, involuntary, _, ran, waited) = before
+    (
+        pid, tid, name, state, _, user_now, system_now, minor_now, major_now, processor_now, voluntary_now,
+        involuntary_now, cpus, ran_now, waited_now,
+    ) = now  # fmt: skip
+    if ran is not None and ran_now is not None:
+        ran_s = (ran_now - ran) / 1e9
+    else:
+        ran_s = (user_now - user + system_now - system) / TICKS_PER_S
     return ThreadSpan(
-        pid=now.pid,
-        tid=now.tid,
-        name=now.name,
-        kind=kind,
-        cpus=parse_cpulist(now.cpus),
-        seconds=seconds,
-        user_s=_rise(before.user_ticks, now.user_ticks) / TICKS_PER_S,
-        system_s=_rise(before.system_ticks, now.system_ticks) / TICKS_PER_S,
-        voluntary=_rise(before.voluntary, now.voluntary),
-        involuntary=_rise(before.involuntary, now.involuntary),
-        waited_s=waited_s,
-        minor_faults=_rise(before.minor_faults, now.minor_faults),
-        major_faults=_rise(before.major_faults, now.major_faults),
-        migrations=int(before.processor != now.processor),
-        processor=now.processor,
-        state=now.state,
-        still_periods=int(still),
+        pid,
+        tid,
+        name,
+        kind,
+        parse_cpulist(cpus),
+        seconds,
+        (user_now - user) / TICKS_PER_S if user_now > user else 0.0,
+        (system_now - system) / TICKS_PER_S if system_now > system else 0.0,
+        voluntary_now - voluntary if voluntary_now > voluntary else 0,
+        involuntary_now - involuntary if involuntary_now > involuntary else 0,
+        None if waited is None or waited_now is None else _rise(waited, waited_now) / 1e9,
+        minor_now - minor if minor_now > minor else 0,
+        major_now - major if major_now > major else 0,
+        int(processor != processor_now),
+        processor_now,
+        state,
+        1,
+        int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
     )
 
 

@@ -15,16 +15,36 @@ _OLD_MEMORY, _OLD_CPU = ("memory.usage_in_bytes", "memory.limit_in_bytes"), "cpu
 
 
 class GroupReader:
-    """Finds the files of a process's group once, and reads them anew each time."""
+    """Finds the files of a process's group once, and reads those of each group once in a sample."""
 
     def __init__(self, files: ProcReader, mount: Path = MOUNT) -> None:
         self._files = files
         self._mount = mount
+        self._memberships: dict[int, bytes] = {}
         self._places: dict[bytes, tuple[str, str, str]] = {}
+        self._now: dict[bytes, GroupCounters | None] = {}
+
+    def begin(self, closely: bool = True) -> None:
+        """A new sample begins; one that looks ``closely`` asks all processes again for their groups."""
+        self._now.clear()
+        if closely:
+            self._memberships.clear()
 
     def read(self, pid: int) -> GroupCounters | None:
-        """Its group as it stands now; None where control groups are not mounted."""
-        membership = self._files.read(f"/proc/{pid}/cgroup")
+        """Its group as it stands in this sample; None where control groups are not mounted."""
+        if pid not in self._memberships:
+            self._memberships[pid] = self._files.read(f"/proc/{pid}/cgroup")
+        membership = self._memberships[pid]
+        if membership not in self._now:
+            self._now[membership] = self._counters(membership)
+        return self._now[membership]
+
+    def forget(self, pid: int) -> None:
+        """A process has ended."""
+        self._memberships.pop(pid, None)
+        self._files.forget(f"/proc/{pid}/cgroup")
+
+    def _counters(self, membership: bytes) -> GroupCounters | None:
         if membership not in self._places:
             self._places[membership] = self._find(membership)
         current, limit, cpu = self._places[membership]

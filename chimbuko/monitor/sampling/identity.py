@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,25 +77,3 @@ def _bytes(path: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def family(roots: list[int]) -> list[int]:
-    """These processes and all that they have started, by ``children`` of each thread."""
-    found: dict[int, None] = {}
-    waiting = list(roots)
-    while waiting:
-        pid = waiting.pop()
-        if pid in found:
-            continue
-        found[pid] = None
-        waiting += _children(pid)
-    return list(found)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        tids = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-    lists = (_bytes(Path(f"/proc/{pid}/task/{tid}/children")) for tid in tids)
-    return [int(child) for line in lists for child in line.split()]

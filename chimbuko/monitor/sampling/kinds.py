@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 MAIN, OPENMP, SAMPLER, OTHER = "Main", "OpenMP", "Sampler", "Other"
 NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -22,8 +23,11 @@ def kind_of(pid: int, tid: int, name: str, process_name: str, openmp: bool) -> s
     OpenMP's libraries give their threads no name, so that these carry their process's: where such a
     library is loaded they count as OpenMP's, which is a guess.
     """
-    if tid == pid:
-        return MAIN
+    return MAIN if tid == pid else _kind_of_name(name, process_name, openmp)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_name(name: str, process_name: str, openmp: bool) -> str:
     small = name.lower()
     for kind, patterns in NAMES:
         if any(fnmatchcase(small, pattern) for pattern in patterns):

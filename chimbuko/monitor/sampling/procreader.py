@@ -9,6 +9,7 @@ from contextlib import suppress
 MOST_BYTES = 65_536
 SPARE_FILES = 64
 """What is left for others of the files that a process may have open."""
+_CLOSED = -1
 
 
 class ProcReader:
@@ -21,34 +22,78 @@ class ProcReader:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
         self._most = max(0, soft - SPARE_FILES) if most_open is None else most_open
-        self._open: dict[str, int] = {}
+        self._open = 0
+        self._files: dict[str, ProcFile] = {}
+
+    def file(self, path: str) -> ProcFile:
+        """A file for one who reads it again and again, and closes it."""
+        return ProcFile(self, path)
 
     def read(self, path: str) -> bytes:
         """What a file says now, at most 64 kB of it; nothing where it is gone or may not be read."""
-        number = self._open.get(path)
-        try:
-            if number is None:
-                number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                if len(self._open) >= self._most:
-                    try:
-                        return os.pread(number, MOST_BYTES, 0)
-                    finally:
-                        os.close(number)
-                self._open[path] = number
-            return os.pread(number, MOST_BYTES, 0)
-        except OSError:
-            # The descriptor of a thread that ended stays that thread's, also when its number is used again.
-            self.forget(path)
-            return b""
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = ProcFile(self, path)
+        return file.read()
 
     def forget(self, path: str) -> None:
         """Close a file that will not be read again."""
-        number = self._open.pop(path, None)
-        if number is not None:
-            with suppress(OSError):
-                os.close(number)
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
 
     def close(self) -> None:
-        """Close all of them."""
-        for path in list(self._open):
+        """Close all that it has read itself."""
+        for path in list(self._files):
             self.forget(path)
+
+    def take_room(self) -> bool:
+        """Whether one more file may stay open, which is counted then."""
+        if self._open >= self._most:
+            return False
+        self._open += 1
+        return True
+
+    def give_room(self) -> None:
+        """One is closed."""
+        self._open -= 1
+
+
+class ProcFile:
+    """One file."""
+
+    __slots__ = ("_number", "_path", "_reader")
+
+    def __init__(self, reader: ProcReader, path: str) -> None:
+        self._reader = reader
+        self._path = path
+        self._number = _CLOSED
+
+    def read(self) -> bytes:
+        """What it says now, at most 64 kB; nothing where it is gone or may not be read."""
+        try:
+            if self._number == _CLOSED:
+                return self._open()
+            return os.pread(self._number, MOST_BYTES, 0)
+        except OSError:
+            # The descriptor of a thread that ended stays that thread's, also when its number is used again.
+            self.close()
+            return b""
+
+    def _open(self) -> bytes:
+        number = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        if self._reader.take_room():
+            self._number = number
+            return os.pread(number, MOST_BYTES, 0)
+        try:
+            return os.pread(number, MOST_BYTES, 0)
+        finally:
+            os.close(number)
+
+    def close(self) -> None:
+        """It may be read again, and is opened then."""
+        if self._number != _CLOSED:
+            with suppress(OSError):
+                os.close(self._number)
+            self._number = _CLOSED
+            self._reader.give_room()

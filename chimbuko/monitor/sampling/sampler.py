@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
-from chimbuko.monitor.procfs.task import (
-    TaskStatus,
-    parse_io,
-    parse_process_memory,
-    parse_schedstat,
-    parse_stat,
-    parse_status,
-)
+from chimbuko.monitor.procfs.task import parse_io, parse_process_memory
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
+from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
-THREAD_FILES = ("stat", "status", "schedstat")
-PROCESS_FILES = ("status", "io", "cgroup")
+PROCESS_FILES = ("status", "io")
 CLOSE_LOOK = 10
-"""Each of so many samples reads the affinity also of threads that have not run."""
+"""Each of so many samples reads the affinity also of threads that have not run, and the control groups that
+processes are in."""
 PRESSURES = ("cpu", "memory", "io")
 
 
@@ -32,34 +25,36 @@ class Sampler:
     What ends between two samples, or while one is taken, is not in the later one.
     """
 
-    def __init__(self) -> None:
-        self._files = ProcReader()
+    def __init__(self, files: ProcReader | None = None) -> None:
+        self._files = files or ProcReader()
         self._groups = GroupReader(self._files)
-        self._last: dict[str, tuple[bytes, TaskStatus]] = {}
-        """Of each thread by its folder: its times, and its switches and affinity."""
-        self._now: dict[str, tuple[bytes, TaskStatus]] = {}
-        self._pids: set[int] = set()
+        self._threads: dict[int, ProcessThreads] = {}
         self._samples = 0
 
     def sample(self, pids: Iterable[int]) -> Sample:
         """All of it at this moment."""
         began_ns = time.thread_time_ns()
         time_us, wall_us = time.monotonic_ns() // 1000, time.time_ns() // 1000
-        self._now = {}
         self._samples += 1
+        closely = self._samples % CLOSE_LOOK == 0
+        self._groups.begin(closely)
         threads: dict[int, ThreadCounters] = {}
         processes: dict[int, ProcessCounters] = {}
         groups = {}
         for pid in pids:
-            own = self._threads(pid)
+            if pid not in self._threads:
+                self._threads[pid] = ProcessThreads(self._files, pid)
+            own = self._threads[pid].read(closely)
             if not own:
                 continue
-            threads.update((thread.tid, thread) for thread in own)
+            for thread in own:
+                threads[thread.tid] = thread
             processes[pid] = self._process(pid)
             group = self._groups.read(pid)
             if group is not None:
                 groups[pid] = group
-        self._forget_ended(set(processes))
+        for pid in self._threads.keys() - processes.keys():
+            self._forget(pid)
         read = self._files.read
         pressures = {name: parse_pressure(read(f"/proc/pressure/{name}")) for name in PRESSURES}
         return Sample(
@@ -76,65 +71,17 @@ class Sampler:
 
     def close(self) -> None:
         """Close all files."""
+        for pid in list(self._threads):
+            self._forget(pid)
         self._files.close()
 
-    def _threads(self, pid: int) -> list[ThreadCounters]:
-        try:
-            tids = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            return []
-        found = (self._thread(pid, f"/proc/{pid}/task/{tid}/") for tid in tids)
-        return [thread for thread in found if thread is not None]
-
-    def _thread(self, pid: int, folder: str) -> ThreadCounters | None:
-        read = self._files.read
-        stat = parse_stat(read(folder + "stat"))
-        if stat is None or stat.state in "ZX":
-            return None
-        times = read(folder + "schedstat")
-        before = self._last.get(folder)
-        if before is not None and times and before[0] == times and not self._looks_closely:
-            # It has not run since, so that it has not been switched. Its affinity others may have changed.
-            status: TaskStatus | None = before[1]
-        else:
-            status = parse_status(read(folder + "status"))
-        if status is None:
-            return None
-        sched = parse_schedstat(times)
-        ran_ns, waited_ns = sched if sched is not None else (None, None)
-        self._now[folder] = (times, status)
-        return ThreadCounters(
-            pid,
-            stat.tid,
-            stat.name,
-            stat.state,
-            stat.start_ticks,
-            stat.user_ticks,
-            stat.system_ticks,
-            stat.minor_faults,
-            stat.major_faults,
-            stat.processor,
-            status.voluntary,
-            status.involuntary,
-            status.cpus,
-            ran_ns,
-            waited_ns,
-        )
-
-    @property
-    def _looks_closely(self) -> bool:
-        return self._samples % CLOSE_LOOK == 0
-
     def _process(self, pid: int) -> ProcessCounters:
-        folder = f"/proc/{pid}/"
-        memory = parse_process_memory(self._files.read(folder + "status"))
-        return ProcessCounters(memory, parse_io(self._files.read(folder + "io")))
+        read = self._files.read
+        memory = parse_process_memory(read(f"/proc/{pid}/status"))
+        return ProcessCounters(memory, parse_io(read(f"/proc/{pid}/io")))
 
-    def _forget_ended(self, pids: set[int]) -> None:
-        for folder in self._last.keys() - self._now.keys():
-            for name in THREAD_FILES:
-                self._files.forget(folder + name)
-        for pid in self._pids - pids:
-            for name in PROCESS_FILES:
-                self._files.forget(f"/proc/{pid}/{name}")
-        self._last, self._pids = self._now, pids
+    def _forget(self, pid: int) -> None:
+        self._threads.pop(pid).close()
+        self._groups.forget(pid)
+        for name in PROCESS_FILES:
+            self._files.forget(f"/proc/{pid}/{name}")

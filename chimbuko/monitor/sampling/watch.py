@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections import Counter
+from collections.abc import Sequence
 
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.identity import Identity, family, read_identity, uses_openmp
+from chimbuko.monitor.sampling.family import Family
+from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
 from chimbuko.monitor.sampling.kinds import MAIN, SAMPLER, kind_of
+from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
 
 
 class Watch:
-    """What these processes have done since it began. The process that watches is watched, too."""
+    """What these processes have done since it began. Who watches is watched, too: the process that made it,
+    or, where that is one of those to be watched, the thread.
+    """
 
     def __init__(self, roots: Sequence[int]) -> None:
-        self._roots = list(roots)
         self._own = os.getpid()
-        self._sampler = Sampler()
+        self._thread = threading.get_native_id() if self._own in roots else None
+        """The sampler's, where it is not the whole process."""
+        files = ProcReader()
+        self._family = Family(roots, files)
+        self._sampler = Sampler(files)
         self._last: Sample | None = None
+        self._threads: Counter[int] = Counter()
+        """How many each process has."""
         self._openmp: dict[int, tuple[int, bool]] = {}
         self.identities: dict[int, Identity] = {}
         """All processes that were ever seen, as they were first."""
@@ -30,12 +41,15 @@ class Watch:
 
     def step(self) -> Span | None:
         """Take a sample; the span since the one before it, None where it is the first."""
-        pids = [pid for pid in family(self._roots) if pid != self._own and self._is_known(pid)]
+        if self._thread is not None:
+            self._is_known(self._own)
+        pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
         sample = self._sampler.sample([*pids, self._own])
         last, self._last = self._last, sample
         self.cost_us += sample.cost_us
         if last is None:
             return None
+        self._threads = Counter(thread.pid for thread in sample.threads.values())
         span = difference(last, sample, self._kind)
         self.total = span if self.total is None else self.total.then(span)
         return span
@@ -44,9 +58,9 @@ class Watch:
         """End it."""
         self._sampler.close()
 
-    def move_to(self, core: int) -> None:
-        """Let this process run on one core only."""
-        os.sched_setaffinity(0, {core})
+    def follow(self, roots: Sequence[int]) -> None:
+        """Watch these as well, and all that they start."""
+        self._family.follow([root for root in roots if root != self._own])
 
     def _is_known(self, pid: int) -> bool:
         if pid not in self.identities:
@@ -57,7 +71,7 @@ class Watch:
         return True
 
     def _kind(self, pid: int, tid: int, name: str, process_name: str) -> str:
-        if pid == self._own:
+        if tid == self._thread or (pid == self._own and self._thread is None):
             return SAMPLER
         kind = kind_of(pid, tid, name, process_name, openmp=False)
         if kind == MAIN or name != process_name or process_name.startswith("python"):
@@ -66,14 +80,7 @@ class Watch:
 
     def _has_openmp(self, pid: int) -> bool:
         """Looked up once for each number of threads: libraries are loaded when they are needed."""
-        threads = sum(one.pid == pid for one in self._last.threads.values()) if self._last else 0
+        threads = self._threads[pid]
         if pid not in self._openmp or self._openmp[pid][0] != threads:
             self._openmp[pid] = (threads, uses_openmp(pid))
         return self._openmp[pid][1]
-
-
-def last_core(masks: Iterable[Iterable[int]], allowed: Iterable[int]) -> int:
-    """Where the sampler runs: the last core of the masks that it may use, or the last that it may use."""
-    may = set(allowed)
-    wanted = may & {cpu for mask in masks for cpu in mask}
-    return max(wanted or may)

@@ -34,6 +34,7 @@ def test_version_2(tmp_path: Path, below: str) -> None:
     reader = GroupReader(files, tmp_path)
     assert reader.read(os.getpid()) == GroupCounters(4096, None, Throttling(3, 1500))
     (group / "memory.max").write_text("8192\n")
+    reader.begin()
     found = reader.read(os.getpid())
     assert found is not None and found.limit_bytes == 8192
     files.close()
@@ -51,6 +52,7 @@ def test_version_1_in_a_container(tmp_path: Path) -> None:
     files = MadeFiles()
     files.membership = b"4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n"
     assert GroupReader(files, tmp_path).read(1) == GroupCounters(4096, None, Throttling(1, 2000))
+    files.forget("/proc/1/cgroup")
     files.membership = b""
     assert GroupReader(files, tmp_path).read(1) is None
     files.close()

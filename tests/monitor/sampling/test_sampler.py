@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.identity import family, maps_openmp, read_identity, start_ticks_of
+from chimbuko.monitor.sampling.family import family
+from chimbuko.monitor.sampling.identity import maps_openmp, read_identity, start_ticks_of
 from chimbuko.monitor.sampling.kinds import kind_of
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sampler import Sampler
@@ -118,6 +119,18 @@ def test_what_is_gone_is_not_in_a_sample(sampler: Sampler) -> None:
     found = sampler.sample([process.pid, 2**22 + 1])
     assert not found.threads and not found.processes
     assert start_ticks_of(process.pid) is None
+
+
+def test_what_has_not_run_is_not_made_anew(sampler: Sampler) -> None:
+    sleeper = program(WAITING)
+    try:
+        asleep(sampler, sleeper.pid)
+        first, second = sampler.sample([sleeper.pid]), sampler.sample([sleeper.pid])
+        assert all(second.threads[tid] is one for tid, one in first.threads.items())
+        found = difference(first, second).threads[sleeper.pid]
+        assert (found.voluntary, found.user_s, found.still_periods) == (0, 0.0, 1)
+    finally:
+        end(sleeper)
 
 
 def test_without_room_for_descriptors_files_are_opened_each_time() -> None:

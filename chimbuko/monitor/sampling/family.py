@@ -1,0 +1,85 @@
+"""Which processes are watched: some, and all that they start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from chimbuko.monitor.procfs.numbers import counter
+from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
+from chimbuko.monitor.sampling.procreader import ProcReader
+
+MOST_NEW = 64
+"""Numbers given since the last look that are looked up one by one; beyond it all threads are asked."""
+
+
+class Family:
+    """Looks for new processes only among the numbers that the kernel has given since the last look."""
+
+    def __init__(self, roots: Sequence[int], files: ProcReader) -> None:
+        self._files = files
+        self._roots = list(roots)
+        self._pids: list[int] = []
+        self._last: int | None = None
+
+    def follow(self, roots: Sequence[int]) -> None:
+        """Watch these as well."""
+        for root in roots:
+            if root not in self._roots:
+                self._roots.append(root)
+                self._last = None
+
+    def pids(self) -> list[int]:
+        """All of them, in the order in which they were found."""
+        # "0.10 0.20 0.30 1/234 4711": the last number that a process or thread of this namespace was given.
+        newest = counter(self._files.read("/proc/loadavg").rpartition(b" ")[2].strip())
+        last, self._last = self._last, newest
+        if newest is None or last is None or not 0 <= newest - last <= MOST_NEW:
+            self._pids = family(self._roots)
+            return list(self._pids)
+        known = [pid for pid in self._pids if pid in self._roots or os.path.exists(f"/proc/{pid}")]
+        parents = {number: _parent_of_process(number) for number in range(last + 1, newest + 1)}
+        for number, parent in parents.items():
+            if parent in known and number not in known:
+                known.append(number)
+        self._pids = known
+        return list(known)
+
+
+def family(roots: list[int]) -> list[int]:
+    """These processes and all that they have started, by ``children`` of each thread."""
+    found: dict[int, None] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in found:
+            continue
+        found[pid] = None
+        waiting += _children(pid)
+    return list(found)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    lists = (_bytes(f"/proc/{pid}/task/{tid}/children") for tid in tids)
+    return [int(child) for line in lists for child in line.split()]
+
+
+def _parent_of_process(number: int) -> int | None:
+    """Whose child a process is; None where the number is a thread's, or nobody's."""
+    status = _bytes(f"/proc/{number}/status")
+    if parse_thread_group(status) != number:
+        return None
+    stat = parse_stat(_bytes(f"/proc/{number}/stat"))
+    return None if stat is None else stat.parent
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

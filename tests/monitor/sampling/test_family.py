@@ -1,0 +1,43 @@
+"""New processes are found among the numbers that the kernel has given since."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from chimbuko.monitor.sampling.family import Family, family
+from chimbuko.monitor.sampling.procreader import ProcReader
+
+PROGRAM = """
+import subprocess, sys, threading
+children = []
+def start():
+    children.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+for line in sys.stdin:
+    starter = threading.Thread(target=start)
+    starter.start()
+    starter.join()
+    print(children[-1].pid, flush=True)
+for child in children:
+    child.communicate()
+"""
+
+
+def test_children_of_threads_are_found_as_they_come_and_threads_are_none() -> None:
+    files = ProcReader()
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin is not None and program.stdout is not None
+        watched = Family([program.pid], files)
+        assert watched.pids() == [program.pid]
+        expected = {program.pid}
+        for _ in range(3):
+            print("go", file=program.stdin, flush=True)
+            expected.add(int(program.stdout.readline()))
+            assert set(watched.pids()) == set(family([program.pid])) == expected
+        program.stdin.close()
+    assert watched.pids() == [program.pid]
+    assert os.getpid() not in watched.pids()
+    files.close()
