@@ -24,6 +24,7 @@ from chimbuko.process.starting import fork
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.recorder.place import await_drained
+from chimbuko.recorder.watch import RecorderWatch
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import ScratchNote, agents_part, scratch_folder
 from chimbuko.trace.discovery import StreamName
@@ -82,7 +83,9 @@ class Agents:
         self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES)
         self._is_rescued = False
         self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
-        self._collisions = None if options.place is None else Collisions(options.place.folder)
+        self._collisions = None if place is None else Collisions(place.folder)
+        diary = run.logs / f"recorder-{options.node}.log"
+        self._recorder = None if place is None else RecorderWatch(place.folder, diary)
 
     def __enter__(self) -> Agents:
         is_live = self._options.place is not None
@@ -130,6 +133,13 @@ class Agents:
             collisions = self._collisions.news() if self._collisions else []
             self._problems += collisions
             lines += collisions
+        return lines + self._recorder_news(is_last=False)
+
+    def _recorder_news(self, is_last: bool) -> list[str]:
+        lines: list[str] = []
+        with self._mishaps.survived("it cannot be seen whether all was recorded"):
+            lines += self._recorder.news(is_last) if self._recorder else []
+            self._problems += lines
         return lines
 
     @property
@@ -141,6 +151,7 @@ class Agents:
         """Ask them to come to an end, when all that was recorded of programs is in their streams."""
         if self._options.place is not None:
             await_drained(self._options.place.folder, LONGEST_DRAIN_S)
+            self._recorder_news(is_last=True)
         self._group.ask_to_stop()
 
     def rescue(self) -> None:

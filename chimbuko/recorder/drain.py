@@ -20,14 +20,15 @@ from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
 from chimbuko.process.ranks import rank_from, stated_rank
-from chimbuko.recorder.place import remove_place
+from chimbuko.recorder.place import READY, drain, is_alive, process_files, remove_place
 from chimbuko.recorder.recording import Recording
+from chimbuko.recorder.unwritten import unwritten
+from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.tracer.chunks import Handover, Header
 from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
 from chimbuko.tracer.writers.nursery import MOST_AT_A_TIME
 from chimbuko.tracer.writers.writer import STUCK_AFTER_S, Writing, ignore_signals
 
-PROCESS_SUFFIX = ".process"
 LOOK_PERIOD_S = 0.1
 """Between two looks at how full the rings are: at 5 million events a second one takes 13 ms to fill up, but
 at the rates of real programs more than a second."""
@@ -43,22 +44,28 @@ RANK_PATIENCE_S = 5.0
 def main() -> None:
     """Serve a folder of rings; arguments: the folder, and the process that it was made for.
 
-    It says on standard output that it is ready, by closing it.
+    It says on standard output that it is ready, and closes it.
     """
     folder, pid = Path(sys.argv[1]), int(sys.argv[2])
     os.setsid()
     ignore_signals()
+    # Kept open until the last process that this one forks has ended.
+    drain(folder)
     set_oom_score(oom_score(Sacrifice.WRITER))
     gc.disable()
     import adios2.bindings  # noqa: F401
 
     gc.freeze()
     gc.enable()
+    streams = WriterSettings.from_environment(os.environ).prefix.absolute().parent
+    os.write(1, READY)
     os.dup2(0, 1)
     try:
         _Drain(folder, pid).serve()
+    except Exception as error:
+        log(f"what {folder.name} recorded is lost: {type(error).__name__}: {error}")
     finally:
-        remove_place(folder)
+        remove_place(folder, streams)
 
 
 class _Drain:
@@ -69,9 +76,11 @@ class _Drain:
         self._first = pid
         self._first_descriptor = _process_descriptor(pid)
         self._members = Members()
-        self._writers: dict[int, int] = {}
-        """Number of the member by the writer's process."""
-        self._seen: set[str] = set()
+        self._writers: dict[int, tuple[int, Path]] = {}
+        """Number of the member, and its file, by the writer's process."""
+        self._unattended: dict[Path, str] = {}
+        """Files of processes whose writers have failed, and how."""
+        self._seen: set[Path] = set()
 
     def serve(self) -> None:
         """Until no process has been recorded for a while."""
@@ -79,15 +88,19 @@ class _Drain:
         while time.monotonic() < alone_since + LINGER_S:
             self._take_in()
             self._reap()
-            if self._writers or not _ends_within(self._first_descriptor, self._first, 0.0):
+            self._count_lost()
+            is_first_there = not _ends_within(self._first_descriptor, self._first, 0.0)
+            if self._writers or self._unattended or is_first_there:
                 alone_since = time.monotonic()
             time.sleep(LOOK_PERIOD_S)
+        if refused := self._members.refused:
+            log(f"{refused} processes were not recorded: too many at a time, or in all")
 
     def _take_in(self) -> None:
-        for name in sorted(os.listdir(self._folder)):
-            if name.endswith(PROCESS_SUFFIX) and not name.startswith(".") and name not in self._seen:
-                self._seen.add(name)
-                self._begin(self._folder / name)
+        for path in process_files(self._folder):
+            if path not in self._seen:
+                self._seen.add(path)
+                self._begin(path)
 
     def _begin(self, path: Path) -> None:
         if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:
@@ -101,24 +114,31 @@ class _Drain:
         program = os.path.basename(recording.executable) or "program"
         number = self._members.add(recording.pid, self._header(recording, program, 0))
         if writer := os.fork():
-            self._writers[writer] = number
+            self._writers[writer] = number, path
             return
+        code = 1
         try:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._write(recording, program, number)
+            code = self._write(recording, program, number)
         finally:
-            os._exit(0)
+            os._exit(code)
 
-    def _write(self, recording: Recording, program: str, number: int) -> None:
+    def _write(self, recording: Recording, program: str, number: int) -> int:
+        """Write a stream; 0 if that succeeded, and all that went wrong is said."""
         rank = self._rank(recording)
         try:
             header = self._header(recording, program, rank)
-            writing = Writing(header, recording.pid, self._members, number)
+            writing = Writing(header, recording.pid, self._members, number, recording.note_stored)
             writing.write_stream(_handovers(recording, lambda: self._has_successor(recording)))
         except ChimbukoError as error:
             log(f"rank {rank} is not recorded to its end: {error}")
-        for problem in recording.problems:
-            log(f"rank {rank} is not recorded to its end: {problem}")
+            return 1
+        except Exception as error:
+            # ADIOS2 has errors of any kind, and may write several lines.
+            said = " ".join(str(error).split())
+            log(f"rank {rank} is not recorded to its end: {type(error).__name__}: {said}")
+            return 1
+        return 0
 
     def _header(self, recording: Recording, program: str, rank: int) -> Header:
         header = recording.header(program, rank)
@@ -130,7 +150,7 @@ class _Drain:
             return rank_from(os.environ)
         latest = time.monotonic() + RANK_PATIENCE_S
         while (rank := recording.process.number("world_rank")) < 0 and time.monotonic() < latest:
-            if not _is_alive(recording.pid):
+            if not is_alive(recording.pid):
                 break
             time.sleep(LOOK_PERIOD_S)
         return max(rank, 0)
@@ -141,16 +161,27 @@ class _Drain:
             if os.readlink(f"/proc/{recording.pid}/exe").removesuffix(" (deleted)") != recording.executable:
                 return True
         begins = f"{recording.pid}-"
-        mine = recording.process.path.name
         return any(
-            name.startswith(begins) and name.endswith(PROCESS_SUFFIX) and _began(name) > _began(mine)
-            for name in os.listdir(self._folder)
+            path.name.startswith(begins) and _began(path) > _began(recording.process.path)
+            for path in process_files(self._folder)
         )
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG)[0]) > 0:
-                self._members.set_state(self._writers.pop(ended), State.OVER)
+            while (ended := os.waitpid(-1, os.WNOHANG))[0] > 0:
+                number, path = self._writers.pop(ended[0])
+                self._members.set_state(number, State.OVER)
+                if code := os.waitstatus_to_exitcode(ended[1]):
+                    how = "has failed" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+                    self._unattended[path] = how
+
+    def _count_lost(self) -> None:
+        """Say what of processes is lost that had no writer any more, when they have ended."""
+        for path, how in list(self._unattended.items()):
+            if not is_alive(int(path.name.partition("-")[0])):
+                del self._unattended[path]
+                if lost := unwritten(path):
+                    log(f"{lost}; what wrote its stream {how}")
 
 
 def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Iterator[Handover]:
@@ -183,26 +214,16 @@ def _process_descriptor(pid: int) -> int | None:
 
 def _ends_within(process: int | None, pid: int, seconds: float) -> bool:
     if process is None:
-        return not _is_alive(pid)
+        return not is_alive(pid)
     return bool(select.select([process], [], [], seconds)[0])
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _has_rank(environment: Mapping[str, str]) -> bool:
     return stated_rank(environment) is not None
 
 
-def _began(name: str) -> int:
-    return int(name.removesuffix(PROCESS_SUFFIX).rpartition("-")[2] or 0)
+def _began(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2] or 0)
 
 
 if __name__ == "__main__":

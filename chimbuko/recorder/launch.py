@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import chimbuko
-from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.preload import PRELOAD_VARIABLE
 from chimbuko.process.lifetime import log
 from chimbuko.recorder.native.library import recorder_library
 from chimbuko.recorder.native.mpi import mpi_of
 from chimbuko.recorder.native.program import NativeProgram
-from chimbuko.recorder.place import make_place, remove_place
+from chimbuko.recorder.place import READY, last_words, make_place, remove_place, standard_error
 from chimbuko.trace.tausettings import WriterSettings
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
@@ -73,12 +73,22 @@ def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
     starter = "import os; os.fork() and os._exit(0); from chimbuko.recorder.drain import main; main()"
     # It outlives the program, and must not hold what others read to its end. The program waits until it is
     # ready, since a ring may be full in a moment.
-    subprocess.run(
-        [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**environment, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        timeout=READY_TIMEOUT_S,
-        check=True,
-    )
+    said = standard_error(folder)
+    try:
+        started = subprocess.run(
+            [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**environment, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            timeout=READY_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(
+            f"what writes its trace was not ready within {READY_TIMEOUT_S:g} s; is the machine overloaded?"
+        ) from error
+    finally:
+        os.close(said)
+    if started.stdout != READY:
+        *_, why = ["it ended without a word", *last_words(folder).splitlines()]
+        raise ServiceError(f"what writes its trace could not start: {why}")

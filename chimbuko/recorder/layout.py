@@ -9,7 +9,7 @@ import numpy as np
 
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
-VERSION: Final = 1
+VERSION: Final = 2
 
 NAMES: Final = 2048
 NAME_BYTES: Final = 96
@@ -84,6 +84,7 @@ PROCESS: Final = np.dtype(
         ("left_out_count", "<u4"),
         ("threads_without_ring", "<u8"),
         ("lost_requests", "<u8"),
+        ("stored", "<u8"),
         ("executable", f"S{PATH_BYTES}"),
         ("maps", f"S{MAPS_BYTES}"),
         ("crash", CRASH),

@@ -1,18 +1,29 @@
-"""Where rings lie, and how others see that they are not empty yet."""
+"""Where rings lie, and how others see that they are not empty yet, or that nobody drains them any more."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.follow.space import MEMORY
+from chimbuko.process.lifetime import log
 
 MARKS_FOLDER = ".rings"
 """Beside the streams of a run: the folder of each recorded program's rings, or a link to it."""
+DIARY = "chimbuko-recorder.log"
+"""Beside the streams, where there is something to say: what went wrong in processes that drained rings."""
+PROCESS_SUFFIX = ".process"
 LOOK_PERIOD_S = 0.02
+READY = b"ready"
+"""Whoever is about to drain says it on standard output, where the program may begin."""
+_LOCK = ".lock"
+_STANDARD_ERROR = ".stderr"
+_NAME = re.compile(r"chimbuko-rings-(?P<pid>\d+)-\d+")
 
 
 def make_place(streams: Path, is_marked: bool) -> Path:
@@ -27,6 +38,7 @@ def make_place(streams: Path, is_marked: bool) -> Path:
     """
     name = f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
     if not is_marked:
+        _clear_up()
         return _made(MEMORY / name)
     marks = streams / MARKS_FOLDER
     marks.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,25 +53,124 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def remove_place(place: Path) -> None:
-    """Remove the folder, and what shows that it was there."""
+def standard_error(place: Path) -> int:
+    """Descriptor of a file for all that is said while a place is drained."""
+    return os.open(place / _STANDARD_ERROR, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def last_words(place: Path) -> str:
+    """What was said there."""
+    return (place / _STANDARD_ERROR).read_text(errors="replace").strip()
+
+
+def drain(place: Path) -> int:
+    """Let others see that a place is drained, until this process has ended and all that it forks.
+
+    Returns
+    -------
+    int
+        A descriptor, to be kept open.
+    """
+    # Not a name on this node (process.lifetime.hold): the program may have a network of its own.
+    lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def is_drained(place: Path) -> bool:
+    """Whether somebody drains a place."""
+    try:
+        lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def remove_place(place: Path, streams: Path | None = None) -> None:
+    """Remove the folder, and what shows that it was there.
+
+    Parameters
+    ----------
+    streams
+        Folder of a diary, for what was said meanwhile.
+    """
+    with suppress(OSError):
+        if streams is not None and (said := (place / _STANDARD_ERROR).read_bytes()):
+            write_diary(streams, said)
     shutil.rmtree(place.resolve(), ignore_errors=True)
     with suppress(OSError):
         if place.is_symlink():
             place.unlink()
 
 
+def write_diary(streams: Path, said: bytes) -> None:
+    """Add to the diary. Many may do that at a time."""
+    diary = os.open(streams / DIARY, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(diary, said)
+    finally:
+        os.close(diary)
+
+
+def marked_places(streams: Path) -> list[Path]:
+    """Places of the programs of a run on this node."""
+    marks = streams / MARKS_FOLDER
+    with suppress(OSError):
+        return [marks / name for name in sorted(os.listdir(marks))]
+    return []
+
+
 def await_drained(streams: Path, longest_s: float) -> bool:
     """Wait until no ring of a program of this run and node holds anything; False if that takes too long."""
     latest_s = time.monotonic() + longest_s
-    while _names(streams / MARKS_FOLDER):
+    while any(is_drained(place) for place in marked_places(streams)):
         if time.monotonic() > latest_s:
             return False
         time.sleep(LOOK_PERIOD_S)
     return True
 
 
-def _names(folder: Path) -> list[str]:
+def process_files(place: Path) -> list[Path]:
+    """Files of the processes that are, or were, recorded into a place."""
     with suppress(OSError):
-        return os.listdir(folder)
+        names = sorted(os.listdir(place))
+        return [place / name for name in names if name.endswith(PROCESS_SUFFIX) and not name.startswith(".")]
     return []
+
+
+def is_in_use(place: Path) -> bool:
+    """Whether a process that is recorded into it lives."""
+    pids = [int(path.name.partition("-")[0]) for path in process_files(place)]
+    named = _NAME.fullmatch(place.name)
+    return any(is_alive(pid) for pid in (*pids, *([int(named["pid"])] if named else [])))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _clear_up() -> None:
+    """Remove what earlier programs outside of runs have left, whose drains were killed."""
+    for place in MEMORY.glob("chimbuko-rings-*"):
+        with suppress(OSError):
+            if place.stat().st_uid == os.getuid() and not is_drained(place) and not is_in_use(place):
+                # Only then: a program that is recorded must not wait for numpy.
+                from chimbuko.recorder.unwritten import unwritten
+
+                for path in process_files(place):
+                    if lost := unwritten(path):
+                        log(f"an earlier program, {lost}")
+                remove_place(place)

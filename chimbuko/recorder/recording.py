@@ -58,6 +58,8 @@ class Recording:
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
         self._has_begun = False
+        self._taken = 0
+        """Events, of all rings."""
         self._communicators = 0
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
@@ -102,12 +104,17 @@ class Recording:
             except TraceFormatError as error:
                 self._give_up(name, error)
                 continue
+            self._taken += len(events)
             if len(events):
                 rows.append(self._rows(ring, events, timers, counters))
         metadata = self._new_metadata()
         self._said |= metadata
         self._has_begun = True
         return Handover(now_ns, rows, timers, counters, metadata)
+
+    def note_stored(self, waiting: int) -> None:
+        """Note in the process's file that all that was taken is in the stream, but for so many rows."""
+        self.process.set_number("stored", max(0, self._taken - waiting))
 
     def last(self, now_ns: int) -> Handover:
         """The same, and the end."""
@@ -233,6 +240,7 @@ class Recording:
             "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
             "calls too deep in others": sum(ring.number("too_deep") for ring in self._sound_rings()),
             "threads": self.process.number("threads_without_ring"),
+            "messages of requests, too many at a time": self.process.number("lost_requests"),
         }
         counted = [f"{number} {what}" for what, number in lost.items() if number]
         if counted or self.problems:

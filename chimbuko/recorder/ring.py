@@ -64,6 +64,10 @@ class ProcessFile:
         """A field that is a number."""
         return int(self._head[field][0])
 
+    def set_number(self, field: str, value: int) -> None:
+        """Write a field that is the drain's."""
+        self._head[field][0] = value
+
     def text(self, field: str) -> str:
         """A field that is a text."""
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")

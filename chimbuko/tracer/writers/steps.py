@@ -109,7 +109,12 @@ class StepBuilder:
     @property
     def size_bytes(self) -> int:
         """Size of all rows that are in no step yet."""
-        return ROW_BYTES * sum(len(rows) for thread in self._threads.values() for rows in thread.arrays)
+        return ROW_BYTES * self.row_count
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows that are in no step yet."""
+        return sum(len(rows) for thread in self._threads.values() for rows in thread.arrays)
 
     def cut(self) -> list[Step]:
         """Steps of all rows up to where they are complete; the others stay for the next."""

@@ -17,7 +17,7 @@ import pickle
 import signal
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -98,6 +98,8 @@ class Writing:
         Of the member.
     members, number
         The family, and which one of it this is.
+    note_stored
+        Called after each step with the number of rows that were handed over and are in none yet.
 
     Raises
     ------
@@ -105,7 +107,14 @@ class Writing:
         The settings are not usable.
     """
 
-    def __init__(self, header: Header, pid: int, members: Members, number: int) -> None:
+    def __init__(
+        self,
+        header: Header,
+        pid: int,
+        members: Members,
+        number: int,
+        note_stored: Callable[[int], None] = lambda waiting: None,
+    ) -> None:
         self._settings = WriterSettings.from_environment(os.environ)
         self._header = header
         self._pid = pid
@@ -113,6 +122,7 @@ class Writing:
         self._number = number
         self._started = Started()
         self._builder = StepBuilder(header)
+        self._note_stored = note_stored
         size = size_from(os.environ)
         self._first_rank = self._claimed(number, size)
         members.set_rank(number, self._first_rank + header.rank)
@@ -172,8 +182,7 @@ class Writing:
                     break
                 is_due = settings.is_periodic and time.monotonic() - last_cut >= step_s
                 if builder.size_bytes and (is_due or builder.size_bytes > LARGEST_STEP_BYTES):
-                    for step in builder.cut():
-                        _write(stream, step, builder.names)
+                    self._write_steps(stream, builder.cut())
                     last_cut, step_s = time.monotonic(), period_s
             self._members.set_state(self._number, State.ENDED)
             self._report_of_parent(is_last=True)
@@ -182,13 +191,20 @@ class Writing:
             # Some members say it themselves.
             if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
                 self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
-            for step in builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns):
-                _write(stream, step, builder.names)
+            self._write_steps(
+                stream, builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns)
+            )
             # Who kills a program expects that nothing of it is left.
             if settings.is_live and end_ns is not None:
                 _await_reader(stream, builder.names, read_mark, began + READER_WAIT_S)
         if not self._number:
             self._await_children()
+
+    def _write_steps(self, stream: StreamWriter, steps: Iterable[Step]) -> None:
+        names = self._builder.names
+        for step in steps:
+            stream.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
+        self._note_stored(self._builder.row_count)
 
     def _report_of_children(self) -> None:
         started = self._started
@@ -203,10 +219,6 @@ class Writing:
         latest = time.monotonic() + READER_WAIT_S
         while self._members.is_any_ending() and time.monotonic() < latest:
             time.sleep(LOOK_PERIOD_S)
-
-
-def _write(stream: StreamWriter, step: Step, names: StreamNames) -> None:
-    stream.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
 
 
 def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, latest: float) -> None:

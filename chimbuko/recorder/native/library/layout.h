@@ -2,7 +2,7 @@
  * has the same structures; all numbers have the machine's own byte order.
  *
  * A process has one file, and each of its threads a ring. The library writes, and the drain reads; a ring's `read`
- * alone is written by the drain. */
+ * and a process's `stored` alone are written by the drain. */
 #ifndef CHIMBUKO_LAYOUT_H
 #define CHIMBUKO_LAYOUT_H
 
@@ -13,7 +13,7 @@
 #define RING_MAGIC "CHIMRING"
 
 enum {
-    LAYOUT_VERSION = 1,
+    LAYOUT_VERSION = 2,
     NAMES = 2048,
     NAME_BYTES = 96,
     COMMUNICATORS = 4096,
@@ -90,6 +90,7 @@ struct process {
     _Atomic uint32_t left_out_count;
     _Atomic uint64_t threads_without_ring;
     _Atomic uint64_t lost_requests; /* for which there was no room in the table of requests */
+    uint64_t stored; /* events, of all rings, that are in the stream */
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */
     struct crash crash;
