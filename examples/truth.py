@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,9 @@ class InjectedDelay:
 
     def is_in(self, call: FlaggedCall) -> bool:
         """Whether it happened inside this call."""
-        # `relax [{heat.py}{12}]` and `Strip.relax [{heat.py}{12}]` are both the function `relax`.
-        name = call.function.split(" [")[0].rsplit(".")[-1]
+        # `relax [{heat.py}{12}]`, `Strip.relax [{heat.py}{12}]` and `Strip::relax() [{heat.cc} {12,0}]` are
+        # all the function `relax`.
+        name = re.split(r"\.|::", re.split(r" \[|\(", call.function)[0])[-1]
         return (
             call.rank == self.rank
             and name == self.function

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.follow.space import MEMORY
+from chimbuko.recorder.place import DIARY
+from chimbuko.recorder.ring import ProcessFile, Ring
+from chimbuko.recorder.unwritten import unwritten
 from tests.places import EXAMPLES
 from tests.recorder.mpi import WHEEL
 from tests.recorder.streams import TRACE, Stream, await_drains, drains, streams
@@ -54,17 +58,66 @@ def test_program_that_leaves_without_ado_has_ended_in_order(tmp_path: Path) -> N
     stream.nesting()
 
 
-def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> None:
+def start_heat(tmp_path: Path) -> subprocess.Popen[str]:
+    """Two ranks that go on for some seconds, once their streams are there."""
     program = WHEEL.build(EXAMPLES / "heat_mpi.c", tmp_path / "heat", "mpicc", "-finstrument-functions")
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
+    environment |= {"TAU_ADIOS2_PERIODIC": "1", "TAU_ADIOS2_PERIOD": "200000"}
     words = [*WHEEL.launch(2), *TRACE, program, "--seconds", "3"]
     running = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
     latest = time.monotonic() + 120
     while not list(tmp_path.glob("*.bp")):
         assert time.monotonic() < latest and running.poll() is None
         time.sleep(0.05)
-    for drain in drains(tmp_path):
-        os.kill(drain, signal.SIGKILL)
+    # Some steps.
+    time.sleep(1.0)
+    return running
+
+
+def await_heat(running: subprocess.Popen[str]) -> None:
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 0
     assert "2 ranks, 300 iterations" in output
+
+
+def rows_of(stream: Stream) -> int:
+    """All but the ENTRY of the program itself, which the library does not write."""
+    return sum(map(len, (stream.events, stream.comms, stream.counters, stream.operations))) - 1
+
+
+def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> None:
+    running = start_heat(tmp_path)
+    for drain in drains(tmp_path):
+        os.kill(drain, signal.SIGKILL)
+    await_heat(running)
+    left = {}
+    for path in MEMORY.glob("chimbuko-rings-*/*.process"):
+        process = ProcessFile(path)
+        if process.text("executable") == str(tmp_path / "heat"):
+            written = sum(Ring(ring).number("written") for ring in path.parent.glob("*.ring"))
+            rank, lost = process.number("world_rank"), written - process.number("stored")
+            left[rank] = written, lost, path.parent
+            assert unwritten(path) == f"heat, rank {rank}: {lost:,} events of it are in no stream"
+    assert sorted(left) == [0, 1]
+    for stream in streams(tmp_path):
+        written, lost, _ = left[stream.rank]
+        assert 0 < lost < written
+        # What was written last may not have been noted any more.
+        assert written - lost <= rows_of(stream) <= written
+    done = subprocess.run([*TRACE, "/bin/true"], capture_output=True, text=True, cwd=tmp_path)
+    assert f"an earlier program, heat, rank 1: {left[1][1]:,} events of it are in no stream" in done.stderr
+    assert not any(folder.exists() for *_, folder in left.values())
+
+
+def test_what_a_killed_writer_has_not_written_is_counted(tmp_path: Path) -> None:
+    running = start_heat(tmp_path)
+    found = drains(tmp_path)
+    for drain in found:
+        if int(Path(f"/proc/{drain}/stat").read_text().rpartition(")")[2].split()[1]) in found:
+            os.kill(drain, signal.SIGKILL)
+    await_heat(running)
+    await_drains(tmp_path)
+    said = (tmp_path / DIARY).read_text()
+    for rank in (0, 1):
+        lost = rf"heat, rank {rank}: [\d,]+ events of it are in no stream"
+        assert re.search(f"{lost}; what wrote its stream was ended by SIGKILL", said), said

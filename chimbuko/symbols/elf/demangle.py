@@ -1,8 +1,9 @@
-"""Names of C++ functions as people write them."""
+"""Names of C++ and Fortran functions as people write them."""
 
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -24,10 +25,16 @@ def _load() -> Callable[..., int | None] | None:
 
 
 _demangle = _load()
+_OF_MODULE = re.compile(r"__(?P<module>[a-z]\w*?)_MOD_(?P<name>[a-z]\w*)")
+"""A procedure of a Fortran module, as GNU's compiler calls it: Fortran's own names have no capitals."""
 
 
 def demangled(name: str) -> str:
-    """A C++ function with its scope and the types of its arguments; any other name as it is."""
+    """A C++ function with its scope and the types of its arguments, a procedure of a Fortran module as
+    ``module::procedure``; any other name as it is.
+    """
+    if found := _OF_MODULE.fullmatch(name):
+        return f"{found['module']}::{found['name']}"
     if not name.startswith("_Z") or _demangle is None:
         return name
     status = ctypes.c_int()
