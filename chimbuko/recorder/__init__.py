@@ -4,7 +4,7 @@ May import follow, process, recorder.native, symbols, trace, tracer and tracer.w
 
 The program preloads a C library (``launch`` sees to that, ``native`` builds it), which writes into rings
 in shared memory (``layout``, ``place``), one per thread. A process beside the program begins in
-``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``), tells which
-functions the library has left out (``leftout``), says how a process died (``ending``), and writes the streams
-with the tracer's writer.
+``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``), says which
+functions the library has left out (``leftout``) and how a process died (``ending``), and writes the streams
+with the tracer's writer. What it lost counts ``unwritten``, and a run hears of that from ``watch``.
 """

@@ -43,6 +43,9 @@ class Stream:
                 operations.append(step.operations.copy())
             self.names: StreamNames = reader.names
         self.events = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *events))
+        for thread in np.unique(self.events[:, 2]):
+            times_us = self.events[self.events[:, 2] == thread, 5].astype(np.int64)
+            assert (np.diff(times_us) >= 0).all(), f"rank {rank}: the time of thread {thread} runs backwards"
         self.comms = np.concatenate((np.empty((0, COMM_COLUMNS), np.uint64), *comms))
         self.counters = np.concatenate((np.empty((0, EVENT_COLUMNS), np.uint64), *counters))
         self.details = np.concatenate((NO_DETAILS, *details))

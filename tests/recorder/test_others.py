@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recorder.mpi import WHEEL
+from chimbuko.trace.schema import DETAIL_COMMUNICATOR, EventType
+from tests.recorder.mpi import OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import TRACE, record
 from tests.recorder.test_functions import PROGRAMS, compiled
 
@@ -74,6 +75,38 @@ def test_spawned_programs_are_ranks_where_they_are_traced(others: Path, tmp_path
     for stream in found:
         assert stream.calls()["MPI_Barrier()"] == 2
         assert stream.metadata("Not Recorded") == stream.metadata("Ending") == ""
+
+
+@pytest.mark.parametrize("mpi", [WHEEL, OPEN_MPI], ids=["mpich", "openmpi"])
+def test_many_threads_that_call_mpi_are_recorded_each_for_itself(mpi: Mpi, tmp_path: Path) -> None:
+    if reason := why_missing(mpi, "mpicc"):
+        pytest.skip(reason)
+    program = mpi.build(PROGRAMS / "others.c", tmp_path / "others", "mpicc", "-ldl", "-lpthread")
+    for rank, stream in enumerate(record(tmp_path, [program, "threads"], mpi.launch(2))):
+        assert stream.metadata("Not Recorded") == ""
+        for thread in range(1, 10):
+            calls = stream.calls(thread)
+            assert calls["MPI_Isend()"] == calls["MPI_Irecv()"] == calls["MPI_Waitall()"] == 200
+        expected = [(1 - rank, tag, 4) for tag in range(200) for _ in range(9)]
+        assert sorted(stream.messages(EventType.SEND)) == sorted(stream.messages(EventType.RECV)) == expected
+        # Each thread has a communicator of its own.
+        assert len(set(stream.details[:, DETAIL_COMMUNICATOR].tolist())) == 9
+
+
+def test_program_that_uses_the_interface_for_tools_is_recorded(others: Path, tmp_path: Path) -> None:
+    for stream in record(tmp_path, [others, "tools interface"], WHEEL.launch(2)):
+        assert stream.calls()["MPI_Barrier()"] == stream.calls()["MPI_Finalize()"] == 1
+
+
+def test_sessions_have_ranks_in_the_world(others: Path, tmp_path: Path) -> None:
+    found = record(tmp_path, [others, "sessions"], WHEEL.launch(4))
+    communicators = []
+    for rank, stream in enumerate(found):
+        partner = (rank + 2) % 4
+        assert stream.messages(EventType.SEND) == stream.messages(EventType.RECV) == [(partner, 5, 4)]
+        assert stream.calls()["MPI_Session_init()"] == stream.calls()["MPI_Session_finalize()"] == 1
+        communicators += [set(stream.details[:, DETAIL_COMMUNICATOR].tolist())]
+    assert communicators[0] == communicators[2] != communicators[1] == communicators[3]
 
 
 def test_what_cannot_be_recorded_runs_and_one_line_says_why(tmp_path: Path) -> None:

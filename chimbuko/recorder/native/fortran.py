@@ -24,6 +24,7 @@ _HANDLES = {
     "MPI_Request": "request",
     "MPI_Message": "message",
     "MPI_Win": "win",
+    "MPI_Session": "session",
 }
 _WITHOUT_ARGUMENTS = ("MPI_Init",)
 """Fortran has no command line to give."""
@@ -115,6 +116,9 @@ def _converted(name: str, declaration: str, place: str, requests: str) -> list[s
         return ["MPI_Status converted;", f"const MPI_Status *status = status_of({place}, &converted);"]
     if name == "indices":
         return [f"const int *indices = (const int *){place}; /* value */"]
+    if kind == "char":
+        # It has no end that could be seen from here.
+        return [f'const char *{name} = "";']
     if kind == "void":
         return [f"const void *{name} = buffer_of({place}); /* value */"]
     if not is_pointer:

@@ -91,6 +91,10 @@ Intercomm_create : local_comm local_leader peer_comm remote_leader tag newcomm
 Comm_spawn : command argv maxprocs info root comm newcomm errcodes : collective(comm, root, NO_SIZE) :
 Comm_spawn_multiple : count commands argvs maxprocs infos root comm newcomm errcodes
     : collective(comm, root, NO_SIZE) :
+Session_init : info errhandler session : : session_made(*session)
+Session_finalize : session : session_ends(HANDLE(*session)) :
+Comm_create_from_group : group stringtag info errhandler newcomm
+    : : communicator_made_from_group(stringtag, *newcomm)
 Comm_free Comm_disconnect : comm : communicator_gone(HANDLE(*comm)) :
 
 Win_create : base size disp_unit info comm win : collective(comm, NO_ROOT, NO_SIZE) : window_made(comm, *win)

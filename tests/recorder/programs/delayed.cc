@@ -43,6 +43,13 @@ UNTRACED void lose_time(const char *function)
     }
 }
 
+/* MPI polls, and there may be more ranks than cores; PMPI, so that not each look is recorded. */
+void await(MPI_Request request)
+{
+    for (int is_there = 0; PMPI_Request_get_status(request, &is_there, MPI_STATUS_IGNORE), !is_there;)
+        usleep(look_us);
+}
+
 class Strip
 {
   public:
@@ -54,9 +61,7 @@ class Strip
         MPI_Request requests[2];
         MPI_Irecv(theirs_.data(), 100, MPI_DOUBLE, (rank + ranks - 1) % ranks, 5, MPI_COMM_WORLD, &requests[0]);
         MPI_Isend(mine_.data(), 100, MPI_DOUBLE, (rank + 1) % ranks, 5, MPI_COMM_WORLD, &requests[1]);
-        // MPI polls, and there may be more ranks than cores; PMPI, so that not each look is recorded.
-        for (int is_there = 0; PMPI_Request_get_status(requests[0], &is_there, MPI_STATUS_IGNORE), !is_there;)
-            usleep(look_us);
+        await(requests[0]);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     }
 

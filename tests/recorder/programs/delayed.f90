@@ -53,11 +53,16 @@ contains
 
   subroutine exchange
     integer :: requests(2)
-    logical :: is_there
     call lose_time('exchange')
     call MPI_Irecv(theirs, 100, MPI_DOUBLE_PRECISION, mod(rank + ranks - 1, ranks), 5, MPI_COMM_WORLD, &
                    requests(1), failure)
     call MPI_Isend(mine, 100, MPI_DOUBLE_PRECISION, mod(rank + 1, ranks), 5, MPI_COMM_WORLD, requests(2), failure)
+    call await(requests)
+  end subroutine
+
+  subroutine await(requests)
+    integer, intent(inout) :: requests(2)
+    logical :: is_there
     is_there = .false.
     do while (.not. is_there)
       call MPI_Testall(2, requests, is_there, MPI_STATUSES_IGNORE, failure)

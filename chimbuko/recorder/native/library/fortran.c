@@ -42,6 +42,13 @@ MPI_Win win_of(const void *handle) { return MPI_Win_f2c(*(const MPI_Fint *)handl
 #else
 CONVERSION(win_of, MPI_Win, "Win_f2c")
 #endif
+#if MPI_VERSION >= 4
+#ifdef MPI_Session_f2c
+MPI_Session session_of(const void *handle) { return MPI_Session_f2c(*(const MPI_Fint *)handle); }
+#else
+CONVERSION(session_of, MPI_Session, "Session_f2c")
+#endif
+#endif
 
 /* Fortran's constants are places in memory; each has one of these names, as the compiler writes names. */
 static bool is_one_of(const void *place, const char *const *names)

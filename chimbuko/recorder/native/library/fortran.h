@@ -15,6 +15,9 @@ HIDDEN MPI_Datatype type_of(const void *handle);
 HIDDEN MPI_Request request_of(const void *handle);
 HIDDEN MPI_Message message_of_fortran(const void *handle);
 HIDDEN MPI_Win win_of(const void *handle);
+#if MPI_VERSION >= 4
+HIDDEN MPI_Session session_of(const void *handle);
+#endif
 HIDDEN const void *buffer_of(const void *buffer);
 HIDDEN const MPI_Status *status_of(const void *status, MPI_Status *converted);
 /* A status that is not wanted, or one of ours in its place. */

@@ -250,6 +250,7 @@ struct request {
     int32_t peer;
     int32_t tag;
     uint32_t number;
+    int32_t thread; /* that made it */
     uint16_t communicator;
     uint8_t is_receive, is_kept, is_collective; /* kept: persistent */
 };
@@ -273,18 +274,34 @@ static struct shard *take_shard(uint64_t handle)
 
 static void leave_shard(struct shard *shard) { atomic_flag_clear_explicit(&shard->is_taken, memory_order_release); }
 
-static uint32_t slot_in(const struct shard *shard, uint64_t handle)
+/* Where the request is that a thread has made, or may be put; `other` is the newest one of that handle of another
+ * thread, or SHARD_SLOTS. Of one handle there may be several: MPI gives it to a further request as soon as one has
+ * completed, and the thread that waited for that may not have come back yet. */
+static uint32_t slot_in(const struct shard *shard, uint64_t handle, int32_t thread, uint32_t *other)
 {
     uint32_t slot = (uint32_t)(mixed(handle, 2) % SHARD_SLOTS);
-    while (shard->slots[slot].handle != 0 && shard->slots[slot].handle != handle)
-        slot = (slot + 1) % SHARD_SLOTS;
+    *other = SHARD_SLOTS;
+    for (; shard->slots[slot].handle != 0; slot = (slot + 1) % SHARD_SLOTS) {
+        if (shard->slots[slot].handle != handle)
+            continue;
+        if (LIKELY(shard->slots[slot].thread == thread))
+            break;
+        if (*other == SHARD_SLOTS || shard->slots[slot].number > shard->slots[*other].number)
+            *other = slot;
+    }
     return slot;
+}
+
+static uint32_t known_slot_in(const struct shard *shard, uint64_t handle)
+{
+    uint32_t other, own = slot_in(shard, handle, self.ring == NULL ? 0 : self.ring->thread, &other);
+    return shard->slots[own].handle == 0 && other != SHARD_SLOTS ? other : own;
 }
 
 static void keep_request(struct request request)
 {
     struct shard *shard = take_shard(request.handle);
-    uint32_t slot = slot_in(shard, request.handle);
+    uint32_t other, slot = slot_in(shard, request.handle, request.thread, &other);
     if (shard->slots[slot].handle == request.handle) {
         shard->slots[slot] = request;
     } else if (shard->count < SHARD_SLOTS - 1) {
@@ -315,7 +332,7 @@ static bool take_request(uint64_t handle, bool is_only_looked_at, struct request
     if (handle == HANDLE(MPI_REQUEST_NULL))
         return false;
     struct shard *shard = take_shard(handle);
-    uint32_t slot = slot_in(shard, handle);
+    uint32_t slot = known_slot_in(shard, handle);
     bool is_known = shard->slots[slot].handle == handle;
     if (is_known) {
         *request = shard->slots[slot];
@@ -331,7 +348,7 @@ static uint32_t next_number(void) { return atomic_fetch_add_explicit(&request_co
 void forgotten(uint64_t handle)
 {
     struct shard *shard = take_shard(handle);
-    uint32_t slot = slot_in(shard, handle);
+    uint32_t slot = known_slot_in(shard, handle);
     if (shard->slots[slot].handle == handle)
         remove_slot(shard, slot);
     leave_shard(shard);
@@ -412,6 +429,7 @@ void request_made(uint32_t number, bool is_receive, MPI_Comm comm, MPI_Request r
     if (number != 0)
         keep_request((struct request){.handle = HANDLE(request),
                                       .number = number,
+                                      .thread = self.ring->thread,
                                       .communicator = row_of(comm),
                                       .is_receive = is_receive});
 }
@@ -419,6 +437,7 @@ void request_made(uint32_t number, bool is_receive, MPI_Comm comm, MPI_Request r
 static void prepared(struct request message, MPI_Request request)
 {
     message.handle = HANDLE(request);
+    message.thread = self.ring->thread;
     message.is_kept = 1;
     keep_request(message);
 }
@@ -476,8 +495,12 @@ void started_all(const struct waiting *waiting, int count)
 void matched(MPI_Message message, MPI_Comm comm)
 {
     if (self.ring != NULL && message != MPI_MESSAGE_NULL && message != MPI_MESSAGE_NO_PROC)
-        keep_request((struct request){
-            .handle = HANDLE(message) ^ MESSAGE, .communicator = row_of(comm), .is_receive = 1, .peer = -1, .tag = -1});
+        keep_request((struct request){.handle = HANDLE(message) ^ MESSAGE,
+                                      .thread = self.ring->thread,
+                                      .communicator = row_of(comm),
+                                      .is_receive = 1,
+                                      .peer = -1,
+                                      .tag = -1});
 }
 
 void matched_received(uint64_t message, const MPI_Status *status)
@@ -493,6 +516,7 @@ void matched_receive_begun(uint64_t message, MPI_Request request)
     if (self.ring == NULL || !take_request(message ^ MESSAGE, false, &found))
         return;
     found.handle = HANDLE(request);
+    found.thread = self.ring->thread;
     found.number = next_number();
     record_message(OPERATION, &found, RECEIVE_POSTED);
     keep_request(found);
@@ -637,6 +661,43 @@ void after_init(void)
     take_in(HANDLE(MPI_COMM_WORLD), MPI_COMM_WORLD, 0);
     note_world(world_rank, world_size);
 }
+
+#if MPI_VERSION >= 4
+
+MPI_FUNCTION(Group_from_session_pset)
+MPI_FUNCTION(Group_rank)
+
+static uint64_t session_of_world; /* whose group `world` is; 0 where MPI_Init has made it */
+
+void session_made(MPI_Session session)
+{
+    if (world_size > 0 || mpi_Group_from_session_pset()(session, "mpi://WORLD", &world) != MPI_SUCCESS)
+        return;
+    session_of_world = HANDLE(session);
+    mpi_Group_rank()(world, &world_rank);
+    mpi_Group_size()(world, &world_size);
+    note_world(world_rank, world_size);
+}
+
+void session_ends(uint64_t session)
+{
+    if (session == session_of_world && world_size > 0) {
+        mpi_Group_free()(&world);
+        world_size = 0;
+        session_of_world = 0;
+    }
+}
+
+void communicator_made_from_group(const char *tag, MPI_Comm made)
+{
+    uint64_t origin = 1;
+    for (; *tag != '\0'; tag++)
+        origin = mixed(origin, (uint64_t)*tag);
+    if (made != MPI_COMM_NULL)
+        take_in(HANDLE(made), made, origin);
+}
+
+#endif
 
 /* In a forked child. MPI is not to be used there; but what it does use is not to be waited for. */
 void forget_mpi(void)

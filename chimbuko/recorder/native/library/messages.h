@@ -67,6 +67,11 @@ HIDDEN void communicator_made(MPI_Comm parent, MPI_Comm made);
 HIDDEN void communicator_made_by_group(MPI_Comm parent, int tag, MPI_Comm made);
 HIDDEN void communicator_made_between(int tag, MPI_Comm made);
 HIDDEN void communicator_gone(uint64_t comm);
+#if MPI_VERSION >= 4
+HIDDEN void session_made(MPI_Session session);
+HIDDEN void session_ends(uint64_t session);
+HIDDEN void communicator_made_from_group(const char *tag, MPI_Comm made);
+#endif
 HIDDEN void window_made(MPI_Comm comm, MPI_Win win);
 HIDDEN void window_gone(uint64_t win);
 HIDDEN void reached(enum Operation what, int64_t count, MPI_Datatype type, int peer, MPI_Win win);

@@ -289,6 +289,8 @@ static void end_process(void)
     if (process != NULL && process->pid == (uint32_t)getpid()) {
         note_maps();
         atomic_store(&process->end_ns, now_ns());
+        /* Destructors of other libraries, such as Open MPI's for C++, may come after ours. */
+        self.is_off = true;
     }
 }
 
