@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.places import ROOT
+from tests.recorder.mpi import WHEEL
 from tests.thorough import first
 
 CHIMBUKO = Path(sys.executable).parent / "chimbuko"
@@ -53,19 +53,16 @@ SCENARIOS = {
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("mpicc") is None or shutil.which("mpirun") is None:
-        pytest.skip("there is no MPI: neither mpicc nor mpirun")
     built = tmp_path_factory.mktemp("scenarios") / "scenarios"
     source = ROOT / "examples" / "scenarios" / "scenarios.c"
-    subprocess.run(["mpicc", "-g", "-O1", "-finstrument-functions", source, "-o", built], check=True)
-    return built
+    return WHEEL.build(source, built, "mpicc", "-O1", "-finstrument-functions")
 
 
 @pytest.mark.parametrize("name", first(2, SCENARIOS))
 def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) -> None:
     expected, run = SCENARIOS[name], RunDirectory(tmp_path / "run")
     analysis = ["--no-dashboard", "--period", "0.5", "--metric", expected.metric, "-o", str(run.path)]
-    traced = ["mpirun", "-n", "4", str(CHIMBUKO), "trace", str(program), name]
+    traced = [*WHEEL.launch(4), str(CHIMBUKO), "trace", str(program), name]
     subprocess.run([str(CHIMBUKO), "run", *analysis, "--", *traced], check=True, timeout=170)
     delays = [one for one in incidents(run) if one.call_id and one.excess_us >= LEAST_US]
     right = [one for one in delays if is_right(one, expected)]
