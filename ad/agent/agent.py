@@ -12,6 +12,7 @@ import redis
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.intake import Intake
+from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.recorderservice import RecorderService
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.detectors import make_detector
@@ -72,6 +73,7 @@ class Agent:
         )
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
+        self._node = NodeWatch(spec.node, broker, spec.index == 0) if self._is_live else None
         self._link = SpoolShipper(
             broker,
             self._statistics,
@@ -81,6 +83,7 @@ class Agent:
             self._news,
             self._bell,
             lockstep,
+            self._node,
         )
         self._recorders = RecorderService(broker, self._streams)
         self._forks = forks
@@ -215,6 +218,10 @@ class Agent:
                 self._link.exchange_once()
                 self._recorders.serve()
                 if self._link.is_settled:
+                    if self._node is not None:
+                        # Of the last calls, too, there are samples.
+                        self._node.close()
+                        self._node.send()
                     return
                 if not self._recorders.is_busy:
                     self._link.wait()

@@ -11,13 +11,22 @@ import time
 import msgspec
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
+from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import SILENT, UNREADABLE_STREAMS, CounterStatistics, StepCount, StreamHealth
+from chimbuko.calls.record import (
+    SILENT,
+    UNREADABLE_STREAMS,
+    CounterStatistics,
+    Metadata,
+    StepCount,
+    StreamHealth,
+)
+from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.protocol.runbroker import RunBroker
 
@@ -36,13 +45,13 @@ LAST_ROUND_S = 0.01
 
 
 class _FrameHead(msgspec.Struct, array_like=True):
-    """A ``RecordBatch`` without the parts that only the store needs."""
+    """A ``RecordBatch`` without the part that only the store needs."""
 
     stream: str
     sequence: int
-    records: msgspec.Raw
+    records: PackedRecords
     steps: list[StepCount]
-    metadata: msgspec.Raw
+    metadata: list[Metadata]
     health: StreamHealth
     dropped: msgspec.Raw
     counter_statistics: list[CounterStatistics] = []
@@ -60,6 +69,8 @@ class SpoolShipper:
         Grows as the supervisor finds streams.
     reports
         The agent's own spool.
+    node
+        The watch over the node; None where all streams are recorded.
     bell
         Streams ring it when they have something that shall not wait.
     """
@@ -74,6 +85,7 @@ class SpoolShipper:
         news: RoomNews,
         bell: AgentBell,
         is_lockstep: bool,
+        node: NodeWatch | None = None,
     ) -> None:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
@@ -84,6 +96,7 @@ class SpoolShipper:
         self._news = news
         self._bell = bell
         self._is_lockstep = is_lockstep
+        self._node = node
         self._looked_at = self._answered_at = 0.0
         self._is_flushing = False
         self._is_store_wanted = self._is_behind = False
@@ -173,6 +186,8 @@ class SpoolShipper:
         self._send([frame for frames in taken for _, frame in frames])
         for stream, frames in zip(streams, taken[1:], strict=True):
             self._count(stream, frames)
+        if self._node is not None:
+            self._node.send()
         if self._is_store_wanted:
             self._broker.wake()
             self._is_store_wanted = False
@@ -193,6 +208,8 @@ class SpoolShipper:
                 head = _heads.decode(frame)
                 self._note_health(stream, head.health)
                 self._view.note(stream, head.steps, head.counter_statistics)
+                if self._node is not None:
+                    self._node.note(head.health.program, head.health.rank, head.metadata, head.records)
 
     def _note_health(self, stream: StreamHandle, health: StreamHealth) -> None:
         """Totals of a stream; what came past its spool may be ahead of what queues in there."""

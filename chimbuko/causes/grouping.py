@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 
 NEAR_SHARE = 0.5
 """Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
+SAME_TAKING_US = 1_000_000
+"""Calls that lost a core to the same process are one delay, with no more than this between them."""
 
 
 def main_part(parts: Sequence[Part]) -> Part:
@@ -18,7 +20,9 @@ def main_part(parts: Sequence[Part]) -> Part:
 
 
 def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> str:
-    """The call that explains most of this one's excess; empty where that is none of ``flags``."""
+    """The call that explains most of this one's excess; empty where the node does, or none of ``flags``."""
+    if main_part(parts).kind in OF_NODE:
+        return ""
     known = [part for part in parts if part.call_id in flags and part.call_id != flag.id]
     return main_part(known).call_id if known else ""
 
@@ -32,10 +36,27 @@ def root_of(call_id: str, leads: Mapping[str, str]) -> str:
     return call_id
 
 
-def groups(flags: Mapping[str, Flag], leads: Mapping[str, str]) -> dict[str, list[str]]:
+Culprit = tuple[str, str]
+"""A node, and what of it that is no part of the program took a core."""
+
+
+def culprit_of(flag: Flag, parts: Sequence[Part]) -> Culprit | None:
+    """Whom a call's time was lost to; None where that was no other program."""
+    main = main_part(parts)
+    is_taken = main.kind is Kind.WAITED_FOR_CORE and main.is_foreign
+    return (flag.node, main.by) if is_taken else None
+
+
+def groups(
+    flags: Mapping[str, Flag], leads: Mapping[str, str], parts: Mapping[str, Sequence[Part]]
+) -> dict[str, list[str]]:
     """Ids of the calls of each group, by the id of the one that they lead to."""
     # A wait that leads nowhere may be of the same delay as others that go on at the same time.
-    stands_for = _together(flag for flag in flags.values() if flag.is_wait and not leads[flag.id])
+    lost = [flag for flag in flags.values() if not leads[flag.id]]
+    stands_for = _together(
+        flag for flag in lost if flag.is_wait and main_part(parts[flag.id]).kind not in OF_NODE
+    )
+    stands_for |= _taken_together(lost, parts)
     members: dict[str, list[str]] = defaultdict(list)
     for call_id in flags:
         root = root_of(call_id, leads)
@@ -53,6 +74,22 @@ def _together(lost: Iterable[Flag]) -> dict[str, str]:
         near = next((other for other in others if _are_near(flag, other)), None)
         stands_for[flag.id] = flag.id if near is None else stands_for[near.id]
         others.append(flag)
+    return stands_for
+
+
+def _taken_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Id of each call whose core somebody took to that of the first one whom the same took it from then."""
+    stands_for: dict[str, str] = {}
+    last: dict[Culprit, Flag] = {}
+    for flag in sorted(lost, key=lambda flag: (flag.entry_us, flag.id)):
+        culprit = culprit_of(flag, parts[flag.id])
+        if culprit is None:
+            continue
+        before = last.get(culprit)
+        is_same = before is not None and flag.entry_us <= before.exit_us + SAME_TAKING_US
+        stands_for[flag.id] = stands_for[before.id] if before is not None and is_same else flag.id
+        if before is None or flag.exit_us > before.exit_us or not is_same:
+            last[culprit] = flag
     return stands_for
 
 

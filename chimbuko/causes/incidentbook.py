@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.evidence.part import OF_NODE, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import Waits
-from chimbuko.causes.grouping import groups, leads_to, main_part
+from chimbuko.causes.grouping import Culprit, culprit_of, groups, leads_to, main_part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.split import split
+from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class IncidentBook:
         self._members: dict[int, set[str]] = {}
         self._leads: dict[str, str] = {}
         self._changed: list[Flag] = []
+        self._taken: dict[Culprit, set[str]] = defaultdict(set)
+        """Calls that lost a core to somebody else."""
 
     def put(self, flags: Iterable[Flag]) -> None:
         """Calls that were flagged, or newer revisions of them."""
@@ -59,6 +62,10 @@ class IncidentBook:
             if before != flag:
                 self._changed += (flag,) if before is None else (before, flag)
                 self.scene.put(flag)
+
+    def put_samples(self, batch: NodeBatch) -> None:
+        """Samples of a node, which may explain calls."""
+        self._changed += self.scene.put_samples(batch)
 
     def withdraw(self, call_ids: Iterable[str]) -> None:
         """Calls that turned out to be ordinary."""
@@ -69,6 +76,7 @@ class IncidentBook:
 
     def forget_before(self, time_us: int) -> None:
         """Let go of incidents that were over by then; they stay as they were reported last."""
+        self.scene.nodes.forget_before(time_us)
         over = [number for number, one in self._incidents.items() if one.end_us < time_us]
         for number in over:
             del self._incidents[number]
@@ -84,20 +92,32 @@ class IncidentBook:
             self.parts[call_id] = split(flags[call_id], self.scene)
         for call_id in concerned:
             self._leads[call_id] = leads_to(flags[call_id], self.parts[call_id], flags)
-        touched = self._touched(concerned)
+        touched = self._touched(concerned | self._taken_by_same(concerned))
         for flag in self._changed:
             if flag.id not in flags:
                 self._forget(flag.id)
         self._changed.clear()
         calls = concerned.union(*(self._members.pop(number, set()) for number in touched))
         present = {call_id: flags[call_id] for call_id in sorted(calls) if call_id in flags}
-        return self._regrouped(touched, groups(present, self._leads))
+        return self._regrouped(touched, groups(present, self._leads, self.parts))
 
     def incident(self, call_id: str) -> Incident | None:
         """The incident that a call belongs to; None where it is not known, or forgotten."""
         return self._incidents.get(self.incident_of.get(call_id, 0))
 
+    def _taken_by_same(self, concerned: set[str]) -> set[str]:
+        """Other calls that lost their core to those who took that of these."""
+        same: set[str] = set()
+        for call_id in concerned:
+            culprit = culprit_of(self.scene.flags[call_id], self.parts[call_id])
+            if culprit is not None:
+                self._taken[culprit].add(call_id)
+                same |= self._taken[culprit]
+        return same & self.scene.flags.keys() & self._leads.keys()
+
     def _forget(self, call_id: str) -> None:
+        for calls in self._taken.values():
+            calls.discard(call_id)
         for of_call in (self.parts, self._leads, self.incident_of):
             of_call.pop(call_id, None)
 
@@ -162,7 +182,7 @@ class IncidentBook:
         flags = [self.scene.flags[call_id] for call_id in members]
         origin = self.scene.flags[root]
         parts = self.parts[root]
-        is_known = not origin.is_wait
+        is_known = not origin.is_wait or main_part(parts).kind in OF_NODE
         waited = [self._waited(flag) for flag in flags if not (is_known and flag.id == root)]
         main = main_part(parts)
         return Incident(

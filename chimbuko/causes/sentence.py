@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
@@ -24,8 +24,9 @@ ALIKE = 1.1
 def sentence(incident: Incident) -> str:
     """What happened, whom it held up, and what it cost."""
     cost = f"{_core_seconds(incident.cost_us)} lost."
-    clauses = [_origin(incident)] if incident.call_id else []
-    clauses += _waits(incident)
+    hit = _hit(incident)
+    clauses = [_taking(incident, hit)] if hit else [_origin(incident)] if incident.call_id else []
+    clauses += _waits(incident, [one for one in incident.waited if one not in hit])
     return f"{'; '.join(clauses)}: {cost}"
 
 
@@ -89,12 +90,61 @@ def _origin(incident: Incident) -> str:
         what += ", as it moved more data"
     elif main.kind is Kind.IN_CHILD:
         what += f", {_duration(main.lost_us)} of it in {short_name(main.function)}"
+    elif main.kind in OF_NODE:
+        what += f", as {_of_node(main, incident)}"
     return what
 
 
-def _waits(incident: Incident) -> list[str]:
+def _of_node(part: Part, incident: Incident) -> str:
+    """What the node did to a call."""
+    lost, rank = _duration(part.lost_us), f"rank {incident.rank}"
+    on_core = "" if part.core is None else f" {part.core}"
+    match part.kind:
+        case Kind.STOPPED:
+            return f"{rank} stood still for {lost} (stopped)"
+        case Kind.WAITED_FOR_CORE if part.by:
+            return f"{part.by} took core{on_core} for {lost}"
+        case Kind.WAITED_FOR_CORE:
+            return f"it waited {lost} for its core, which somebody else had"
+        case Kind.PAGE_FAULTS:
+            return f"{number_of(part.count, 'page faults')} took {lost}"
+        case Kind.MEMORY:
+            read = f", with {number_of(part.count, 'pages')} read back" if part.count else ""
+            return f"memory was short for {lost}{read}"
+        case Kind.MIGRATION:
+            return f"it was moved from core to core all the time, which took {lost}"
+        case Kind.STORAGE:
+            return f"it waited {lost} for storage"
+        case Kind.NETWORK:
+            return f"it waited {lost} for a socket or a pipe"
+        case Kind.HELD_LOCK:
+            whose = f"while its thread {part.by} ran" if part.by else "which another thread held"
+            return f"it waited {lost} for a lock, {whose}"
+        case _:
+            return f"the kernel took {lost} for its system calls"
+
+
+def _hit(incident: Incident) -> list[Waited]:
+    """Other calls of an incident that lost a core to the same process; none where the origin lost none."""
+    main = main_part(incident.parts)
+    if main.kind is not Kind.WAITED_FOR_CORE or not main.is_foreign:
+        return []
+    return [one for one in incident.waited if one.kind is Kind.WAITED_FOR_CORE and not one.for_call_id]
+
+
+def _taking(incident: Incident, hit: Sequence[Waited]) -> str:
+    """Who took a core from several calls."""
+    main = main_part(incident.parts)
+    lost = _duration(main.lost_us + sum(one.lost_us for one in hit))
+    ranks = {one.rank for one in hit} | ({incident.rank} if incident.rank is not None else set())
+    calls = number_of(len(hit) + 1, "calls")
+    core = "a core" if main.core is None else f"core {main.core}"
+    return f"{main.by} took {core} for {lost}, which {calls} on {ranks_in_words(ranks)} waited for"
+
+
+def _waits(incident: Incident, all_waited: Sequence[Waited]) -> list[str]:
     by_operation: dict[str, list[Waited]] = defaultdict(list)
-    for one in incident.waited:
+    for one in all_waited:
         by_operation[short_name(one.operation)].append(one)
     costly = sorted(by_operation.items(), key=lambda item: -sum(one.lost_us for one in item[1]))
     clauses = [_wait(incident, operation, waited) for operation, waited in costly[:MOST_OPERATIONS]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
@@ -16,9 +18,7 @@ def split(flag: Flag, scene: Scene) -> list[Part]:
         for part in parts(flag, scene):
             lost_us = min(part.lost_us, left_us)
             if lost_us > 0.0:
-                found.append(
-                    Part(part.kind, lost_us, part.function, part.rank, part.call_id, part.is_matched)
-                )
+                found.append(msgspec.structs.replace(part, lost_us=lost_us))
                 left_us -= lost_us
     if left_us > 0.0 or not found:
         found.append(Part(Kind.NOT_EXPLAINED, left_us))

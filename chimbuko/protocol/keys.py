@@ -25,6 +25,9 @@ class RunKeys:
         """List of ``FunctionName``, in order of their numbers."""
         self.records = begin + "records"
         """Stream of ``RecordBatch``, agents to store."""
+        self.node_batches = begin + "node-batches"
+        """Stream of ``NodeBatch``, agents to store, which removes what it has written; the oldest go where
+        they are too many."""
         self.record_acks = begin + "record-acks"
         """Hash: stream key to the last batch sequence that is committed in the store."""
         self.statistics = begin + "statistics"

@@ -14,6 +14,7 @@ from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.modes import SlowMode
+from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.query.filters import CallFilter
@@ -61,6 +62,8 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
     calls = 0
     for flags in _batches(_flags(book, provenance.calls.in_time(CallFilter(label=None)))):
         book.put(flags)
+        for batch in _samples(provenance, flags):
+            book.put_samples(batch)
         calls += len(flags)
         changes = book.update()
         known |= {one.number for one in changes.incidents}
@@ -83,6 +86,12 @@ def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
             yield flag
         else:
             book.scene.put_ordinary(flag)
+
+
+def _samples(provenance: Provenance, flags: list[Flag]) -> Iterator[NodeBatch]:
+    """Samples of nodes from while these calls went on."""
+    begin_us, end_us = min(flag.entry_us for flag in flags), max(flag.exit_us for flag in flags)
+    return provenance.nodes.batches(begin_us, end_us)
 
 
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:

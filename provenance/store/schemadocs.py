@@ -30,6 +30,7 @@ TABLES = {
     "path_totals": "Sums over the recorded calls with a call path",
     "step_totals": "Sums over the recorded calls of all ranks that ended in a step",
     "time_totals": "Sums over the recorded calls that were entered in a second, or in 64 seconds",
+    "node_samples": "What threads, cores and memory of a node did: around flagged calls, and sums over time",
     "node_states": "Watched counters as they stood in a step of a rank that calls are recorded of",
     "models": "What the detector knew of a function in a version of the global model",
     "stream_health": "Latest totals of a rank's stream: what was read, and what was lost",

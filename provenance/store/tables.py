@@ -268,6 +268,17 @@ STEP_TOTALS = _totals("step_totals", _key("step"))
 TIME_TOTALS = _totals("time_totals", _key("level"), Column("bucket", BigInteger, primary_key=True))
 """By the time of their entry: second, or 64 seconds where ``level`` is 1, since the epoch."""
 
+NODE_SAMPLES = _indexed(
+    "node_samples",
+    Column("node", Text, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    _integer("begin_us"),
+    _integer("end_us"),
+    _flag("is_sum"),
+    _blob("rows"),
+)
+"""``NodeBatch``: as msgpack, compressed with zlib. Those that are no sums are from around flagged calls."""
+
 NODE_STATES = _indexed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
 """Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
 

@@ -22,6 +22,7 @@ import redis
 from sqlalchemy import Engine
 
 from chimbuko.errors import ChimbukoError, ServiceError, StoreError
+from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import RecordBatch, RunStatistics
@@ -59,6 +60,7 @@ MOST_PUT_ASIDE = 3
 """Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
+_samples = msgspec.msgpack.Decoder(NodeBatch)
 _statistics = msgspec.msgpack.Decoder(RunStatistics)
 
 
@@ -134,7 +136,7 @@ class WriterService:
         self._put_aside = 0
         self._engine: Engine | None = None
         self._records_to = b"0"
-        self._statistics_to = b"0"
+        self._statistics_to = self._samples_to = b"0"
         self._reader = PatientReader(broker)
         self._stored_at = -GATHER_S
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
@@ -189,22 +191,29 @@ class WriterService:
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
         self.open()
-        wanted = {self._keys.records: self._records_to, self._keys.statistics: self._statistics_to}
+        keys = self._keys
+        wanted = {
+            keys.records: self._records_to,
+            keys.statistics: self._statistics_to,
+            keys.node_batches: self._samples_to,
+        }
         wait_s = IDLE_S if self._incidents is None else self._incidents.wait_s(IDLE_S)
         wait_s = 0.0 if is_stopping else wait_s
-        (records, statistics), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
+        (records, statistics, samples), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
         if records:
             if not (is_stopping or is_awaited):
                 records += self._gather(records)
             self._store_records(records)
         if statistics:
             self._store_statistics(statistics)
+        if samples:
+            self._store_samples(samples)
         self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
         if self._alerting is not None:
             self._alerting.look_for_silence()
         if self._copies is not None:
             self._keep_copy(self._copies)
-        return not (records or statistics)
+        return not (records or statistics or samples)
 
     def _keep_copy(self, copies: StoreCopies) -> None:
         asked = cast("bytes | None", self._client.get(self._keys.copy_wanted))
@@ -218,7 +227,7 @@ class WriterService:
 
     def read_again(self) -> None:
         """Read from the beginning next time: a broker that was restarted may number anew."""
-        self._records_to = self._statistics_to = b"0"
+        self._records_to = self._statistics_to = self._samples_to = b"0"
         self._reader.read_again()
 
     def _gather(self, entries: Entries) -> Entries:
@@ -278,6 +287,17 @@ class WriterService:
                 self._write([batch])
             except StoreRefused as error:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
+
+    def _store_samples(self, entries: Entries) -> None:
+        """Store what nodes did."""
+        batches = list(self._seal.decoded(entries, _samples))
+        try:
+            self._writer.write_samples(batches)
+            self._explain(lambda incidents: incidents.take_samples(batches))
+        except StoreRefused as error:
+            log(f"samples of nodes are left out: {error}")
+        self._client.xdel(self._keys.node_batches, *(entry for entry, _ in entries))
+        self._samples_to = entries[-1][0]
 
     def _store_statistics(self, entries: Entries) -> None:
         """Store what the server knows over all agents; it sends no more before this is removed."""

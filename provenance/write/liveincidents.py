@@ -11,6 +11,7 @@ from chimbuko.causes.incident import incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.sentence import sentence
+from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.write.writer import Writer
 
@@ -53,6 +54,12 @@ class LiveIncidents:
         if flags:
             self._book.put(flags)
             self._newest_us = max(self._newest_us, *(flag.exit_us for flag in flags))
+            self._has_news = True
+
+    def take_samples(self, batches: Iterable[NodeBatch]) -> None:
+        """Samples of nodes that are stored now."""
+        for batch in batches:
+            self._book.put_samples(batch)
             self._has_news = True
 
     def wait_s(self, most_s: float) -> float:

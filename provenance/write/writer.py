@@ -16,6 +16,7 @@ from chimbuko.calls.record import StreamHealth
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import StoreError
+from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
 from chimbuko.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
@@ -33,6 +34,7 @@ from chimbuko.provenance.store.tables import (
     FUNCTIONS,
     METADATA,
     MODELS,
+    NODE_SAMPLES,
     NODE_STATES,
     PATH_STATISTICS,
     PROGRAMS,
@@ -48,6 +50,7 @@ from chimbuko.runs.directory import RunInfo
 
 _WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
 _WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)
+_WRITE_SAMPLES = Upsert.of_all(NODE_SAMPLES)
 _WRITE_METADATA = Upsert.of_all(METADATA)
 _WRITE_DROPPED = Upsert.of_all(DROPPED, "anomalies")
 _WRITE_HEALTH = Upsert.of_all(STREAM_HEALTH)
@@ -115,6 +118,16 @@ class Writer:
             _write_functions(connection, run, statistics.functions)
             _write_paths(connection, run, statistics.paths)
             _write_models(connection, run, statistics.models)
+
+    def write_samples(self, batches: Sequence[NodeBatch]) -> None:
+        """Write samples of nodes."""
+        with self._transaction() as connection:
+            run = self._run(connection)
+            rows = [
+                (run.number, one.node, one.sequence, one.begin_us, one.end_us, one.is_sum, packed(one))
+                for one in batches
+            ]
+            _WRITE_SAMPLES.write(connection, rows)
 
     def last_incident(self) -> int:
         """Number of the newest incident of the run; 0 without any."""

@@ -24,6 +24,24 @@ class Kind(StrEnum):
     """It waited in a collective operation for the rank that came last."""
     MORE_BYTES = "more bytes"
     """It moved more data than usual."""
+    STOPPED = "stopped"
+    """The process had been stopped, by a signal or a debugger."""
+    WAITED_FOR_CORE = "waited for core"
+    """It could have run, and its core was another's."""
+    PAGE_FAULTS = "page faults"
+    """The kernel gave it memory, page by page."""
+    MEMORY = "memory pressure"
+    """Memory was short: pages had to be made free, or read back from storage."""
+    MIGRATION = "migration"
+    """It was moved from core to core."""
+    STORAGE = "storage"
+    """It waited for a device or a file system."""
+    NETWORK = "network"
+    """It waited for a socket or a pipe, outside of MPI."""
+    HELD_LOCK = "held lock"
+    """Another thread held a lock that it wanted."""
+    SYSTEM_TIME = "system time"
+    """In the kernel, for the system calls that it made."""
     OWN_CODE = "own code"
     """In the function itself; it waited for nothing that is on record."""
     NOT_EXPLAINED = "not explained"
@@ -31,6 +49,15 @@ class Kind(StrEnum):
 
 WAITING = frozenset((Kind.LATE_SENDER, Kind.LATE_RECEIVER, Kind.LATE_AT_COLLECTIVE))
 """Lost because of another rank."""
+OF_NODE = frozenset(
+    (
+        *(Kind.STOPPED, Kind.WAITED_FOR_CORE, Kind.PAGE_FAULTS, Kind.MEMORY, Kind.MIGRATION, Kind.STORAGE),
+        *(Kind.NETWORK, Kind.HELD_LOCK, Kind.SYSTEM_TIME),
+    )
+)
+"""Lost because of the node, as its samples say."""
+HELD_UP = frozenset((Kind.STOPPED, Kind.WAITED_FOR_CORE))
+"""The thread did not run, whatever it was in: so may be lost also what looks like a wait for other ranks."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -46,3 +73,10 @@ class Part(msgspec.Struct, frozen=True):
     """The recorded call in which the time was lost; empty where none is."""
     is_matched: bool = True
     """Found by what was recorded of the call itself; otherwise by when others lost time."""
+    by: str = ""
+    """Who took the core, or ran meanwhile; empty where that is not known, or nobody did."""
+    is_foreign: bool = False
+    """That is no process of the program."""
+    core: int | None = None
+    count: int = 0
+    """Of page faults, or moves."""

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.flagindex import FlagIndex
+from chimbuko.causes.evidence.nodescene import NodeScene, Seen
 from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 LEAST_SHARE = 0.25
 """Of a wait's excess: who lost less meanwhile does not explain it."""
@@ -18,6 +20,9 @@ SLACK_US = 5000
 SLACK_SHARE = 0.02
 """Of the wait, in addition."""
 MOST_CANDIDATES = 200
+STOPPED_SHARE, POLLING_SHARE = 0.5, 0.8
+"""Of its excess a wait must have been stopped for, or without a core, to be no wait for others: ranks that
+share a core and poll wait for it half of the time."""
 
 
 class Scene:
@@ -28,6 +33,9 @@ class Scene:
         """By id."""
         self.ranks: dict[int, set[int]] = defaultdict(set)
         """Of each program, as far as they are known."""
+        self.nodes = NodeScene()
+        self._seen: dict[str, Seen | None] = {}
+        """By call, as far as it was asked."""
         self._ordinary: dict[tuple[int, str], Flag] = {}
         self._of_rank: dict[tuple[int, int], FlagIndex] = defaultdict(FlagIndex)
         self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
@@ -40,6 +48,34 @@ class Scene:
         for index in self._indexes(flag):
             index.add(flag)
 
+    def put_samples(self, batch: NodeBatch) -> list[Flag]:
+        """Samples of a node. Returns the calls that they may explain."""
+        if not self.nodes.add(batch):
+            return []
+        concerned = [
+            flag
+            for program in list(self.ranks)
+            for flag in self.during(program, batch.begin_us, batch.end_us)
+            if flag.node == batch.node
+        ]
+        for flag in concerned:
+            self._seen.pop(flag.id, None)
+        return concerned
+
+    def seen(self, flag: Flag) -> Seen | None:
+        """What its node's samples say of a call's thread; None without any."""
+        if flag.id not in self._seen:
+            self._seen[flag.id] = self.nodes.seen(flag)
+        return self._seen[flag.id]
+
+    def is_held_up(self, flag: Flag) -> bool:
+        """Whether a call's thread did not run, so that it is no wait for others, whatever it was in."""
+        seen = self.seen(flag)
+        return seen is not None and (
+            seen.stopped_us >= STOPPED_SHARE * flag.excess_us
+            or seen.waited_us >= POLLING_SHARE * flag.excess_us
+        )
+
     def put_ordinary(self, call: Flag) -> None:
         """A call that is not abnormal, to compare those of its function with; the last one of each stays."""
         self._ordinary[call.program, call.function] = call
@@ -51,6 +87,7 @@ class Scene:
     def remove(self, call_id: str) -> None:
         """A call is flagged no longer, or forgotten."""
         flag = self.flags.pop(call_id, None)
+        self._seen.pop(call_id, None)
         if flag is not None:
             for index in self._indexes(flag):
                 index.discard(flag)
@@ -78,7 +115,7 @@ class Scene:
             Whom it waited for is among these; None where that may be any rank.
         """
         candidates = self._explaining(wait, ranks)
-        own = [flag for flag in candidates if not flag.is_wait]
+        own = [flag for flag in candidates if not flag.is_wait or self.is_held_up(flag)]
         if own:
             best_us = max(_explained_us(wait, flag) for flag in own)
             near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
@@ -87,7 +124,7 @@ class Scene:
             if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
                 return last
         # A wait leads on to what it waited for itself: the one that was over first is nearest to that.
-        waits = [flag for flag in candidates if flag.is_wait]
+        waits = [flag for flag in candidates if flag.is_wait and flag not in own]
         return min(waits, key=lambda flag: (flag.exit_us, flag.id), default=None)
 
     def _explaining(self, wait: Flag, ranks: Collection[int] | None) -> list[Flag]:
@@ -95,12 +132,12 @@ class Scene:
         slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us)
         found: Iterable[Flag]
         if ranks is None:
-            # Who waits in the same operation is no cause of it.
-            kinds = set(Waits) - {wait.waits}
+            # Who waits in the same operation is no cause of it, unless it was kept from running.
             found = (
                 flag
-                for waits in kinds
+                for waits in Waits
                 for flag in self._of_program[wait.program, waits].during(begin_us, end_us)
+                if waits is not wait.waits or self.is_held_up(flag)
             )
         else:
             found = (
@@ -111,7 +148,7 @@ class Scene:
             for flag in found
             if flag.rank != wait.rank
             and flag.lost_to_us <= end_us + slack_us
-            and not (flag.is_wait and flag.exit_us >= end_us)
+            and not (flag.is_wait and flag.exit_us >= end_us and not self.is_held_up(flag))
             and _explained_us(wait, flag) >= LEAST_SHARE * wait.excess_us
         ]
         return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]

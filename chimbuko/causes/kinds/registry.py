@@ -8,23 +8,40 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.kinds import (
+    heldlock,
     inchild,
     lateatcollective,
     latechild,
     latereceiver,
     latesender,
+    memorypressure,
+    migration,
     morebytes,
     morecalls,
     owncode,
+    pagefaults,
+    stopped,
+    storage,
+    systemtime,
+    waitedforcore,
 )
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     latesender.parts,
     latereceiver.parts,
     lateatcollective.parts,
+    # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
+    stopped.parts,
+    waitedforcore.parts,
     morebytes.parts,
     inchild.parts,
     morecalls.parts,
+    memorypressure.parts,
+    pagefaults.parts,
+    migration.parts,
+    storage.parts,
+    heldlock.parts,
+    systemtime.parts,
     latechild.parts,
     owncode.parts,
 )

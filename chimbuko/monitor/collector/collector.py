@@ -1,0 +1,265 @@
+"""Samples the processes of a node's ranks, keeps them for a while, and gives away what is wanted of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.monitor.collector.fastring import FastRing
+from chimbuko.monitor.collector.others import Others
+from chimbuko.monitor.collector.slicering import SliceRing
+from chimbuko.monitor.collector.spanrows import core_rows, node_rows, thread_rows
+from chimbuko.monitor.samples.intervals import summed
+from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD
+from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.sample import Sample
+from chimbuko.monitor.sampling.sampler import Sampler
+
+PERIOD_S = 1.0
+FAST_S = 0.02
+FAST_SHARE = 0.002
+"""Of a core, that fast samples may take: where a look costs more, they are further apart."""
+SLOWEST_S = 0.25
+IDLE_S = 0.25
+"""While no rank runs."""
+RUNNING_SHARE = 0.05
+"""A thread that ran for so much of the last period is looked at fast; main threads always are."""
+MOST_FAST = 64
+OTHERS_S, OTHERS_SOONEST_S, OTHERS_SHARE = 10.0, 0.1, 0.01
+"""Other processes are looked for so often, and where a rank waits for its core; as far as that keeps within a
+share of a core."""
+FIRST_SUM_S = 10.0
+SUMS_OF_A_LENGTH = 120
+"""After so many sums they are twice as long: their number grows with the logarithm of a run's length."""
+RING_ROWS = 65_536
+MOST_KEPT_ROWS = 500_000
+"""Rows around flagged calls that leave the node in one run: 30 MB before they are packed."""
+KEYS: dict[str, list[str]] = {
+    "threads": ["pid", "tid"],
+    "cores": ["cpu"],
+    "others": ["pid", "core"],
+    "states": [],
+}
+"""What rows are summed by."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A rank's process."""
+
+    pid: int
+    program: int
+    rank: int
+
+
+class Collector:
+    """The samples of one node. Whoever has it calls ``fast`` and ``period`` when they are due.
+
+    Parameters
+    ----------
+    node
+        Its name.
+    has_node
+        Whether it reports cores, memory and other processes, too: of several on a node one does.
+    """
+
+    def __init__(self, node: str, has_node: bool = True) -> None:
+        self._node = node
+        self._has_node = has_node
+        self._watched: dict[int, Watched] = {}
+        self._threads: dict[tuple[int, int], int] = {}
+        """What the trace calls a thread, by process and thread."""
+        self._sampler = Sampler()
+        self._files = ProcReader()
+        self._fast = FastRing(self._files)
+        self._fast_threads: dict[int, int] = {}
+        self._others = Others(self._files)
+        self._rings = {
+            "threads": SliceRing(THREAD, RING_ROWS),
+            "cores": SliceRing(CORE, 8192),
+            "others": SliceRing(OTHER, 4096),
+            "states": SliceRing(NODE, 512),
+        }
+        self._unsummed: dict[str, list[Rows]] = {name: [] for name in self._rings}
+        self._sum_begin_us = 0
+        self._sums = 0
+        self._kept_rows = 0
+        self._left_out = 0
+        self._sequence = time.time_ns() // 1000
+        self._last: Sample | None = None
+        self._names: dict[int, tuple[int, str]] = {}
+        self._is_running = False
+        self._others_due_us = self._others_soonest_us = 0
+        self._wants_others = False
+        self._fast_s = FAST_S
+        self.cost_us = self.fast_cost_us = 0
+        """CPU time of samples since the last batch."""
+
+    def watch(self, one: Watched) -> None:
+        """A rank's process, of which threads are sampled from now on."""
+        self._watched[one.pid] = one
+        self._threads[one.pid, one.pid] = 0
+        self._fast_threads[one.pid] = one.pid
+
+    def name_thread(self, pid: int, tid: int, thread: int) -> None:
+        """A thread as the trace numbers it."""
+        self._threads[pid, tid] = thread
+
+    @property
+    def fast_s(self) -> float:
+        """How long until the next fast sample."""
+        return self._fast_s if self._is_running else IDLE_S
+
+    def fast(self, now_us: int) -> None:
+        """Look at the threads that run."""
+        if not self._fast_threads:
+            return
+        began_ns = time.thread_time_ns()
+        has_waited = self._fast.read(now_us, self._fast_threads)
+        cost_us = (time.thread_time_ns() - began_ns) // 1000
+        self.fast_cost_us += cost_us
+        wanted_s = min(max(cost_us / 1e6 / FAST_SHARE, FAST_S), SLOWEST_S)
+        self._fast_s += 0.1 * (wanted_s - self._fast_s)
+        self._wants_others = self._wants_others or has_waited
+        if self._has_node and now_us >= (
+            self._others_soonest_us if self._wants_others else self._others_due_us
+        ):
+            self._look_for_others(now_us)
+            # Once more, when who takes the core has done so for a while.
+            self._wants_others = has_waited
+
+    def period(self) -> None:
+        """Sample all of it; once a period."""
+        sample = self._sampler.sample(self._watched)
+        last, self._last = self._last, sample
+        self.cost_us += sample.cost_us
+        for pid in self._watched.keys() - sample.processes.keys():
+            del self._watched[pid]
+        self._choose_fast(last, sample)
+        if last is None:
+            return
+        began_ns = time.thread_time_ns()
+        span = difference(last, sample)
+        threads = thread_rows(last, sample, span)
+        self._put("threads", threads)
+        if self._has_node:
+            self._put("cores", core_rows(last, sample, span, threads))
+            self._put("states", node_rows(last, sample, span))
+        self.cost_us += (time.thread_time_ns() - began_ns) // 1000
+
+    def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
+        """Samples that overlap intervals and were not given away before; None without any."""
+        parts: dict[str, list[Rows]] = {name: [] for name in self._rings}
+        bounds = []
+        for begin_us, end_us in intervals:
+            bounds += [begin_us, end_us]
+            for name, ring in self._rings.items():
+                parts[name].append(ring.take(begin_us, end_us))
+            parts["threads"].append(self._fast.take(begin_us, end_us))
+        if not bounds:
+            return None
+        rows = {name: np.concatenate(found) for name, found in parts.items()}
+        threads = rows["threads"]
+        # What slept all the time explains nothing, and most threads of a node do.
+        rows["threads"] = threads[(threads["ran_us"] > 0) | (threads["waited_us"] > 0) | _is_main(threads)]
+        count = sum(map(len, rows.values()))
+        if not count:
+            return None
+        if self._kept_rows + count > MOST_KEPT_ROWS:
+            self._left_out += count
+            return None
+        self._kept_rows += count
+        return self._batch(rows, False, min(bounds), max(bounds))
+
+    def due_sum(self, now_us: int, is_last: bool = False) -> NodeBatch | None:
+        """The sum since the last one, if it is time for it."""
+        length_us = int(1e6 * FIRST_SUM_S * 2 ** (self._sums // SUMS_OF_A_LENGTH))
+        self._sum_begin_us = self._sum_begin_us or now_us
+        if not is_last and now_us < self._sum_begin_us + length_us:
+            return None
+        begin_us, self._sum_begin_us = self._sum_begin_us, now_us
+        rows = {
+            name: summed(np.concatenate(found), KEYS[name]) for name, found in self._unsummed.items() if found
+        }
+        self._unsummed = {name: [] for name in self._rings}
+        if not rows:
+            return None
+        self._sums += 1
+        return self._batch(rows, True, begin_us, now_us)
+
+    def close(self) -> None:
+        """Close all files."""
+        self._sampler.close()
+        self._files.close()
+
+    def _put(self, name: str, rows: Rows) -> None:
+        self._rings[name].put(rows)
+        unsummed = self._unsummed[name]
+        unsummed.append(rows)
+        if len(unsummed) > 16:
+            self._unsummed[name] = [summed(np.concatenate(unsummed), KEYS[name])]
+
+    def _choose_fast(self, last: Sample | None, sample: Sample) -> None:
+        """Which threads are looked at fast: the main ones, and those that ran."""
+        chosen = {pid: pid for pid in self._watched}
+        self._is_running = False
+        self._names = {tid: (one.pid, one.name) for tid, one in sample.threads.items()}
+        if last is not None:
+            least_ns = RUNNING_SHARE * 1000 * (sample.time_us - last.time_us)
+            for tid, one in sample.threads.items():
+                before = last.threads.get(tid)
+                ran_ns = (one.ran_ns or 0) - ((before.ran_ns or 0) if before else 0)
+                if ran_ns >= least_ns:
+                    self._is_running = True
+                    if len(chosen) < MOST_FAST:
+                        chosen[tid] = one.pid
+        for tid in self._fast_threads.keys() - chosen.keys():
+            self._fast.forget(self._fast_threads[tid], tid)
+        self._fast_threads = chosen
+
+    def _look_for_others(self, now_us: int) -> None:
+        began_ns = time.thread_time_ns()
+        self._put("others", self._others.look(now_us, self._watched.keys()))
+        cost_us = (time.thread_time_ns() - began_ns) // 1000
+        self.cost_us += cost_us
+        self._others_due_us = now_us + int(max(OTHERS_S * 1e6, cost_us / OTHERS_SHARE))
+        self._others_soonest_us = now_us + int(max(OTHERS_SOONEST_S * 1e6, cost_us / OTHERS_SHARE))
+
+    def _batch(self, rows: dict[str, Rows], is_sum: bool, begin_us: int, end_us: int) -> NodeBatch:
+        self._sequence += 1
+        tids = np.unique(rows["threads"]["tid"]).tolist() if "threads" in rows else []
+        packed = {name: rows[name].tobytes() if name in rows else b"" for name in KEYS}
+        batch = NodeBatch(
+            self._node,
+            self._sequence,
+            is_sum,
+            begin_us,
+            end_us,
+            [name for name in map(self._name, tids) if name is not None],
+            packed["threads"],
+            packed["cores"],
+            packed["others"],
+            packed["states"],
+            cost_us=self.cost_us,
+            fast_cost_us=self.fast_cost_us,
+            left_out=self._left_out,
+        )
+        self.cost_us = self.fast_cost_us = self._left_out = 0
+        return batch
+
+    def _name(self, tid: int) -> ThreadName | None:
+        pid, name = self._names.get(tid, (0, ""))
+        watched = self._watched.get(pid)
+        if watched is None:
+            return None
+        thread = self._threads.get((pid, tid), -1)
+        return ThreadName(pid, tid, name, watched.program, watched.rank, thread)
+
+
+def _is_main(threads: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.asarray(threads["pid"] == threads["tid"])

@@ -1,0 +1,104 @@
+"""Processes that are not watched: which of them ran, and where."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from chimbuko.monitor.procfs.task import TaskStat, parse_stat
+from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.rows import OTHER
+from chimbuko.monitor.sampling.procreader import ProcReader
+
+TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
+LEAST_US = 20_000
+"""Of CPU time since a process was reported last: the kernel counts it in ticks of 10 ms."""
+
+
+class _Seen(NamedTuple):
+    data: bytes
+    """As it was read: of a process that sleeps it stays the same."""
+    stat: TaskStat
+    time_us: int
+
+
+class Others:
+    """Finds what other processes of the node did from one look to the next."""
+
+    def __init__(self, files: ProcReader) -> None:
+        self._files = files
+        self._last: dict[int, _Seen] = {}
+        self._boot_us = 0
+
+    def look(self, time_us: int, watched: Collection[int]) -> Rows:
+        """OTHER rows of processes that ran since the last look; what began meanwhile counts from then on."""
+        is_first = not self._last
+        now: dict[int, _Seen] = {}
+        rows = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or (pid := int(name)) in watched:
+                continue
+            data = self._files.read(_path(pid))
+            before = self._last.get(pid)
+            if before is not None and before.data == data:
+                now[pid] = before._replace(time_us=time_us)
+                continue
+            stat = parse_stat(data)
+            if stat is None:
+                continue
+            now[pid] = _Seen(data, stat, time_us)
+            is_new = before is None or before.stat.start_ticks != stat.start_ticks
+            if is_first and is_new:
+                continue
+            since_us = before.time_us if before and not is_new else self._since_us(stat, time_us)
+            ran_us = _ran_us(stat) - (_ran_us(before.stat) if before and not is_new else 0)
+            if ran_us >= LEAST_US:
+                length_us = max(1, time_us - since_us)
+                who = stat.name.encode()[:16], user_of(pid).encode()[:16]
+                rows.append((since_us, length_us, pid, stat.processor, ran_us, *who))
+            else:
+                # It counts with what it runs until the next look.
+                now[pid] = _Seen(data, before.stat, before.time_us) if before and not is_new else now[pid]
+        for pid in self._last.keys() - now.keys():
+            self._files.forget(_path(pid))
+        self._last = now
+        return np.array(rows, OTHER)
+
+    def _since_us(self, stat: TaskStat, time_us: int) -> int:
+        """When a process began."""
+        self._boot_us = self._boot_us or time_us - _uptime_us()
+        return min(time_us, self._boot_us + stat.start_ticks * TICK_US)
+
+
+def _ran_us(stat: TaskStat) -> int:
+    return (stat.user_ticks + stat.system_ticks) * TICK_US
+
+
+def _path(pid: int) -> str:
+    return f"/proc/{pid}/stat"
+
+
+def _uptime_us() -> int:
+    with open("/proc/uptime", "rb") as file:
+        return int(float(file.read().split()[0]) * 1e6)
+
+
+def user_of(pid: int) -> str:
+    """Whose a process is; empty where it is gone."""
+    try:
+        return _name_of(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

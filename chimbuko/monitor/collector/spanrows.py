@@ -1,0 +1,72 @@
+"""Rows out of two samples and the span between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.rows import CORE, NO_CALL, NODE, THREAD
+from chimbuko.monitor.sampling.sample import Sample
+from chimbuko.monitor.sampling.span import Span
+
+MOST = np.iinfo(np.uint32).max
+
+
+def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
+    """THREAD rows of all threads."""
+    interval = _interval(last, sample)
+    rows = []
+    for tid, one in span.threads.items():
+        now, before = sample.threads[tid], last.threads.get(tid)
+        ran_us = _us(one.user_s + one.system_s)
+        if now.ran_ns is not None and before is not None and before.ran_ns is not None:
+            ran_us = max(0, now.ran_ns - before.ran_ns) // 1000
+        rows.append(
+            (
+                *(*interval, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0)),
+                *(_us(one.user_s), _us(one.system_s), one.minor_faults, one.major_faults),
+                *(one.voluntary, one.involuntary, one.migrations, one.processor, NO_CALL),
+                one.state.encode(),
+            )
+        )
+    return np.array(rows, THREAD)
+
+
+def core_rows(last: Sample, sample: Sample, span: Span, threads: Rows) -> Rows:
+    """CORE rows."""
+    interval = _interval(last, sample)
+    rows = []
+    for cpu, one in span.cores.items():
+        own_us = int(threads["ran_us"][threads["core"] == cpu].sum())
+        times = map(_us, (one.user_s, one.system_s, one.idle_s, one.steal_s))
+        rows.append((*interval, cpu, *times, min(own_us, MOST)))
+    return np.array(rows, CORE)
+
+
+def node_rows(last: Sample, sample: Sample, span: Span) -> Rows:
+    """The one NODE row."""
+    memory = span.memory
+    limited = [
+        one.group for one in span.processes.values() if one.group is not None and one.group.limit_bytes
+    ]
+    fullest = max(limited, key=lambda group: group.used_bytes / (group.limit_bytes or 1), default=None)
+    throttled_s = max((one.throttled_s for one in span.processes.values()), default=0.0)
+    row = (
+        *_interval(last, sample),
+        memory.total_bytes if memory else 0,
+        memory.available_bytes if memory else 0,
+        *(_us(span.pressure_s.get(name, 0.0)) for name in ("cpu", "memory", "io")),
+        _us(throttled_s),
+        fullest.used_bytes if fullest else 0,
+        (fullest.limit_bytes or 0) if fullest else 0,
+    )
+    return np.array([row], NODE)
+
+
+def _interval(last: Sample, sample: Sample) -> tuple[int, int]:
+    length_us = max(0, sample.time_us - last.time_us)
+    return sample.wall_us - length_us, min(length_us, MOST)
+
+
+def _us(seconds: float) -> int:
+    return min(int(seconds * 1e6), MOST)

@@ -1,0 +1,59 @@
+"""Rows by the time that they are of: which lie in an interval, by how much, and sums over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.monitor.samples.nodebatch import Rows
+
+_KEPT = ("pid", "tid", "cpu", "name", "user", "core", "call", "state", "memory_bytes")
+_LEAST = ("available_bytes",)
+_MOST = ("group_used_bytes", "group_limit_bytes")
+
+
+def ends_us(rows: Rows) -> npt.NDArray[np.int64]:
+    """When the interval of each row ends, i8[n]."""
+    return np.asarray(rows["begin_us"] + rows["length_us"].astype(np.int64))
+
+
+def overlapping(rows: Rows, begin_us: int, end_us: int) -> Rows:
+    """Rows whose interval has a part in common with another one."""
+    return rows[(rows["begin_us"] < end_us) & (ends_us(rows) > begin_us)]
+
+
+def overlaps_us(rows: Rows, begin_us: int, end_us: int) -> npt.NDArray[np.int64]:
+    """How much of an interval each row is of, i8[n]."""
+    begins = np.maximum(rows["begin_us"], begin_us)
+    return np.asarray(np.maximum(np.minimum(ends_us(rows), end_us) - begins, 0))
+
+
+def summed(rows: Rows, keys: Sequence[str]) -> Rows:
+    """One row for each value of ``keys``, over all rows that have it.
+
+    What is no count is as in the latest row, the least or largest for memory. Sums stay within their type.
+    """
+    if not len(rows):
+        return rows
+    rows = np.sort(rows, order=[*keys, "begin_us"])
+    of_keys = rows[list(keys)]
+    is_first = np.zeros(len(rows), bool)
+    is_first[0] = True
+    if keys:
+        is_first[1:] = of_keys[1:] != of_keys[:-1]
+    first = np.flatnonzero(is_first)
+    last = np.r_[first[1:], len(rows)] - 1
+    out = rows[last].copy()
+    out["begin_us"] = rows["begin_us"][first]
+    for name in rows.dtype.names or ():
+        if name in _LEAST:
+            out[name] = np.minimum.reduceat(rows[name], first)
+        elif name in _MOST:
+            out[name] = np.maximum.reduceat(rows[name], first)
+        elif name not in (*_KEPT, "begin_us"):
+            total = np.add.reduceat(rows[name].astype(np.uint64), first)
+            out[name] = np.minimum(total, np.iinfo(rows[name].dtype).max)
+    out["length_us"] = np.minimum(ends_us(rows[last]) - out["begin_us"], np.iinfo(np.uint32).max)
+    return np.asarray(out)

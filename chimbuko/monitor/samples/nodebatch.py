@@ -1,0 +1,95 @@
+"""Samples of a node on their way to the store."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD, VERSION
+
+Rows = npt.NDArray[np.void]
+
+
+class ThreadName(msgspec.Struct, frozen=True, array_like=True):
+    """Who a thread is: what joins its samples with calls."""
+
+    pid: int
+    tid: int
+    name: str
+    program: int
+    rank: int
+    thread: int
+    """As the trace numbers it; -1 where the trace does not say."""
+
+
+class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of one node. A batch that comes twice counts once."""
+
+    node: str
+    sequence: int
+    """Larger in each batch of a node, also after its agent was started again."""
+    is_sum: bool
+    """Rows are sums over a longer time, of all that the node did; else samples as they were taken, from
+    around calls that were flagged."""
+    begin_us: int
+    end_us: int
+    names: list[ThreadName]
+    """Of all threads in it."""
+    threads: bytes = b""
+    """``THREAD`` rows, and so on."""
+    cores: bytes = b""
+    others: bytes = b""
+    states: bytes = b""
+    """``NODE`` rows."""
+    version: int = VERSION
+    cost_us: int = 0
+    """CPU time of the samples since the batch before, of those once a period and of the fast ones."""
+    fast_cost_us: int = 0
+    left_out: int = 0
+    """Rows since the batch before for which there was no room."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its rows are of this version."""
+        return self.version == VERSION
+
+    def thread_rows(self) -> Rows:
+        """THREAD[n], in no order."""
+        return np.frombuffer(self.threads, THREAD)
+
+    def core_rows(self) -> Rows:
+        """CORE[n]."""
+        return np.frombuffer(self.cores, CORE)
+
+    def other_rows(self) -> Rows:
+        """OTHER[n]."""
+        return np.frombuffer(self.others, OTHER)
+
+    def state_rows(self) -> Rows:
+        """NODE[n]."""
+        return np.frombuffer(self.states, NODE)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(NodeBatch)
+
+
+def packed(batch: NodeBatch) -> bytes:
+    """A batch as it is stored."""
+    return zlib.compress(_encoder.encode(batch))
+
+
+def unpacked(data: bytes) -> NodeBatch:
+    """The same again.
+
+    Raises
+    ------
+    msgspec.MsgspecError
+        It is no batch.
+    zlib.error
+        It is damaged.
+    """
+    return _decoder.decode(zlib.decompress(data))

@@ -1,0 +1,68 @@
+"""Rows of samples: each is what one thread, core, or the node did in an interval. Times are µs since 1970."""
+
+from __future__ import annotations
+
+import numpy as np
+
+VERSION = 1
+"""Of all rows: it changes with any of them."""
+
+_INTERVAL = [("begin_us", "<i8"), ("length_us", "<u4")]
+
+THREAD = np.dtype(
+    [
+        *_INTERVAL,
+        ("pid", "<i4"),
+        ("tid", "<i4"),
+        ("ran_us", "<u4"),
+        ("waited_us", "<u4"),  # while it could have run and its core was another's
+        ("user_us", "<u4"),
+        ("system_us", "<u4"),
+        ("minor_faults", "<u4"),
+        ("major_faults", "<u4"),
+        ("voluntary", "<u4"),  # how often it gave up its core; 0 in fast rows, which do not look at it
+        ("involuntary", "<u4"),
+        ("migrations", "<u2"),  # how often it was found on another core than before
+        ("core", "<i2"),  # where it ran last; -1 where that is not known
+        ("call", "<i2"),  # number of the system call that it slept in at the end; NO_CALL without
+        ("state", "S1"),  # at the end, the kernel's letter
+    ]
+)
+"""A thread. ``user_us`` and ``system_us`` come from the kernel's ticks of 10 ms, ``ran_us`` does not."""
+
+CORE = np.dtype(
+    [
+        *_INTERVAL,
+        ("cpu", "<i2"),
+        *((name, "<u4") for name in ("user_us", "system_us", "idle_us", "steal_us")),
+        ("own_us", "<u4"),  # of watched threads that ran there last
+    ]
+)
+"""A hardware thread."""
+
+OTHER = np.dtype(
+    [
+        *_INTERVAL,
+        ("pid", "<i4"),
+        ("core", "<i2"),  # where it ran last
+        ("ran_us", "<u4"),
+        ("name", "S16"),
+        ("user", "S16"),
+    ]
+)
+"""A process that is not watched, and ran meanwhile."""
+
+NODE = np.dtype(
+    [
+        *_INTERVAL,
+        ("memory_bytes", "<i8"),
+        ("available_bytes", "<i8"),
+        *((name, "<u4") for name in ("cpu_stall_us", "memory_stall_us", "io_stall_us")),
+        ("throttled_us", "<u4"),  # a control group of watched processes was kept from its cores
+        ("group_used_bytes", "<i8"),  # of the fullest of their control groups; 0 without a limit
+        ("group_limit_bytes", "<i8"),
+    ]
+)
+"""The node. Stalls: for how long some task of it waited for such a thing."""
+
+NO_CALL = -1

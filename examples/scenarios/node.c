@@ -1,0 +1,241 @@
+/* MPI programs that their node delays, by one known cause each: five delays of 200 ms in the second half of a run.
+
+   mpicc -g -O1 -finstrument-functions -pthread node.c -o node
+   chimbuko run -- mpirun -n 2 chimbuko trace ./node stopped
+   chimbuko incidents
+
+   Usage: node NAME [FOLDER]; on two ranks. Rank 1 is delayed in kernel(), and rank 0 waits for it in MPI_Allreduce.
+   Between two steps all sleep, so that ranks that share a core do not disturb each other. */
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUIET __attribute__((no_instrument_function))
+
+enum { ITERATIONS = 400, EACH = 40, MIB = 1 << 20 };
+
+static const double DELAY_MS = 200.0, USUAL_MS = 4.0;
+static int rank;
+static const char *folder = "/tmp";
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int is_holding;
+
+QUIET static double now_ms(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+}
+
+QUIET static void pass(double ms) {
+  struct timespec left = {(time_t)(ms / 1e3), (long)(ms * 1e6) % 1000000000L};
+  nanosleep(&left, NULL);
+}
+
+QUIET static void compute(double ms) {
+  double until = now_ms(CLOCK_THREAD_CPUTIME_ID) + ms;
+  while (now_ms(CLOCK_THREAD_CPUTIME_ID) < until) {
+  }
+}
+
+QUIET static void pin(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+}
+
+QUIET static int last_core(void) {
+  static int core = -1;
+  cpu_set_t cores;
+  if (core < 0 && sched_getaffinity(0, sizeof cores, &cores) == 0)
+    for (int one = 0; one < CPU_SETSIZE; one++)
+      if (CPU_ISSET(one, &cores)) core = one;
+  return core;
+}
+
+/* Runs beside the ranks, as somebody else's process would: it has another name, and is there from the beginning.
+   It takes the last core for as long as it is told to, in ms. */
+static volatile int *asked_ms;
+
+QUIET static void start_spinner(void) {
+  asked_ms = mmap(NULL, sizeof *asked_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (fork() != 0) return;
+  prctl(PR_SET_NAME, "spinner");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  pin(last_core());
+  nice(-10);
+  while (*asked_ms >= 0) {
+    double until = now_ms(CLOCK_MONOTONIC) + *asked_ms;
+    *asked_ms = 0;
+    while (now_ms(CLOCK_MONOTONIC) < until) {
+    }
+    pass(1.0);
+  }
+  _exit(0);
+}
+
+QUIET static void stolen(void) {
+  pin(last_core());
+  *asked_ms = (int)DELAY_MS;
+  pass(2.0);
+  compute(DELAY_MS / 4);
+}
+
+QUIET static void stopped(void) {
+  pid_t self = getpid(), child = fork();
+  if (child == 0) {
+    kill(self, SIGSTOP);
+    pass(DELAY_MS);
+    kill(self, SIGCONT);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+}
+
+QUIET static void page_faults(void) {
+  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
+  while (now_ms(CLOCK_MONOTONIC) < until) {
+    char *some = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(some, 4 * MIB, MADV_NOHUGEPAGE);
+    for (int at = 0; at < 4 * MIB; at += 4096) some[at] = 1;
+    munmap(some, 4 * MIB);
+  }
+}
+
+QUIET static void *hold(void *unused) {
+  prctl(PR_SET_NAME, "holder");
+  pthread_mutex_lock(&lock);
+  __atomic_store_n(&is_holding, 1, __ATOMIC_RELEASE);
+  compute(DELAY_MS);
+  pthread_mutex_unlock(&lock);
+  return unused;
+}
+
+QUIET static void held_lock(void) {
+  pthread_t holder;
+  is_holding = 0;
+  pthread_create(&holder, NULL, hold, NULL);
+  while (!__atomic_load_n(&is_holding, __ATOMIC_ACQUIRE)) pass(0.1);
+  pthread_mutex_lock(&lock);
+  pthread_mutex_unlock(&lock);
+  pthread_join(holder, NULL);
+}
+
+QUIET static void slow_disk(void) {
+  char path[4096], *some = malloc(MIB);
+  snprintf(path, sizeof path, "%s/node-scenario-%d", folder, getpid());
+  int file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
+  memset(some, rank, MIB);
+  while (now_ms(CLOCK_MONOTONIC) < until) {
+    if (pwrite(file, some, 65536, 0) < 0) break;
+    fsync(file);
+  }
+  close(file);
+  unlink(path);
+  free(some);
+}
+
+QUIET static void system_calls(void) {
+  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
+  char some[1];
+  int zero = open("/dev/zero", O_RDONLY);
+  while (now_ms(CLOCK_MONOTONIC) < until)
+    for (int one = 0; one < 1000; one++)
+      if (pread(zero, some, 1, 0) < 0) return;
+  close(zero);
+}
+
+QUIET static void migrations(void) {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
+  for (int core = 0; now_ms(CLOCK_MONOTONIC) < until; core = (core + 1) % CPU_SETSIZE)
+    if (CPU_ISSET(core, &before)) pin(core);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+/* More of a file than the control group may hold is read again and again. */
+QUIET static void memory_limit(void) {
+  const size_t size = 96u * MIB;
+  char path[4096], *some = malloc(MIB);
+  static int file = -1;
+  if (file < 0) {
+    snprintf(path, sizeof path, "%s/node-scenario-%d", folder, getpid());
+    file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    unlink(path);
+    memset(some, 1, MIB);
+    for (size_t at = 0; at < size; at += MIB)
+      if (pwrite(file, some, MIB, (off_t)at) < 0) return;
+    fsync(file);
+  }
+  char *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+  volatile char sum = 0;
+  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
+  for (size_t at = 0; now_ms(CLOCK_MONOTONIC) < until; at = (at + 1048573) % size) sum += mapped[at];
+  munmap(mapped, size);
+  free(some);
+}
+
+/* The other rank moves to this one's core, and computes there meanwhile. */
+static const struct {
+  const char *name;
+  void (*delay)(void);
+} SCENARIOS[] = {
+    {"stolen", stolen},         {"stopped", stopped},           {"page_faults", page_faults},
+    {"held_lock", held_lock},   {"slow_disk", slow_disk},       {"system_calls", system_calls},
+    {"migrations", migrations}, {"memory_limit", memory_limit}, {"shared_core", NULL},
+};
+
+QUIET static void share_a_core(void) {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  pin(last_core());
+  compute(DELAY_MS / 2);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+static int is_delayed, scenario;
+
+void kernel(void) {
+  compute(USUAL_MS);
+  if (!is_delayed) return;
+  if (SCENARIOS[scenario].delay == NULL)
+    share_a_core();
+  else if (rank == 1)
+    SCENARIOS[scenario].delay();
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int count = sizeof SCENARIOS / sizeof *SCENARIOS;
+  for (scenario = 0; scenario < count && (argc < 2 || strcmp(argv[1], SCENARIOS[scenario].name)); scenario++) {
+  }
+  if (argc > 2) folder = argv[2];
+  if (rank == 1 && scenario == 0) start_spinner();
+  for (int step = 1; scenario < count && step <= ITERATIONS; step++) {
+    double own = rank, sum;
+    is_delayed = step > ITERATIONS / 2 && step % EACH == 0;
+    kernel();
+    pass(4.0);
+    MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
+  if (scenario == count && rank == 0) fprintf(stderr, "usage: node NAME [FOLDER]; see its source for the names\n");
+  if (asked_ms != NULL) *asked_ms = -1;
+  MPI_Finalize();
+  return scenario == count ? 2 : 0;
+}
