@@ -141,6 +141,13 @@ _HERE = {
         "calls": "Calls that are meant",
     }
     | _OF_FINDINGS,
+    "node_samples": {
+        "sequence": "Larger in each batch of samples of a node",
+        "begin_us": "From when on, in µs since 1970",
+        "end_us": "Until when, in µs since 1970",
+        "is_sum": "Whether it has sums of all that the node did; else samples from around flagged calls",
+        "rows": "Packed; chimbuko show and /api/v1/node unpack it",
+    },
     "step_levels": {
         "level": "Sums are over 8 to this power of steps",
         "rank": "MPI rank; -1 for all ranks of the program",

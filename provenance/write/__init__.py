@@ -1,5 +1,6 @@
 """The one writer of a run's provenance.
 
-May import calls, causes, causes.evidence, process, protocol, provenance.alerts, provenance.store and runs.
+May import calls, causes, causes.evidence, monitor.samples, process, protocol, provenance.alerts,
+provenance.store and runs.
 Its process begins in ``__main__``.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -139,7 +140,9 @@ class Collector:
         last, self._last = self._last, sample
         self.cost_us += sample.cost_us
         for pid in self._watched.keys() - sample.processes.keys():
-            del self._watched[pid]
+            # A sample may miss a process that is busy ending its threads, or has no file to spare.
+            if not os.path.isdir(f"/proc/{pid}"):
+                del self._watched[pid]
         self._choose_fast(last, sample)
         if last is None:
             return

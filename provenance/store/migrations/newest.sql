@@ -142,6 +142,16 @@ CREATE TABLE models (
 	model BLOB NOT NULL, 
 	CONSTRAINT pk_models PRIMARY KEY (run, function, version)
 );
+CREATE TABLE node_samples (
+	run INTEGER NOT NULL, 
+	node TEXT NOT NULL, 
+	sequence BIGINT NOT NULL, 
+	begin_us BIGINT NOT NULL, 
+	end_us BIGINT NOT NULL, 
+	is_sum BOOLEAN NOT NULL, 
+	rows BLOB NOT NULL, 
+	CONSTRAINT pk_node_samples PRIMARY KEY (run, node, sequence)
+);
 CREATE TABLE node_states (
 	run INTEGER NOT NULL, 
 	program INTEGER NOT NULL, 

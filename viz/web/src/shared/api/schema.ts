@@ -967,7 +967,7 @@ export interface components {
          * @description Why time was lost.
          * @enum {unknown}
          */
-        Kind: "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "more bytes" | "more calls" | "not explained" | "own code";
+        Kind: "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "stopped" | "storage" | "system time" | "waited for core";
         /**
          * Part
          * @description Some of a call's excess, and its cause.
@@ -979,6 +979,10 @@ export interface components {
             rank: number | null;
             call_id: string;
             is_matched: boolean;
+            by: string;
+            is_foreign: boolean;
+            core: number | null;
+            count: number;
         };
         /**
          * Waited

@@ -1,0 +1,73 @@
+"""Samples of a node made by hand, for stories of ``tests.causes.flagged``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.samples.rows import NODE, OTHER, THREAD
+from tests.causes.flagged import at
+from tests.sample_records import make_record
+
+NODE_NAME = make_record().node
+_sequences = itertools.count(1)
+
+
+def names(ranks: int = 4) -> list[ThreadName]:
+    """Main threads of ranks: rank r is process 100 + r."""
+    return [ThreadName(100 + rank, 100 + rank, "app", 0, rank, 0) for rank in range(ranks)]
+
+
+def thread(rank: int, begin_ms: float, end_ms: float, tid: int = 0, **values: Any) -> np.void:
+    """A THREAD row of a rank's main thread, which ran all the time if nothing else is said; times in ms."""
+    row = np.zeros((), THREAD)
+    length_us = round(1000 * (end_ms - begin_ms))
+    row["begin_us"], row["length_us"], row["pid"], row["tid"] = (
+        at(begin_ms),
+        length_us,
+        100 + rank,
+        100 + rank,
+    )
+    row["tid"] = tid or 100 + rank
+    row["ran_us"], row["call"], row["state"] = length_us, -1, b"R"
+    for name, value in values.items():
+        row[name] = value
+    return row[()]
+
+
+def ticks(rank: int, begin_ms: float, end_ms: float, **values: Any) -> list[np.void]:
+    """Rows of 20 ms each; counts are those of each."""
+    steps = np.arange(begin_ms, end_ms, 20.0).tolist()
+    return [thread(rank, step, step + 20, **values) for step in steps]
+
+
+def other(begin_ms: float, end_ms: float, core: int, ran_ms: float, name: str = "spinner") -> np.void:
+    """An OTHER row of process 4711 of root."""
+    row = (at(begin_ms), round(1000 * (end_ms - begin_ms)), 4711, core, round(1000 * ran_ms), name, "root")
+    return np.array([row], OTHER)[0]
+
+
+def batch(
+    threads: list[np.void],
+    others: list[np.void] | None = None,
+    states: list[tuple[Any, ...]] | None = None,
+    **more: Any,
+) -> NodeBatch:
+    """What comes from the node."""
+    rows = np.array(threads, THREAD)
+    begin_us, end_us = int(rows["begin_us"].min()), int((rows["begin_us"] + rows["length_us"]).max())
+    return NodeBatch(
+        NODE_NAME,
+        next(_sequences),
+        more.pop("is_sum", False),
+        begin_us,
+        end_us,
+        more.pop("names", names()),
+        threads=rows.tobytes(),
+        others=np.array(others or [], OTHER).tobytes(),
+        states=np.array(states or [], NODE).tobytes(),
+        **more,
+    )

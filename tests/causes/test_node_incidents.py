@@ -1,0 +1,85 @@
+"""Incidents that have their origin in the node, and the sentences that say so."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.sentence import sentence
+from chimbuko.monitor.samples.nodebatch import NodeBatch
+from tests.causes.flagged import flag
+from tests.causes.nodes import batch, other, ticks
+
+STOPPED = flag("compute", 3, 0, 200)
+WAITS = [flag("MPI_Allreduce()", rank, 2, 201) for rank in range(3)]
+STANDING_STILL = batch(ticks(3, 0, 200, state=b"T", ran_us=0))
+
+
+def incidents(flags: list[Flag], *samples: NodeBatch, late: bool = False) -> list[Incident]:
+    book = IncidentBook()
+    found: dict[int, Incident] = {}
+    for put in (lambda: [book.put_samples(one) for one in samples], lambda: book.put(flags))[
+        :: -1 if late else 1
+    ]:
+        put()
+        changes = book.update()
+        found |= {one.number: one for one in changes.incidents}
+        found = {n: one for n, one in found.items() if n not in {*changes.merged, *changes.gone}}
+    return list(found.values())
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["samples first", "samples later"])
+def test_ranks_waited_for_one_that_was_stopped(late: bool) -> None:
+    (one,) = incidents([STOPPED, *WAITS], STANDING_STILL, late=late)
+    assert (one.kind, one.rank, one.ranks) == (Kind.STOPPED, 3, 4)
+    assert sentence(one) == (
+        "compute on rank 3 took 200 ms, 200x its usual 1 ms, as rank 3 stood still for 199 ms (stopped); "
+        "ranks 0, 1 and 2 waited 198 ms each for it in MPI_Allreduce: 0.79 core-seconds lost."
+    )
+
+
+def test_a_rank_that_was_stopped_in_a_collective_is_who_the_others_waited_for() -> None:
+    inside = flag("MPI_Allreduce()", 3, 0, 202)
+    (one,) = incidents([inside, *WAITS], STANDING_STILL)
+    assert (one.kind, one.rank, len(one.waited)) == (Kind.STOPPED, 3, 3)
+    # Without samples nobody knows.
+    assert [one.kind for one in incidents([inside, *WAITS])] == [Kind.NOT_EXPLAINED]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["samples first", "samples later"])
+def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> None:
+    hit = [flag("compute", rank, begin, begin + 200) for rank in (1, 3) for begin in (0, 400, 800)]
+    rows = [row for rank in (1, 3) for row in ticks(rank, 0, 1000, ran_us=2_000, waited_us=18_000, core=1)]
+    later = flag("compute", 1, 9_000, 9_200)
+    rows += ticks(1, 9_000, 9_200, ran_us=2_000, waited_us=18_000, core=1)
+    first, second = sorted(
+        incidents([*hit, later], batch(rows, [other(-50, 9_500, 1, 9_000)]), late=late),
+        key=lambda one: one.begin_us,
+    )
+    assert first.flags == 6 and second.flags == 1
+    assert sentence(first).startswith("spinner (root, process 4711) took core 1 for ")
+    assert ", which 6 calls on ranks 1 and 3 waited for: 1.2 core-seconds lost." in sentence(first)
+    assert "as spinner (root, process 4711) took core 1 for 180 ms" in sentence(second)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (Part(Kind.WAITED_FOR_CORE, 5e4), "as it waited 50 ms for its core, which somebody else had"),
+        (Part(Kind.WAITED_FOR_CORE, 5e4, by="rank 2", core=0), "as rank 2 took core 0 for 50 ms"),
+        (Part(Kind.PAGE_FAULTS, 5e4, count=40_000), "as 40,000 page faults took 50 ms"),
+        (Part(Kind.MEMORY, 5e4, count=9), "as memory was short for 50 ms, with 9 pages read back"),
+        (Part(Kind.MIGRATION, 5e4), "as it was moved from core to core all the time, which took 50 ms"),
+        (Part(Kind.STORAGE, 5e4), "as it waited 50 ms for storage"),
+        (Part(Kind.NETWORK, 5e4), "as it waited 50 ms for a socket or a pipe"),
+        (Part(Kind.HELD_LOCK, 5e4, by="io"), "as it waited 50 ms for a lock, while its thread io ran"),
+        (Part(Kind.SYSTEM_TIME, 5e4), "as the kernel took 50 ms for its system calls"),
+    ],
+)
+def test_each_cause_has_its_words(part: Part, words: str) -> None:
+    (one,) = incidents([STOPPED])
+    assert f", {words}" in sentence(msgspec.structs.replace(one, parts=[part]))

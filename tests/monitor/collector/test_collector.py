@@ -1,0 +1,109 @@
+"""The collector on this machine: real threads are seen, once, and what nobody wants stays on the node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector.others import Others
+from chimbuko.monitor.collector.slicering import SliceRing
+from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.samples.rows import THREAD
+from chimbuko.monitor.sampling.procreader import ProcReader
+
+FOREVER = 1 << 62
+
+
+@pytest.fixture
+def busy() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that computes."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def sampled(collector: Collector, looks: int = 10) -> NodeBatch:
+    collector.period()
+    for _ in range(looks):
+        collector.fast(now_us())
+        time.sleep(0.02)
+    collector.period()
+    batch = collector.around([(0, FOREVER)])
+    assert batch is not None
+    return batch
+
+
+def test_a_process_that_computes_and_then_is_stopped_is_seen_to(busy: subprocess.Popen[bytes]) -> None:
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 3))
+    batch = sampled(collector)
+    fine = batch.thread_rows()[batch.thread_rows()["length_us"] < 500_000]
+    assert fine["ran_us"].sum() + fine["waited_us"].sum() > 0.5 * fine["length_us"].sum()
+    assert {(one.program, one.rank, one.thread) for one in batch.names} == {(0, 3, 0)}
+    os.kill(busy.pid, signal.SIGSTOP)
+    time.sleep(0.1)
+    stopped = sampled(collector).thread_rows()
+    assert stopped["state"][np.argmax(stopped["begin_us"])] == b"T"
+    os.kill(busy.pid, signal.SIGCONT)
+    # All was given away, and the process has ended: there is nothing more, and no error.
+    busy.kill()
+    busy.wait()
+    collector.period()
+    assert collector.around([]) is None
+    collector.close()
+
+
+def test_a_sum_has_what_all_threads_cores_and_the_node_did(busy: subprocess.Popen[bytes]) -> None:
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 0))
+    assert collector.due_sum(now_us()) is None
+    sampled(collector)
+    assert collector.due_sum(now_us()) is None
+    batch = collector.due_sum(now_us(), is_last=True)
+    assert batch is not None and batch.is_sum
+    assert len(batch.thread_rows()) == len(batch.state_rows()) == 1
+    assert len(batch.core_rows()) == len(set(batch.core_rows()["cpu"].tolist())) > 0
+    collector.close()
+
+
+def test_another_process_that_runs_is_named(busy: subprocess.Popen[bytes]) -> None:
+    others = Others(ProcReader())
+    assert not len(others.look(now_us(), {}))
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        rows = others.look(now_us(), {})
+        if len(own := rows[rows["pid"] == busy.pid]):
+            break
+    assert own["name"][0].startswith(b"python") and own["ran_us"][0] > 0 and own["user"][0]
+    assert busy.pid not in others.look(now_us(), {busy.pid})["pid"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=40), st.integers(1, 12))
+def test_a_row_leaves_a_ring_once_at_most_and_the_newest_stay(
+    rows: list[tuple[int, int]], capacity: int
+) -> None:
+    ring = SliceRing(THREAD, capacity)
+    for number, (begin_us, length_us) in enumerate(rows):
+        row = np.zeros(1, THREAD)
+        row["begin_us"], row["length_us"], row["tid"] = begin_us, length_us, number
+        ring.put(row)
+    first, second = ring.take(0, 15)["tid"].tolist(), ring.take(0, FOREVER)["tid"].tolist()
+    newest = range(max(0, len(rows) - capacity), len(rows))
+    assert sorted(first + second) == list(newest)
+    assert all(rows[number][0] < 15 for number in first)
