@@ -17,6 +17,7 @@ from chimbuko.causes.modes import SlowMode
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.slowmodes import slow_modes
+from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -91,7 +92,7 @@ def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
 def _samples(provenance: Provenance, flags: list[Flag]) -> Iterator[NodeBatch]:
     """Samples of nodes from while these calls went on."""
     begin_us, end_us = min(flag.entry_us for flag in flags), max(flag.exit_us for flag in flags)
-    return provenance.nodes.batches(begin_us, end_us)
+    return NodeSamples(provenance.reader).batches(begin_us, end_us)
 
 
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:

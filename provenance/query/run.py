@@ -11,7 +11,6 @@ from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.models import Models
-from chimbuko.provenance.query.nodes import Nodes
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.engine import open_for_reading
@@ -55,8 +54,8 @@ class Pruning(msgspec.Struct, frozen=True):
 class Provenance:
     """The provenance of one run; each question is answered from what is committed when it is asked.
 
-    ``calls``, ``steps``, ``models`` and ``nodes`` answer what is asked of these; ``reader`` reads for what is
-    made of them elsewhere.
+    ``calls``, ``steps`` and ``models`` answer what is asked of these; ``reader`` reads for what is made of
+    them elsewhere.
 
     Parameters
     ----------
@@ -77,7 +76,6 @@ class Provenance:
         self.steps = Steps(self.reader)
         self.calls = Calls(self.reader, self.steps)
         self.models = Models(self.reader)
-        self.nodes = Nodes(self.reader)
 
     def __enter__(self) -> Self:
         return self

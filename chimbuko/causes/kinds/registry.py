@@ -8,17 +8,19 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.kinds import (
-    heldlock,
     inchild,
     lateatcollective,
     latechild,
     latereceiver,
     latesender,
-    memorypressure,
-    migration,
     morebytes,
     morecalls,
     owncode,
+)
+from chimbuko.causes.nodekinds import (
+    heldlock,
+    memorypressure,
+    migration,
     pagefaults,
     stopped,
     storage,

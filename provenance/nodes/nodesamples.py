@@ -11,7 +11,7 @@ from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 
-class Nodes:
+class NodeSamples:
     """The samples of a run's nodes."""
 
     def __init__(self, reader: RunReader) -> None:

@@ -10,7 +10,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
-from chimbuko.causes.kinds import (
+from chimbuko.causes.nodekinds import (
     heldlock,
     memorypressure,
     migration,
