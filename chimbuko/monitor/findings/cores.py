@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from chimbuko.monitor.findings.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
 from chimbuko.units import number_of
 
@@ -20,6 +21,8 @@ BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
 FOREIGN_SHARE = 0.20
 IDLE_SHARE = 0.95
+NAMED_SHARE = 0.20
+"""Of the load of others; who takes less is not named."""
 
 
 def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
@@ -101,17 +104,23 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     total_s = sum(span.cores[cpu].total_s for cpu in cpus)
     if not cpus or total_s <= 0:
         return
-    busy_s = sum(span.cores[cpu].busy_s for cpu in cpus)
-    own_s = sum(t.user_s + t.system_s for t in span.threads.values() if cpus.intersection(t.cpus))
-    foreign = (busy_s - own_s) / total_s
-    if foreign > FOREIGN_SHARE:
+    taken_s = foreign_s(span, cpus)
+    own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - taken_s
+    if taken_s > FOREIGN_SHARE * total_s:
         yield Finding(
             "foreign load",
-            f"others take {foreign:.0%} of cores {format_cpulist(cpus)}, this program {own_s / total_s:.0%}; "
-            f"of its threads {len(waiting)} waited for a core",
+            f"others take {taken_s / total_s:.0%} of cores {format_cpulist(cpus)}, this program "
+            f"{own_s / total_s:.0%}; of its threads {len(waiting)} waited for a core; "
+            f"{_whose(span, taken_s)}",
             "look for what else runs there (top), or ask for nodes of your own",
             tuple(sorted(thread.tid for thread in waiting)),
         )
+
+
+def _whose(span: Span, taken_s: float) -> str:
+    most = sorted(span.others_s.items(), key=lambda one: -one[1])[:2]
+    named = [f"{name} {seconds:.1f} s" for name, seconds in most if seconds >= NAMED_SHARE * taken_s]
+    return f"whose: {', '.join(named)}" if named else "whose is unknown"
 
 
 def undersubscribed(span: Span) -> Iterator[Finding]:

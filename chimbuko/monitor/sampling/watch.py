@@ -6,11 +6,13 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.family import Family
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
 from chimbuko.monitor.sampling.kinds import MAIN, SAMPLER, kind_of
+from chimbuko.monitor.sampling.others import Others
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
@@ -29,6 +31,7 @@ class Watch:
         files = ProcReader()
         self._family = Family(roots, files)
         self._sampler = Sampler(files)
+        self._others = Others()
         self._last: Sample | None = None
         self._threads: Counter[int] = Counter()
         """How many each process has."""
@@ -51,6 +54,9 @@ class Watch:
             return None
         self._threads = Counter(thread.pid for thread in sample.threads.values())
         span = difference(last, sample, self._kind)
+        others_s = self._others.step(span, sample.processes.keys())
+        if others_s:
+            span = replace(span, others_s=others_s)
         self.total = span if self.total is None else self.total.then(span)
         return span
 

@@ -1,0 +1,82 @@
+"""Who else takes the cores of a program: looked for only while somebody does."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections import defaultdict
+from collections.abc import Collection
+
+from chimbuko.monitor.procfs.task import TaskStat, parse_stat
+from chimbuko.monitor.sampling.difference import TICKS_PER_S
+from chimbuko.monitor.sampling.span import Span
+
+LOOK_SHARE = 0.10
+"""Load of others on a program's cores from which on it is looked whose it is: half of what is reported."""
+
+
+def foreign_s(span: Span, cpus: Collection[int]) -> float:
+    """CPU time on some cores that is not of the threads that may run there."""
+    busy_s = sum(span.cores[cpu].busy_s for cpu in cpus if cpu in span.cores)
+    may = frozenset(cpus)
+    own_s = sum(one.user_s + one.system_s for one in span.threads.values() if not may.isdisjoint(one.cpus))
+    return max(0.0, busy_s - own_s)
+
+
+class Others:
+    """CPU time of processes that are not watched, from one look to the next."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, TaskStat] = {}
+
+    def step(self, span: Span, watched: Collection[int]) -> dict[str, float]:
+        """Seconds by ``name (user)`` on the cores of the watched since the last step.
+
+        Empty where the load of others is low, in the first period in which it is not, and where ``/proc``
+        does not show whose it is.
+        """
+        cpus = {cpu for one in span.threads.values() for cpu in one.cpus}
+        total_s = sum(core.total_s for cpu, core in span.cores.items() if cpu in cpus)
+        if total_s <= 0 or foreign_s(span, cpus) < LOOK_SHARE * total_s:
+            self._last = {}
+            return {}
+        before, self._last = self._last, _processes(watched)
+        newest = max((one.start_ticks for one in before.values()), default=None)
+        found: defaultdict[str, float] = defaultdict(float)
+        for pid, now in self._last.items():
+            earlier = before.get(pid)
+            same = earlier is not None and earlier.start_ticks == now.start_ticks
+            if now.processor not in cpus or newest is None or not (same or now.start_ticks > newest):
+                continue
+            ticks = now.user_ticks + now.system_ticks
+            if same and earlier is not None:
+                ticks -= earlier.user_ticks + earlier.system_ticks
+            if ticks > 0:
+                found[f"{now.name} ({_user(pid)})"] += ticks / TICKS_PER_S
+        return dict(found)
+
+
+def _processes(but: Collection[int]) -> dict[int, TaskStat]:
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) in but:
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                stat = parse_stat(file.read())
+        except OSError:
+            continue
+        if stat is not None:
+            found[stat.tid] = stat
+    return found
+
+
+def _user(pid: int) -> str:
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return "ended"
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

@@ -1,0 +1,58 @@
+"""Whose the load is that a program's cores have beside it."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+import sys
+import time
+
+from chimbuko.monitor.findings.cores import foreign_load
+from chimbuko.monitor.sampling.watch import Watch
+from tests.monitor.sampling.made import span, thread
+
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+open("/proc/self/comm", "w").write(sys.argv[1])
+print(1, flush=True)
+while True:
+    pass
+"""
+
+
+def test_a_thief_is_named_with_his_user() -> None:
+    programs = [
+        subprocess.Popen([sys.executable, "-c", SPIN, name], stdout=subprocess.PIPE)
+        for name in ("own", "a thief")
+    ]
+    watch = Watch([programs[0].pid])
+    try:
+        for program in programs:
+            assert program.stdout is not None
+            program.stdout.readline()
+        # The first sample, one in which load of others shows, and one in which it is looked whose it is.
+        for _ in range(40):
+            watch.step()
+            if watch.total and watch.total.others_s:
+                break
+            time.sleep(0.3)
+        assert watch.total is not None
+        found = {
+            name: seconds for name, seconds in watch.total.others_s.items() if name.startswith("a thief")
+        }
+        assert list(found) == [f"a thief ({getpass.getuser()})"]
+        assert all(seconds > 0 for seconds in found.values())
+    finally:
+        watch.close()
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
+    waiting = thread(1, busy=0.3, waited_s=6.0)
+    (named,) = foreign_load(span(waiting, cores={0: 1.0}, others_s={"stress (eve)": 5.0, "cron (root)": 0.1}))
+    assert "whose: stress (eve) 5.0 s" in named.text and "cron" not in named.text
+    (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
+    assert "whose is unknown" in unknown.text
