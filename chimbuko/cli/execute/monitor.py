@@ -16,7 +16,8 @@ from chimbuko.monitor.service.program import attach, run
 from chimbuko.monitor.service.session import Settings
 from chimbuko.monitor.topology.reading import read_topology
 from chimbuko.monitor.topology.tree import summary
-from chimbuko.units import parse_duration_us
+from chimbuko.process.lifetime import log
+from chimbuko.units import number_of, parse_duration_us
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
@@ -38,6 +39,12 @@ from chimbuko.units import parse_duration_us
 @click.option(
     "--stop-file", type=click.Path(path_type=Path), help="End the program as soon as there is such a file."
 )
+@click.option(
+    "--messages",
+    multiple=True,
+    metavar="PATTERN",
+    help="Count the messages between ranks in a recorded trace, into --csv, and end. Repeatable.",
+)
 @click.option("--topology", is_flag=True, help="Show how this node is built, and end.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -49,6 +56,7 @@ def command(
     watch_log: Path | None,
     time_out: str,
     stop_file: Path | None,
+    messages: tuple[str, ...],
     topology: bool,
     command_line: tuple[str, ...],
 ) -> None:
@@ -66,11 +74,15 @@ def command(
       mpirun -n 4 chimbuko monitor --heartbeat -- ./app
       chimbuko monitor --pid 4711 --period 500ms
       chimbuko monitor --watch-log out.log --time-out 600s -- ./app
+      chimbuko monitor --messages 'trace/tau-metrics-*.bp' --csv messages
       chimbuko monitor --topology
     """
     if topology:
         found = read_topology()
         print("\n".join([summary(found), *found.lines(os.sched_getaffinity(0))]))
+        return
+    if messages:
+        _count_messages(messages, folder)
         return
     if (pid is None) == (not command_line):
         raise ConfigError("give either a command behind --, or --pid")
@@ -94,6 +106,28 @@ def command(
     if lines:
         print("\n".join(lines), file=sys.stderr)
     sys.exit(code)
+
+
+def _count_messages(patterns: tuple[str, ...], folder: Path | None) -> None:
+    if folder is None:
+        raise ConfigError("--messages writes tables: give their folder (--csv FOLDER)")
+    # Loaded here since it needs NumPy, which the monitor of a program does not.
+    from chimbuko.monitor.messages.counting import count_messages
+    from chimbuko.monitor.messages.matrixfiles import write
+    from chimbuko.trace.discovery import find_recorded
+
+    found, complaints = count_messages(find_recorded(patterns))
+    for complaint in complaints:
+        log(complaint)
+    for program, matrix in sorted(found.items()):
+        written = write(matrix, folder, f"{program}." if len(found) > 1 else "")
+        print(
+            f"{program}: {number_of(sum(matrix.sent.counts.values()), 'messages')}, "
+            f"{sum(matrix.sent.sizes_bytes.values()):,} bytes between {number_of(matrix.ranks, 'ranks')}"
+        )
+        print("\n".join(f"  {path}" for path in written))
+        if matrix.left_out:
+            print(f"  left out: {number_of(matrix.left_out, 'rows')} with a partner that is no rank")
 
 
 def _seconds(option: str, text: str, least_s: float) -> float:
