@@ -10,6 +10,7 @@ import msgspec
 
 from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
+from chimbuko.cli.output.stuck import stuck_lines
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
@@ -25,6 +26,11 @@ from chimbuko.units import format_duration_us, number_of
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
 @click.option("--cursor", help="Continue a list from the cursor that was printed at its end.")
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option(
+    "--stuck",
+    is_flag=True,
+    help="Instead what the ranks are in that do not go on, as one tree, and whether it is a deadlock.",
+)
 def command(
     run: Path | None,
     choice: CallChoice,
@@ -33,6 +39,7 @@ def command(
     limit: int,
     cursor: str | None,
     as_json: bool,
+    stuck: bool,
 ) -> None:
     """List recorded calls of RUN, the folder of a run; by default of the newest under ./chimbuko-runs.
 
@@ -43,10 +50,14 @@ def command(
       chimbuko query --rank 3 --step 20:30 --min-severity 5ms
       chimbuko query --incident I12
       chimbuko query --time 1.5s:2s --sort entry_us --ascending
+      chimbuko query --stuck
       chimbuko query --json | jq '.calls[].function'
     """
     directory = reachable_run(run)
     with open_run(directory) as provenance:
+        if stuck:
+            print("\n".join(stuck_lines(provenance)) or "no rank stands still")
+            return
         wanted = choice.filter(provenance)
         page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)
         matched = provenance.calls.count(wanted)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, StepCount
+from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
 from chimbuko.calls.schema import Label
 from chimbuko.cli import main
 from chimbuko.config import AnalysisConfig
@@ -214,3 +214,21 @@ def test_calls_that_have_not_ended_can_be_asked_for_and_show_their_time_so_far(
     assert "≥ 5.00 s" in shown
     assert "≥" in ask().stdout.splitlines()[1]
     assert "≥" not in ask().stdout.splitlines()[2]
+
+
+def test_ranks_that_wait_for_each_other_are_a_deadlock_with_their_stacks(ask: Ask, writer: Writer) -> None:
+    assert ask("--stuck").stdout == "no rank stands still\n"
+    open_calls = [
+        make_record(rank, rank=rank, thread=0, exit_us=0, function="MPI_Recv()", window=[])
+        for rank in range(2)
+    ]
+    store(writer, *open_calls)
+    shown = ask("--stuck").stdout
+    assert shown.startswith(
+        "deadlock: all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in MPI_Recv\n"
+    )
+    assert "MPI_Recv(): 2 ranks (0-1)" in shown
+    # A third rank is at work.
+    writer.write([make_batch(stream="0:2", health=StreamHealth(0, 2, "n1", "reading", 1, 1, 1, 1, 1, 0, {}))])
+    shown = ask("--stuck").stdout
+    assert "deadlock" not in shown and "MPI_Recv(): 2 ranks (0-1)" in shown

@@ -1,0 +1,61 @@
+"""Ranks that wait for each other for ever, by their traces: also where they spin, and are never asleep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from chimbuko.monitor.findings.finding import Finding
+from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.units import number_of
+
+POINT_TO_POINT = (
+    *("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"),
+    *("MPI_Sendrecv", "MPI_Probe", "MPI_Mprobe", "MPI_Wait"),
+)
+WAITING = (
+    *POINT_TO_POINT,
+    *("MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall"),
+    *("MPI_Reduce", "MPI_Allreduce", "MPI_Scan", "MPI_Exscan", "MPI_Neighbor_"),
+    *("MPI_Finalize", "MPI_Comm_", "MPI_Win_", "MPI_File_"),
+)
+"""Beginnings of the names of operations that end when another rank has done something."""
+
+
+def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Finding | None:
+    """All ranks that live are in operations that wait for others, none of which ends.
+
+    Parameters
+    ----------
+    stacks
+        By rank, its open calls, outermost first, where none of them has ended far beyond what is usual.
+    living
+        All ranks that have not ended. One of which no stack is known is at work.
+    """
+    living = sorted(set(living))
+    operations = {rank: _operation(stacks.get(rank, ())) for rank in living}
+    if len(living) < 2 or not all(operations.values()):
+        return None
+    by_operation: dict[str, list[int]] = {}
+    for rank, operation in operations.items():
+        by_operation.setdefault(operation, []).append(rank)
+    where = "; ".join(f"{format_cpulist(ranks)} in {name}" for name, ranks in by_operation.items())
+    collective = [name for name in by_operation if not name.startswith(POINT_TO_POINT)]
+    why = (
+        "they are in different operations, of which no two match"
+        if len(collective) > 1
+        else "look for a message that nobody sends, or a rank that left out a call"
+    )
+    return Finding(
+        "deadlock",
+        f"all {number_of(len(living), 'ranks')} wait in MPI, and no call of theirs ends: {where}",
+        why,
+    )
+
+
+def _operation(functions: Sequence[str]) -> str:
+    """The outermost operation of MPI that waits for others; empty where there is none."""
+    for function in functions:
+        name = function.partition("(")[0].strip().removeprefix("P")
+        if name.startswith(WAITING):
+            return name
+    return ""
