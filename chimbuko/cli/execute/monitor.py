@@ -29,6 +29,11 @@ from chimbuko.units import number_of, parse_duration_us
     help="Core of the sampler; default the last one, beside no worker where one is free.",
 )
 @click.option("--csv", "folder", type=click.Path(path_type=Path), help="Folder for zs.data.RANK.csv.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Folder that a good run has left (--csv): say how this one differs.",
+)
 @click.option("--heartbeat", is_flag=True, help="A line each period: what runs, and what memory is left.")
 @click.option(
     "--watch-log",
@@ -52,6 +57,7 @@ def command(
     period: str,
     core: int | None,
     folder: Path | None,
+    baseline: Path | None,
     heartbeat: bool,
     watch_log: Path | None,
     time_out: str,
@@ -75,6 +81,7 @@ def command(
       chimbuko monitor --pid 4711 --period 500ms
       chimbuko monitor --watch-log out.log --time-out 600s -- ./app
       chimbuko monitor --messages 'trace/tau-metrics-*.bp' --csv messages
+      chimbuko monitor --baseline samples -- mpirun -n 4 ./app
       chimbuko monitor --topology
     """
     if topology:
@@ -89,7 +96,11 @@ def command(
     if pid is not None and (watch_log or stop_file):
         raise ConfigError("--watch-log and --stop-file end what they have started: give a command behind --")
     settings = Settings(
-        period_s=_seconds("--period", period, 0.05), core=core, csv=folder, heartbeat=heartbeat
+        period_s=_seconds("--period", period, 0.05),
+        core=core,
+        csv=folder,
+        baseline=baseline,
+        heartbeat=heartbeat,
     )
     time_out_s = _seconds("--time-out", time_out, 1.0)
     allowed = os.sched_getaffinity(0)

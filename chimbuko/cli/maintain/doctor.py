@@ -11,6 +11,7 @@ import msgspec
 
 from chimbuko.doctor.checkup import check_up
 from chimbuko.doctor.finding import Finding
+from chimbuko.doctor.nodecheck import check_node
 from chimbuko.errors import ChimbukoError
 from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
@@ -28,8 +29,15 @@ from chimbuko.runs.directory import RUNS_FOLDER
 @click.option("--bind", default=LOOPBACK, metavar="WHERE", help="As of 'chimbuko serve': what to listen on.")
 @click.option("--broker", envvar=BROKER_VARIABLE, metavar="URL", help=f"Broker; also from {BROKER_VARIABLE}.")
 @click.option("--store", envvar=STORE_VARIABLE, metavar="URL", help=f"Database; also from {STORE_VARIABLE}.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Folder of a good run ('chimbuko monitor --csv'), to compare this node with.",
+)
 @click.option("--json", "as_json", is_flag=True, help="What was found, as JSON.")
-def command(output: Path, bind: str, broker: str | None, store: str | None, as_json: bool) -> None:
+def command(
+    output: Path, bind: str, broker: str | None, store: str | None, baseline: Path | None, as_json: bool
+) -> None:
     """Check this machine: a line for each thing, with what to do about it.
 
     Everything is tried out: a stream over ADIOS2, a database in the folder, the broker. Run it on a compute
@@ -40,9 +48,13 @@ def command(output: Path, bind: str, broker: str | None, store: str | None, as_j
     Examples:
       chimbuko doctor
       srun -N 1 chimbuko doctor --bind ib0 --output /lustre/project/runs
+      chimbuko doctor --baseline samples
       chimbuko doctor --json | jq '.[] | select(.state != "ok")'
     """
-    findings = check_up(output, Path(tempfile.gettempdir()), bind, broker, store)
+    findings = [
+        *check_up(output, Path(tempfile.gettempdir()), bind, broker, store),
+        *check_node(baseline),
+    ]
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(findings)))
     else:

@@ -13,6 +13,7 @@ from chimbuko.monitor.findings.threads import stuck
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.report.profile import differences, load, profile_of, save
 from chimbuko.monitor.sampling.identity import read_identity
 from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.sampling.watch import Watch
@@ -33,6 +34,8 @@ class Settings:
     """The sampler's; None where it is to choose."""
     csv: Path | None = None
     """Folder of the tables."""
+    baseline: Path | None = None
+    """Folder of the tables of a good run, with which this one is compared."""
     heartbeat: bool = False
     """A line each period."""
 
@@ -50,6 +53,8 @@ class Session:
         self._said: set[tuple[int, ...]] = set()
         self._core: int | None = None
         self._allowed = sorted(os.sched_getaffinity(0))
+        # Read now, so that it is said before the program runs that there is none.
+        self._good = None if settings.baseline is None else load(settings.baseline, self._node)
         if election is not None:
             election.join(root)
 
@@ -86,9 +91,23 @@ class Session:
             total = None if self._watch is None else self._watch.total
             if self._watch is None or total is None:
                 return ["chimbuko: it ended before a sample could be taken"]
-            return report(total, self._watch.identities, self._node)
+            return [*report(total, self._watch.identities, self._node), *self._compared(total)]
         finally:
             self._close()
+
+    def _compared(self, total: Span) -> list[str]:
+        """Keep what this run was like, and say how it differs from a good one."""
+        assert self._watch is not None
+        now = profile_of(total, self._watch.identities, self._node)
+        if self._settings.csv is not None:
+            save(now, self._settings.csv)
+        if self._good is None:
+            return []
+        found = differences(self._good, now)
+        lines = ["", f"Against {self._settings.baseline}:"]
+        for one in found:
+            lines += [f"{one.kind}: {one.text}", f"    {one.advice}"]
+        return lines if found else [*lines, "no difference"]
 
     def _begin(self) -> bool:
         if self._election is not None and not self._election.lead():
