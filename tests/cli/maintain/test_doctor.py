@@ -41,7 +41,7 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     findings = {finding["about"]: finding for finding in json.loads(checked.stdout)}
     assert checked.returncode == 0, checked.stdout
     of_streams = ["ADIOS2", "sst shield", "recorder", "TAU", "run folder", "scratch", "node-local memory"]
-    assert list(findings) == [*of_streams, "machine", "kernels", "network", "own broker"]
+    assert list(findings) == [*of_streams, "machine", "kernels", "network", "own broker", "cores"]
     assert not [finding for finding in findings.values() if finding["state"] == "problem"]
     assert "streams over SST" in findings["ADIOS2"]["text"]
     assert list(tmp_path.iterdir()) == []
