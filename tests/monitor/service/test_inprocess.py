@@ -38,7 +38,9 @@ def test_the_report_comes_at_the_end(tmp_path: Path) -> None:
     report = path.read_text()
     assert re.search(r"^MPI 002 - PID ", report, re.MULTILINE)
     kinds = dict(re.findall(r"^LWP +(\d+): +(.+?) - stime", report, re.MULTILINE))
-    assert sorted(kinds.values()) == ["Main", "Sampler"]
+    # A child that was forked may have been seen, too.
+    assert set(kinds.values()) == {"Main", "Sampler"}
+    assert list(kinds.values()).count("Sampler") == 1
     found = list(read_zerosum(tmp_path / "zs.data.2.csv"))
     assert max(one.number or 0 for one in found if one.name == "utime") > 0
 
