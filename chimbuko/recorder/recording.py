@@ -18,8 +18,9 @@ from chimbuko.recorder.ending import describe_end
 from chimbuko.recorder.layout import COMMUNICATORS, NAMED, Kind
 from chimbuko.recorder.leftout import describe_left_out
 from chimbuko.recorder.mappings import Mappings
+from chimbuko.recorder.native.mpi import is_mpi
 from chimbuko.recorder.ring import Events, ProcessFile, Ring
-from chimbuko.symbols.maps import MAPPED_FILE
+from chimbuko.symbols.maps import MAPPED_FILE, parse_maps
 from chimbuko.symbols.resolver import Resolver
 from chimbuko.trace.schema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
 from chimbuko.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
@@ -243,9 +244,19 @@ class Recording:
             "messages of requests, too many at a time": self.process.number("lost_requests"),
         }
         counted = [f"{number} {what}" for what, number in lost.items() if number]
-        if counted or self.problems:
-            found[NOT_RECORDED] = "; ".join([", ".join(counted)] * bool(counted) + self.problems)
+        said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()
+        if said:
+            found[NOT_RECORDED] = "; ".join(said)
         return {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _unseen_mpi(self) -> list[str]:
+        """That a program uses an MPI of which nobody knew when its library was built."""
+        # Names of functions that are wrapped come first.
+        if self.process.name(0).startswith(MPI_PREFIX):
+            return []
+        paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
+        loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))
+        return [f"MPI calls: it is not linked with MPI, and loads {path} while it runs" for path in loaded]
 
     def _sound_rings(self) -> list[Ring]:
         return [ring for ring in self._rings.values() if ring is not None]

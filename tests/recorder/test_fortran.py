@@ -21,20 +21,20 @@ from tests.recorder.streams import Stream, record
 PROGRAMS = Path(__file__).with_name("programs")
 ROUNDS = 50
 BUILT_WITH = [
-    pytest.param((mpi, source), id=f"{mpi.name}-{source}", marks=marks)
+    pytest.param((mpi, flags), id=f"{mpi.name}-{module}", marks=marks)
     for mpi in (DEBIANS_MPICH, OPEN_MPI)
-    for source, marks in (("halo", ()), ("halo_f08", pytest.mark.thorough))
+    for module, flags, marks in (("mpi", (), ()), ("mpi_f08", ("-DMODERN",), pytest.mark.thorough))
 ]
 
 
 @pytest.fixture(scope="module", params=BUILT_WITH)
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Stream]:
     mpi: Mpi = request.param[0]
-    source: str = request.param[1]
+    flags: tuple[str, ...] = request.param[1]
     if reason := why_missing(mpi, "mpif90"):
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("fortran")
-    program = mpi.build(PROGRAMS / f"{source}.f90", folder / "halo", "mpif90", "-finstrument-functions")
+    program = mpi.build(PROGRAMS / "halo.F90", folder / "halo", "mpif90", "-finstrument-functions", *flags)
     return record(folder, [program], mpi.launch(4))
 
 

@@ -9,12 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.recorder.native.mpi import mpi_of
 from chimbuko.trace.schema import DETAIL_COMMUNICATOR, EventType
 from tests.recorder.mpi import OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import TRACE, record
 from tests.recorder.test_functions import PROGRAMS, compiled
 
 PLUGIN = "int plugin(int number) { return number + 1; }\n"
+LOADS_MPI = """
+#include <dlfcn.h>
+int main(int count, char **words)
+{
+    void *mpi = dlopen(words[1], RTLD_NOW | RTLD_GLOBAL);
+    int (*init)(int *, char ***) = mpi ? (int (*)(int *, char ***))dlsym(mpi, "MPI_Init") : 0;
+    int (*finalize)(void) = mpi ? (int (*)(void))dlsym(mpi, "MPI_Finalize") : 0;
+    return init == 0 || init(&count, &words) != 0 || finalize() != 0;
+}
+"""
 TOOL = """
 #include <mpi.h>
 #include <stdio.h>
@@ -41,6 +52,18 @@ def test_functions_of_a_library_that_is_loaded_later_have_names(others: Path, tm
     plugin = compiled(tmp_path / "plugin.c", tmp_path / "plugin.so", *flags)
     (stream,) = record(tmp_path, [others, "dlopen", plugin], WHEEL.launch(1))
     assert stream.calls()["plugin"] == 1
+
+
+def test_program_that_loads_mpi_itself_says_that_its_calls_are_not_recorded(
+    others: Path, tmp_path: Path
+) -> None:
+    mpi = mpi_of(others)
+    assert mpi is not None
+    (tmp_path / "loads.c").write_text(LOADS_MPI)
+    program = compiled(tmp_path / "loads.c", tmp_path / "loads", "-ldl")
+    (stream,) = record(tmp_path, [program, mpi.path], WHEEL.launch(1))
+    said = stream.metadata("Not Recorded")
+    assert said.startswith("MPI calls: it is not linked with MPI, and loads ") and mpi.path.name in said
 
 
 def test_program_that_ends_without_finalize_ends_its_stream(others: Path, tmp_path: Path) -> None:

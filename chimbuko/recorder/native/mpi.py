@@ -48,9 +48,14 @@ def mpi_of(program: Path, environment: Mapping[str, str] = os.environ) -> MpiLib
         ["ldd", str(program)], capture_output=True, text=True, errors="replace", env=dict(environment)
     ).stdout
     for found in _LOADED.finditer(listing):
-        if _LIBRARY.fullmatch(found["name"]):
+        if is_mpi(found["name"]):
             return MpiLibrary(found["name"], Path(found["path"]))
     return None
+
+
+def is_mpi(library: str) -> bool:
+    """Whether a file's name is that of an MPI library."""
+    return _LIBRARY.fullmatch(library) is not None
 
 
 def find_mpi_compiler(mpi: MpiLibrary, environment: Mapping[str, str] = os.environ) -> str:

@@ -1,12 +1,21 @@
-! A ring of ranks that pass a halo on, with the module of Fortran 2008; what is expected stands in test_fortran.py.
+! A ring of ranks that pass a halo on, with MPI's older module, or (-DMODERN) with that of Fortran 2008; what is
+! expected stands in test_fortran.py.
 program halo
+#ifdef MODERN
   use mpi_f08
+#else
+  use mpi
+#endif
   implicit none
   integer, parameter :: rounds = 50, cells = 100
   integer :: rank, ranks, next, before, round, half_rank, failure, index
+#ifdef MODERN
   type(MPI_Comm) :: half
   type(MPI_Request) :: requests(2)
   type(MPI_Status) :: statuses(2), status
+#else
+  integer :: half, requests(2), statuses(MPI_STATUS_SIZE, 2), status(MPI_STATUS_SIZE)
+#endif
   double precision :: mine(cells), theirs(cells), total, change
   logical :: flag
   call MPI_Init(failure)
