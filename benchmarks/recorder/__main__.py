@@ -1,10 +1,12 @@
-"""What our recorder costs an MPI program: ns per call beside an empty wrapper, and of a halo's run time.
+"""What our recorder costs an MPI program: ns per call beside an empty wrapper and beside TAU, and part of a
+halo's run time, alone and with the whole analysis on the same cores.
 
     python -m benchmarks.recorder [--only events|halo] [--rounds N] [--json]
 
-Needs an mpicc: that of the mpich wheel, or another one on the PATH. Kinds take turns, so that other work on
-the machine falls on all alike. The halo program runs 2 ranks; where less than two cores are free its run time
-says more of the machine than of the recorder, and the CPU time of the drains says more.
+Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
+this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
+machine it takes some six minutes. The halo program runs 2 ranks; where less than two cores are free its run
+time says more of the machine than of the recorder, and the CPU time of the drains says more.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.measuring import processes
 
 HERE = Path(__file__).resolve().parent
 BESIDE_PYTHON = str(Path(sys.executable).parent)
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
+CHIMBUKO = [sys.executable, "-m", "chimbuko"]
+TAU = ["tau_exec", "-T", "mpi,pthread", "-adios2_trace"]
 KINDS = ("function", "MPI call", "MPI call with messages")
 ITERATIONS, SWEEPS = 10_000, 4
 RESAMPLES = 2000
@@ -69,11 +74,16 @@ def build(source: str, target: Path, *flags: str) -> Path:
 
 
 def output(words: list[str | Path], **variables: str) -> list[float]:
-    """The numbers that a program prints."""
-    done = subprocess.run(
-        list(map(str, words)), env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return [float(word) for word in done.stdout.split()]
+    """The numbers that a program prints, in a line with nothing else."""
+    command, environment = list(map(str, words)), {**os.environ, **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} has failed: {done.stderr}")
+    for line in done.stdout.splitlines():
+        with suppress(ValueError):
+            if numbers := [float(word) for word in line.split()]:
+                return numbers
+    sys.exit(f"{words[0]} has printed no numbers: {done.stdout}")
 
 
 def events(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
@@ -81,43 +91,61 @@ def events(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     program = build("events.c", folder / "events", "-finstrument-functions")
     empty = build("emptywrapper.c", folder / "empty.so", "-shared", "-fPIC")
     streams = {"TAU_ADIOS2_FILENAME": str(folder / "tau-metrics")}
-    taken: dict[str, list[list[float]]] = {"plain": [], "empty wrapper": [], "recorder": []}
+    # Without a launcher TAU does not know that the program uses MPI.
+    launched = [tool("mpirun"), "-n", "1"]
+    commands: dict[str, tuple[list[str | Path], dict[str, str]]] = {
+        "plain": ([*launched, program], {}),
+        "empty wrapper": ([*launched, "env", f"LD_PRELOAD={empty}", program], {}),
+        "recorder": ([*launched, *TRACE, program], streams),
+    }
+    if shutil.which(TAU[0]):
+        tau = {
+            "TAU_THROTTLE": "0",
+            "TAU_PROFILE": "0",
+            "TAU_ADIOS2_ENGINE": "BPFile",
+            "TAU_ADIOS2_PERIODIC": "1",
+        }
+        commands["TAU"] = ([*launched, *TAU, program], {**streams, **tau})
+    taken: dict[str, list[list[float]]] = {name: [] for name in commands}
     for _ in range(rounds):
-        taken["plain"].append(output([program])[::2])
-        taken["empty wrapper"].append(output([program], LD_PRELOAD=str(empty))[::2])
-        taken["recorder"].append(output([*TRACE, program], **streams)[::2])
+        for name, (words, variables) in commands.items():
+            taken[name].append(output(words, **variables)[::2])
     return {
         kind: {name: statistics.median(row[at] for row in rows) for name, rows in taken.items()}
         for at, kind in enumerate(KINDS)
     }
 
 
-def halo(folder: Path, rounds: int) -> dict[str, float]:
-    """Run time with the recorder and its drains over that without, its interval, and the rate of calls."""
+def halo(folder: Path, rounds: int) -> dict[str, Any]:
+    """Run time with the recorder, and with the analysis beside it, over that without; the rate of calls."""
     program = build("halo.c", folder / "halo", "-finstrument-functions")
     launch = [tool("mpirun"), "-n", "2"]
     size = [str(ITERATIONS), str(SWEEPS)]
     streams = {"TAU_ADIOS2_FILENAME": str(folder / "tau-halo"), "TAU_ADIOS2_PERIOD": "1000000"}
-    ratios, rates, drains = [], [], []
-    for _ in range(rounds):
-        kinds = ("plain", "recorded")
-        seconds = {}
-        for kind in kinds:
-            words = launch + (TRACE if kind == "recorded" else []) + [str(program), *size]
-            with DrainClock() as clock:
-                seconds[kind], calls = output(list(words), **streams)
-            rates.append(calls / seconds[kind])
-        drains.append(clock.cpu_s / seconds["recorded"])
-        ratios.append(seconds["recorded"] / seconds["plain"])
-    low, high = interval(ratios)
+    recorded, analysed, rates, drains = [], [], [], []
+    for number in range(rounds):
+        plain_s, calls = output([*launch, program, *size])
+        rates.append(calls / plain_s)
+        with DrainClock() as clock:
+            recorded_s, _ = output([*launch, *TRACE, program, *size], **streams)
+        drains.append(clock.cpu_s / recorded_s)
+        recorded.append(recorded_s / plain_s)
+        run = [*CHIMBUKO, "run", "--no-dashboard", "--output", folder / f"run{number}", "--"]
+        analysed.append(output([*run, *launch, *TRACE, program, *size])[0] / plain_s)
     return {
-        "cost_percent": 100 * (statistics.fmean(ratios) - 1),
-        "low_percent": 100 * (low - 1),
-        "high_percent": 100 * (high - 1),
+        "recorder": cost_of(recorded),
+        "with_analysis": cost_of(analysed),
         "drains_percent": 100 * statistics.median(drains),
         "calls_per_second": statistics.median(rates),
         "rounds": rounds,
     }
+
+
+def cost_of(ratios: list[float]) -> dict[str, float]:
+    """Mean of what a run took longer, and its interval, in percent."""
+    low, high = interval(ratios)
+    means = {"mean": statistics.fmean(ratios), "low": low, "high": high}
+    return {name: 100 * (ratio - 1) for name, ratio in means.items()}
 
 
 class DrainClock:
@@ -156,21 +184,32 @@ def interval(values: list[float]) -> tuple[float, float]:
 def table(found: Mapping[str, object]) -> str:
     lines = []
     if isinstance(measured := found.get("events_ns"), dict):
-        lines += ["| ns per call | plain | empty wrapper | recorder | cost |", "|---|---:|---:|---:|---:|"]
+        names = list(next(iter(measured.values())))
+        costs = [name for name in names if name in ("recorder", "TAU")]
+        heads = [*names, *(f"cost of {'the recorder' if name == 'recorder' else name}" for name in costs)]
+        lines += [f"| ns per call | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
         for kind, row in measured.items():
             beside = row["plain"] if kind == "function" else row["empty wrapper"]
-            values = " | ".join(f"{row[name]:.0f}" for name in ("plain", "empty wrapper", "recorder"))
-            lines.append(f"| {kind} | {values} | {row['recorder'] - beside:.0f} |")
+            values = [*(row[name] for name in names), *(row[name] - beside for name in costs)]
+            lines.append(f"| {kind} | {' | '.join(f'{value:.0f}' for value in values)} |")
     if isinstance(cost := found.get("halo"), dict):
-        low, high, rounds = cost["low_percent"], cost["high_percent"], cost["rounds"]
-        cores, load = os.cpu_count(), os.getloadavg()[0]
+        cores, load, rounds = os.cpu_count(), os.getloadavg()[0], cost["rounds"]
+        rate = f"{cost['calls_per_second']:,.0f}"
         lines += [
             "",
-            f"Halo, 2 ranks, {cost['calls_per_second']:,.0f} calls/s each:",
-            f"{cost['cost_percent']:+.2f} % of the run time ({low:+.2f} to {high:+.2f}, {rounds} rounds);",
-            f"the drains take {cost['drains_percent']:.2f} % of a core ({cores} cores, load {load:.1f})",
+            f"| halo, 2 ranks, {rate} calls/s each | % of its run time | 95 % interval |",
+            "|---|---:|---:|",
+            f"| recorder and its drains | {percent(cost['recorder'])} |",
+            f"| with the whole analysis on the same cores | {percent(cost['with_analysis'])} |",
+            "",
+            f"The drains took {cost['drains_percent']:.2f} % of a core ({rounds} rounds, {cores} cores, "
+            f"load {load:.1f}).",
         ]
     return "\n".join(lines)
+
+
+def percent(cost: Mapping[str, float]) -> str:
+    return f"{cost['mean']:+.2f} | {cost['low']:+.2f} to {cost['high']:+.2f}"
 
 
 if __name__ == "__main__":

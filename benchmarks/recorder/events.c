@@ -6,7 +6,7 @@
 #include <time.h>
 
 #define UNTRACED __attribute__((no_instrument_function))
-enum { BURST = 2000, BURSTS = 41, PAUSE_MS = 150 };
+enum { BURST = 2000, BURSTS = 21, PAUSE_MS = 150 };
 
 static volatile long sum;
 
