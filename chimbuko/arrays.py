@@ -13,6 +13,7 @@ import numpy.typing as npt
 BoolArray = npt.NDArray[np.bool_]
 UInt8Array = npt.NDArray[np.uint8]
 UInt16Array = npt.NDArray[np.uint16]
+UInt32Array = npt.NDArray[np.uint32]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt64Array = npt.NDArray[np.uint64]

@@ -51,7 +51,10 @@ class IncidentScore:
 def measure(flagged: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:
     """Incidents of the flagged calls of one trace, against its delays."""
     book = IncidentBook()
-    book.put(flag_of(call) for call in flagged)
+    calls = list(flagged)
+    for call in calls:
+        book.see(call)
+    book.put(map(flag_of, calls))
     changes = book.update()
     incidents = {incident.number: incident for incident in changes.incidents}
     short = Interruptions()

@@ -84,6 +84,7 @@ def make_record(row: int = 0, **changes: Any) -> CallRecord:
         "is_gpu": False,
         "launch_id": "",
         "launch_stack": [],
+        "collectives": [],
         "model_version": 17,
         "launch_thread": -1,
         "is_relabelled": False,

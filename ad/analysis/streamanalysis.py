@@ -15,6 +15,7 @@ from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.analysis.traffic import Traffic
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.records.channels import Channels
 from chimbuko.ad.records.counters import Counters
 from chimbuko.ad.records.floodlimit import FloodLimit
 from chimbuko.ad.records.launches import Launches
@@ -76,6 +77,7 @@ class StreamAnalysis:
         self._counters = Counters(identity.rank, config.watched_counters)
         self._flood_limit = FloodLimit(config)
         self._launches = Launches()
+        self._channels = Channels()
         self._windows = Windows(config)
         self._traffic = Traffic(identity.program, identity.rank)
         is_exclusive, schema = config.metric == METRICS[0], self._detection.schema
@@ -97,6 +99,8 @@ class StreamAnalysis:
         """Analyse the next step of the stream."""
         stacks = self._stacks
         self._names = names
+        read = step
+        step, notes = self._channels.read(step, names)
         stacks.build(step, names)
         self._traffic.read(step, names)
         self._paths.read(stacks)
@@ -115,12 +119,12 @@ class StreamAnalysis:
         counters = self._counters.step(step, names, stacks, selection.rows)
         launches = self._launches.of_calls(step, names, stacks, selection)
         facts = StepFacts(step.step, self._interval_us, self._model_version, counters, self._launches.is_gpu)
-        records = self._windows.step(step, names, stacks, facts, selection, launches)
+        records = self._windows.step(step, names, stacks, facts, notes, selection, launches)
         records = self._launches.complete(records)
         self._steps += 1
-        self._rows += step.rows
-        self._size_bytes += step.size_bytes
-        self._largest_step_bytes = max(self._largest_step_bytes, step.size_bytes)
+        self._rows += read.rows
+        self._size_bytes += read.size_bytes
+        self._largest_step_bytes = max(self._largest_step_bytes, read.size_bytes)
         self._calls += completed
         self._anomalies += anomalies
         count = StepCount(

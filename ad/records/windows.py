@@ -14,6 +14,7 @@ import numpy.typing as npt
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.attachments import NO_COUNTERS, CallLaunches, CallMetrics, StepCounters
 from chimbuko.ad.records.buffers import WindowTables
+from chimbuko.ad.records.channels import Notes
 from chimbuko.ad.records.kernels import retained
 from chimbuko.ad.records.kernels import windows as kernels
 from chimbuko.ad.records.kernels.output import put_out
@@ -53,12 +54,13 @@ class Windows:
         names: StreamNames,
         stacks: CallStacks,
         facts: StepFacts,
+        notes: Notes,
         selection: Selection,
         launches: CallLaunches,
     ) -> PackedRecords:
-        """Records that this step makes or completes."""
+        """Records that this step makes or completes; ``notes`` are of its messages."""
         self._names = names
-        here, chosen = _here(step, names, stacks), _chosen(selection, facts.counters.metrics, launches)
+        here, chosen = _here(step, names, stacks, notes), _chosen(selection, facts.counters.metrics, launches)
         about = self._about(facts)
         tables = self._tables
         while not kernels.make_records(
@@ -127,7 +129,7 @@ _NO_THREADS = np.empty(0, np.uint8)
 _ABSURD = {MAX_COUNTERS: "counter with an absurd number"}
 
 
-def _here(step: TraceStep, names: StreamNames, stacks: CallStacks) -> Here:
+def _here(step: TraceStep, names: StreamNames, stacks: CallStacks, notes: Notes) -> Here:
     return Here(
         stacks.calls,
         stacks.carried,
@@ -136,6 +138,7 @@ def _here(step: TraceStep, names: StreamNames, stacks: CallStacks) -> Here:
         stacks.threads,
         stacks.thread_count,
         step.comms,
+        notes,
         step.counters,
         np.uint64(names.event_type_id(EventType.SEND)),
     )

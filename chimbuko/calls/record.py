@@ -62,6 +62,26 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size_bytes: int
     time_us: int
     call_id: str
+    communicator: int = 0
+    """A number that its members have in common; 0 where it is not known."""
+    number: int = 0
+    """The how many-th it is from its source to its destination with its tag on its communicator, from 1. It
+    is the same at both ends: the receive that was posted as the n-th gets what was sent as the n-th. 0 where
+    that is not certain."""
+
+
+class Collective(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A collective operation that was entered inside a call of the window."""
+
+    communicator: int
+    number: int
+    """Of the operations on the communicator, from 1; the same on all its members."""
+    root: int
+    """The rank itself where the operation has none."""
+    size_bytes: int
+    """That this rank gives or gets."""
+    time_us: int
+    call_id: str
 
 
 class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -88,6 +108,8 @@ class CallRecord(CallFields, frozen=True, kw_only=True):
     """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
     launch_stack: list[StackFrame]
     """Call stack of the call that launched it on the GPU, itself first; empty without one."""
+    collectives: list[Collective] = msgspec.field(default_factory=list)
+    """Only where the trace has them, as that of our recorder."""
 
 
 class StepCount(msgspec.Struct, frozen=True, array_like=True):

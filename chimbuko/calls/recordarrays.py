@@ -18,6 +18,7 @@ from chimbuko.arrays import Rows
 from chimbuko.calls.record import (
     RECORD_VERSION,
     CallRecord,
+    Collective,
     CounterValue,
     Message,
     StackFrame,
@@ -72,12 +73,18 @@ MESSAGE = np.dtype(
         ("size_bytes", np.uint64),
         ("partner", np.uint64),
         ("tag", np.uint64),
+        ("communicator", np.uint32),  # 0 where it is not known
+        ("number", np.uint32),  # on its channel or communicator, from 1; 0 where it is not known
         ("step", np.int32),  # of the call it belongs to
         ("row", np.int32),
-        ("is_send", np.uint8),
+        ("kind", np.uint8),  # RECEIVED, SENT or COLLECTIVE
     ],
     align=True,
 )
+"""A message, or a collective operation that was entered: its ``partner`` is its root, or the rank itself."""
+RECEIVED, SENT, COLLECTIVE = 0, 1, 2
+COLLECTIVE_TYPE = (1 << 64) - 1
+"""Stands for the event type of a message where a row of a step is a collective operation."""
 
 COUNTER = np.dtype(
     [
@@ -197,7 +204,7 @@ class _Packer:
         parts = {
             "frames": [self._frame(frame) for frame in record.call_stack],
             "members": [self._member(call) for call in record.window],
-            "messages": [_message(message) for message in record.messages],
+            "messages": [*map(_message, record.messages), *map(_collective, record.collectives)],
             "counters": [self._counter(value) for value in record.counters],
             "metrics": [self._counter(value) for value in record.metrics],
             "node_state": [self._counter(value) for value in record.node_state],
@@ -273,11 +280,12 @@ class _Unpacker:
             launch_id=self._id(head["launch_step"], head["launch_row"]),
             call_stack=[self._frame(row) for row in parts["frames"]],
             window=[self._member(row) for row in parts["members"]],
-            messages=[self._message(row) for row in parts["messages"]],
+            messages=[self._message(row) for row in parts["messages"] if row[-1] != COLLECTIVE],
             counters=[self._counter(row) for row in parts["counters"]],
             metrics=[self._counter(row) for row in parts["metrics"]],
             node_state=[self._counter(row) for row in parts["node_state"]],
             launch_stack=[self._frame(row) for row in parts["launch_frames"]],
+            collectives=[self._collective(row) for row in parts["messages"] if row[-1] == COLLECTIVE],
         )
 
     def _id(self, step: int, row: int) -> str:
@@ -301,10 +309,15 @@ class _Unpacker:
         )
 
     def _message(self, row: tuple[int, ...]) -> Message:
-        time_us, size_bytes, partner, tag, step, place, is_send = row
+        time_us, size_bytes, partner, tag, communicator, number, step, place, kind = row
         own = self._health.rank
-        kind, source, destination = ("SEND", own, partner) if is_send else ("RECV", partner, own)
-        return Message(kind, source, destination, tag, size_bytes, time_us, self._id(step, place))
+        name, source, destination = ("SEND", own, partner) if kind == SENT else ("RECV", partner, own)
+        call = self._id(step, place)
+        return Message(name, source, destination, tag, size_bytes, time_us, call, communicator, number)
+
+    def _collective(self, row: tuple[int, ...]) -> Collective:
+        time_us, size_bytes, root, _, communicator, number, step, place, _ = row
+        return Collective(communicator, number, root, size_bytes, time_us, self._id(step, place))
 
     def _counter(self, row: tuple[int, ...]) -> CounterValue:
         time_us, value, number, step, place = row
@@ -334,4 +347,18 @@ def _message(message: Message) -> tuple[int, ...]:
     is_send = message.kind == "SEND"
     partner = message.destination if is_send else message.source
     place = _place(message.call_id)
-    return (message.time_us, message.size_bytes, partner, message.tag, *place, is_send)
+    on = message.communicator, message.number
+    return (
+        message.time_us,
+        message.size_bytes,
+        partner,
+        message.tag,
+        *on,
+        *place,
+        SENT if is_send else RECEIVED,
+    )
+
+
+def _collective(one: Collective) -> tuple[int, ...]:
+    on = one.communicator, one.number
+    return (one.time_us, one.size_bytes, one.root, 0, *on, *_place(one.call_id), COLLECTIVE)

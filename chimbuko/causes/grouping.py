@@ -68,8 +68,8 @@ def _together(lost: Iterable[Flag]) -> dict[str, str]:
     """Id of each wait to that of the longest one of those that overlap."""
     stands_for: dict[str, str] = {}
     open_now: dict[int, list[Flag]] = defaultdict(list)
-    for flag in sorted(lost, key=lambda flag: (flag.entry_us, flag.id)):
-        others = [other for other in open_now[flag.program] if other.exit_us > flag.entry_us]
+    for flag in sorted(lost, key=lambda flag: (flag.common_entry_us, flag.id)):
+        others = [other for other in open_now[flag.program] if other.common_exit_us > flag.common_entry_us]
         open_now[flag.program] = others
         near = next((other for other in others if _are_near(flag, other)), None)
         stands_for[flag.id] = flag.id if near is None else stands_for[near.id]

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import OF_NODE, Part
 from chimbuko.causes.evidence.scene import Scene
@@ -57,7 +58,7 @@ class IncidentBook:
 
     def put(self, flags: Iterable[Flag]) -> None:
         """Calls that were flagged, or newer revisions of them."""
-        for flag in flags:
+        for flag in map(self.scene.aligned, flags):
             before = self.scene.flags.get(flag.id)
             if before != flag:
                 self._changed += (flag,) if before is None else (before, flag)
@@ -66,6 +67,10 @@ class IncidentBook:
     def put_samples(self, batch: NodeBatch) -> None:
         """Samples of a node, which may explain calls."""
         self._changed += self.scene.put_samples(batch)
+
+    def see(self, record: CallRecord) -> None:
+        """A recorded call, abnormal or not: when messages were sent and collective operations entered."""
+        self.scene.ends.put(record)
 
     def withdraw(self, call_ids: Iterable[str]) -> None:
         """Calls that turned out to be ordinary."""
@@ -86,6 +91,8 @@ class IncidentBook:
 
     def update(self) -> Changes:
         """Take in what came since the last time."""
+        if self.scene.clocks.update():
+            self.put(list(self.scene.flags.values()))
         flags = self.scene.flags
         concerned = self._concerned()
         for call_id in concerned:
@@ -147,7 +154,7 @@ class IncidentBook:
         """Calls whose explanation may be another one now."""
         stretches: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for flag in self._changed:
-            stretches[flag.program].append((flag.entry_us, flag.exit_us))
+            stretches[flag.program].append((flag.common_entry_us, flag.common_exit_us))
         return {
             flag.id
             for program, times in stretches.items()

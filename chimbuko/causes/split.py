@@ -15,6 +15,8 @@ def split(flag: Flag, scene: Scene) -> list[Part]:
     left_us = flag.excess_us
     found = []
     for parts in CAUSES:
+        if left_us <= 0.0:
+            break
         for part in parts(flag, scene):
             lost_us = min(part.lost_us, left_us)
             if lost_us > 0.0:

@@ -28,7 +28,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 2
+VERSION = 3
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
 
 Message = TypeVar("Message")

@@ -82,6 +82,7 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
 def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
     """Those of abnormal calls; the others are there to be compared with."""
     for record in records:
+        book.see(record)
         flag = flag_of(record)
         if record.label is Label.ANOMALY:
             yield flag

@@ -2,8 +2,10 @@
 
 Numbers are written seven bits a byte, lowest first; the eighth bit says that more follow. Signed ones are
 folded (0, -1, 1, -2 ... as 0, 1, 2, 3 ...). In order: how many frames, members, messages, counters, metrics
-and frames of the launch there are; then each of these. Each call follows the one before, the first one the
-recorded call itself, whose row in the table of calls holds its times and id.
+and frames of the launch there are; then each of these, and what MPI knows of the messages: for each four
+times its number, plus 2 if it is a collective operation, plus 1 if its communicator is another than that of
+the one before and follows. Nothing of this stands where none of it is known. Each call follows the one
+before, the first one the recorded call itself, whose row in the table of calls holds its times and id.
 
 No general compressor does it instead: of 383 calls of a traced heat solver these details take 148 bytes each.
 The same numbers take 460 in MessagePack, and 211 with zstd and a dictionary that was trained on half of them;
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chimbuko.calls.record import CounterValue, Message, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import Collective, CounterValue, Message, StackFrame, WindowCall, call_id
 from chimbuko.calls.recordarrays import NO_CALL
 
 
@@ -31,6 +33,7 @@ class CallDetails(msgspec.Struct, frozen=True):
     counters: list[CounterValue]
     metrics: list[CounterValue]
     launch_stack: list[StackFrame]
+    collectives: list[Collective]
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,18 @@ def read_details(packed: bytes, own: OwnCall, names: Names) -> CallDetails:
     frames, members, messages, counters, metrics, launch_frames = (reader.unsigned() for _ in range(6))
     stack = reader.frames(frames)
     window = reader.members(members, stack)
+    points = reader.messages(messages, window)
+    of_counters, of_metrics = reader.counters(counters, window), reader.counters(metrics, window)
+    launch_stack = reader.frames(launch_frames)
+    sent, collectives = reader.numbered(points)
     return CallDetails(
         call_stack=stack,
         window=window,
-        messages=reader.messages(messages, window),
-        counters=reader.counters(counters, window),
-        metrics=reader.counters(metrics, window),
-        launch_stack=reader.frames(launch_frames),
+        messages=sent,
+        counters=of_counters,
+        metrics=of_metrics,
+        launch_stack=launch_stack,
+        collectives=collectives,
     )
 
 
@@ -140,6 +148,22 @@ class _Reader:
             call_id = self._owner(owner >> 1, window)
             made.append(Message(kind, source, destination, tag, size_bytes, time_us, call_id))
         return made
+
+    def numbered(self, points: list[Message]) -> tuple[list[Message], list[Collective]]:
+        """Messages with what is known of them, and those that are collective operations as such."""
+        messages: list[Message] = []
+        collectives: list[Collective] = []
+        communicator = 0
+        for point in points:
+            number = self.unsigned()
+            communicator = self.unsigned() if number & 1 else communicator
+            on = communicator, number >> 2
+            if number & 2:
+                root, size_bytes, time_us = point.source, point.size_bytes, point.time_us
+                collectives.append(Collective(*on, root, size_bytes, time_us, point.call_id))
+            else:
+                messages.append(msgspec.structs.replace(point, communicator=on[0], number=on[1]))
+        return messages, collectives
 
     def counters(self, count: int, window: list[WindowCall]) -> list[CounterValue]:
         time_us = self._own.entry_us

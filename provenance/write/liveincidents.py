@@ -93,6 +93,7 @@ class LiveIncidents:
         records = unpack(batch.records, batch.health, "")
         self._book.scene.ranks[batch.health.program].add(batch.health.rank)
         for record in records:
+            self._book.see(record)
             if record.label is Label.NORMAL:
                 self._book.scene.put_ordinary(flag_of(record))
         return [flag_of(record) for record in records if record.label is Label.ANOMALY]

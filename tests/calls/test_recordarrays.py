@@ -7,7 +7,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
+from chimbuko.calls.record import (
+    CallRecord,
+    Collective,
+    CounterValue,
+    Message,
+    StackFrame,
+    StreamHealth,
+    WindowCall,
+)
 from chimbuko.calls.recordarrays import PackedRecords, pack, unpack
 from chimbuko.calls.schema import Label
 from tests.sample_records import make_record
@@ -24,14 +32,17 @@ ids = st.builds(
 )
 frames = st.lists(st.builds(StackFrame, ids, names, times, times, st.booleans()), max_size=3)
 values = st.lists(st.builds(CounterValue, names, times, times, st.just("") | ids), max_size=3)
+notes = st.integers(0, 1 << 30), st.just(0) | st.integers(0, 1 << 30)
+"""Communicator and number."""
 messages = st.lists(
     st.one_of(
-        st.builds(Message, st.just("SEND"), st.just(RANK), times, times, times, times, ids),
-        st.builds(Message, st.just("RECV"), times, st.just(RANK), times, times, times, ids),
+        st.builds(Message, st.just("SEND"), st.just(RANK), times, times, times, times, ids, *notes),
+        st.builds(Message, st.just("RECV"), times, st.just(RANK), times, times, times, ids, *notes),
     ),
     max_size=3,
 )
 calls = st.builds(WindowCall, ids, names, times, times, st.just("") | ids, st.integers(0, 99), st.booleans())
+collectives = st.lists(st.builds(Collective, *notes, times, times, times, ids), max_size=2)
 records = st.builds(
     make_record,
     id=ids,
@@ -54,6 +65,7 @@ records = st.builds(
     node_state=values,
     launch_id=st.just("") | ids,
     launch_stack=frames,
+    collectives=collectives,
     launch_thread=st.integers(-1, 1 << 16),
 )
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimbuko.calls.record import CallRecord, Message, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import CallRecord, Collective, Message, StackFrame, WindowCall, call_id
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from tests.sample_records import make_record
 
 BEGIN_US = 1_700_000_000_000_000
 USUAL_MS = 1.0
+COMMUNICATOR = 17
+AFTER = "0:0:1:80000"
+"""A neighbour."""
 
 
 def record(
@@ -26,15 +29,30 @@ def record(
     children: Sequence[tuple[str, float, float]] = (),
     inside: Sequence[tuple[str, str]] = (),
     is_inclusive: bool = False,
+    number: int = 0,
+    sends_after: Sequence[tuple[int, float]] = (),
+    enters: Sequence[tuple[int, float]] = (),
 ) -> CallRecord:
-    """A record of a call with the children and messages that are named, and of the calls around it."""
+    """A record of a call with the children and messages that are named, and of the calls around it.
+
+    ``number`` is that of its messages on their channels; ``sends_after`` are messages of neighbours, to whom
+    and when, ``enters`` collective operations by number and time, of the call itself if it is then open.
+    """
     entry_us, exit_us = at(begin_ms), at(end_ms)
     own = call_id(0, rank, 1, row or int(begin_ms * 10) + 1)
     exclusive_us = exit_us - entry_us - sum(at(end) - at(begin) for _, begin, end in children)
     judged_us = exit_us - entry_us if is_inclusive else exclusive_us
     usual_us = usual_ms * 1000
-    messages = [Message("RECV", other, rank, 7, 1024, exit_us - 1, own) for other in received_from]
-    messages += [Message("SEND", rank, other, 7, 1024, entry_us + 1, own) for other in sent_to]
+    on = COMMUNICATOR if number else 0, number
+    messages = [Message("RECV", other, rank, 7, 1024, exit_us - 1, own, *on) for other in received_from]
+    messages += [Message("SEND", rank, other, 7, 1024, entry_us + 1, own, *on) for other in sent_to]
+    messages += [
+        Message("SEND", rank, other, 7, 1024, at(time_ms), AFTER, *on) for other, time_ms in sends_after
+    ]
+    collectives = [
+        Collective(COMMUNICATOR, which, rank, 8, at(time_ms), own if begin_ms <= time_ms < end_ms else AFTER)
+        for which, time_ms in enters
+    ]
     window = [
         WindowCall(f"0:{rank}:1:{90_000 + n}", name, at(begin), at(end), own, 3, False)
         for n, (name, begin, end) in enumerate(children)
@@ -56,6 +74,7 @@ def record(
         ],
         window=[WindowCall(own, function, entry_us, exit_us, "", 2, True), *window],
         messages=messages,
+        collectives=collectives,
         counters=[],
         metrics=[],
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chimbuko.calls.record import CallRecord
-from tests.causes.flagged import record
+from tests.causes.flagged import BEGIN_US, record
 
 ORIGIN = "0:3:1:1"
 
@@ -16,6 +18,43 @@ def chain() -> list[CallRecord]:
         record("MPI_Waitall()", 1, 8, 104, received_from=[2]),
         record("MPI_Recv()", 0, 12, 108, received_from=[1]),
     ]
+
+
+def delays_of_neighbours(count: int = 40) -> list[CallRecord]:
+    """Each second another of four ranks is late by 99 ms, and those beside it wait for its messages."""
+    found = []
+    for n in range(count):
+        late, begin_ms = n * 3 % 4, 1000.0 * n
+        beside = [rank for rank in (late - 1, late + 1) if 0 <= rank <= 3]
+        sends = [(rank, begin_ms + 101) for rank in beside]
+        found += [
+            record("compute", late, begin_ms, begin_ms + 100, number=n + 1, sends_after=sends),
+            *(
+                record("MPI_Recv()", rank, begin_ms + 5, begin_ms + 101.1, received_from=[late], number=n + 1)
+                for rank in beside
+            ),
+        ]
+    return found
+
+
+def by_another_clock(one: CallRecord, lead_us: float, drift: float) -> CallRecord:
+    """A record of a rank whose clock is ahead, and too fast."""
+
+    def shown(time_us: int) -> int:
+        return round(time_us + lead_us + drift * (time_us - BEGIN_US))
+
+    return msgspec.structs.replace(
+        one,
+        entry_us=shown(one.entry_us),
+        exit_us=shown(one.exit_us),
+        window=[
+            msgspec.structs.replace(call, entry_us=shown(call.entry_us), exit_us=shown(call.exit_us))
+            for call in one.window
+        ],
+        messages=[
+            msgspec.structs.replace(message, time_us=shown(message.time_us)) for message in one.messages
+        ],
+    )
 
 
 def interruptions(count: int = 40) -> list[CallRecord]:

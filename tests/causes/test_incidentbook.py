@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.causes.evidence.flag import Flag
+from chimbuko.calls.record import CallRecord
+from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from tests.causes.flagged import at, flag
+from tests.causes.stories import by_another_clock, delays_of_neighbours
 
 DELAY = flag("compute", 3, 0, 100)
 FIRST = flag("MPI_Recv()", 2, 5, 101, received_from=[3])
@@ -50,6 +53,30 @@ def test_clocks_of_half_of_the_ranks_may_be_apart(apart_ms: float) -> None:
     ]
     (incident,) = book_of(shifted).update().incidents
     assert (incident.call_id, incident.flags) == (DELAY.id, 4)
+
+
+def origins_of(records: list[CallRecord], at_once: int) -> dict[str, str]:
+    """Of each call the origin of its incident, where calls come so many at once."""
+    book = IncidentBook()
+    incidents: dict[int, Incident] = {}
+    for first in range(0, len(records), at_once):
+        for one in records[first : first + at_once]:
+            book.see(one)
+        book.put(map(flag_of, records[first : first + at_once]))
+        changes = book.update()
+        incidents = {n: one for n, one in incidents.items() if n not in changes.merged}
+        incidents |= {one.number: one for one in changes.incidents}
+    return {call: incidents[number].call_id for call, number in book.incident_of.items()}
+
+
+@pytest.mark.parametrize("lead_ms", [-5, 5, -90, 90])
+@pytest.mark.parametrize("at_once", [20, 1_000])
+def test_clocks_that_are_apart_and_drift_give_the_same_incidents(lead_ms: float, at_once: int) -> None:
+    records = delays_of_neighbours()
+    expected = origins_of(records, at_once)
+    assert len(set(expected.values())) == 40
+    shifted = [one if one.rank < 2 else by_another_clock(one, 1000 * lead_ms, 1e-4) for one in records]
+    assert origins_of(shifted, at_once) == expected
 
 
 def test_flags_may_come_in_any_order_one_by_one() -> None:

@@ -20,6 +20,7 @@ def packed_details(record: CallRecord, functions: Mapping[str, int], texts: Mapp
         record.launch_stack,
     )
     numbers = [len(values) for values in lists]
+    numbers[2] += len(record.collectives)
     numbers += stack_numbers(record, record.call_stack, functions)
     numbers += window_numbers(record, functions)
     time_us = record.entry_us
@@ -30,10 +31,27 @@ def packed_details(record: CallRecord, functions: Mapping[str, int], texts: Mapp
         numbers += [folded(message.time_us - time_us), message.size_bytes, partner, message.tag]
         numbers += [2 * found + is_send, *place]
         time_us = message.time_us
+    for one in record.collectives:
+        found, place = owner_numbers(record, one.call_id)
+        numbers += [folded(one.time_us - time_us), one.size_bytes, one.root, 0, 2 * found, *place]
+        time_us = one.time_us
     numbers += counter_numbers(record, record.counters, texts)
     numbers += counter_numbers(record, record.metrics, texts)
     numbers += stack_numbers(record, record.launch_stack, functions)
+    numbers += known_numbers(record)
     return seven_bits_a_byte(numbers)
+
+
+def known_numbers(record: CallRecord) -> list[int]:
+    notes = [(message.communicator, message.number, 0) for message in record.messages]
+    notes += [(one.communicator, one.number, 1) for one in record.collectives]
+    numbers = []
+    before = 0
+    for communicator, number, is_collective in notes if any(map(any, notes)) else ():
+        numbers += [4 * number + 2 * is_collective + (communicator != before)]
+        numbers += [communicator] if communicator != before else []
+        before = communicator
+    return numbers
 
 
 def packed_node_state(values: Sequence[CounterValue], texts: Mapping[str, int]) -> bytes:

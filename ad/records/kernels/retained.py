@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.stack import NONE
-from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt64Array
+from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt32Array, UInt64Array
+from chimbuko.calls.recordarrays import COLLECTIVE, COLLECTIVE_TYPE, RECEIVED, SENT
 from chimbuko.kernels.arrays import sort
 from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import (
@@ -91,6 +92,8 @@ class Here(NamedTuple):
     """``THREAD``"""
     thread_count: int
     comms: UInt64Array
+    notes: UInt32Array
+    """u4[messages, 2]: communicator and number of each."""
     counters: UInt64Array
     send_type: np.uint64
 
@@ -309,7 +312,7 @@ def hold_calls(
 @inner
 def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
     """Copy the messages that are held already, and add those of the step up to ``most`` per call."""
-    calls, comms, send_type = here.calls, here.comms, here.send_type
+    calls, comms, notes, send_type = here.calls, here.comms, here.notes, here.send_type
     sources, first, after, left = links.sources, links.first_message, links.next_message, links.messages_left
     old, new, held = pool.messages, later.messages, later.links
     _chain_points(owners, links.of_rows, later.sizes[MEMBERS], first, after, left)
@@ -333,7 +336,13 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: In
             message.tag = comms[point, COMM_TAG]
             message.step = calls[row].step
             message.row = calls[row].row
-            message.is_send = comms[point, COMM_TYPE] == send_type
+            message.communicator = notes[point, 0]
+            message.number = notes[point, 1]
+            message.kind = RECEIVED
+            if comms[point, COMM_TYPE] == send_type:
+                message.kind = SENT
+            elif comms[point, COMM_TYPE] == np.uint64(COLLECTIVE_TYPE):
+                message.kind = COLLECTIVE
             count += 1
             point = after[point]
         link.messages = count - begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chimbuko.calls.record import CallRecord, Message
+from chimbuko.calls.record import CallRecord, Collective, Message
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 
 
@@ -19,7 +19,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One abnormal call. Times in µs since the Unix epoch on the trace's clock."""
+    """One abnormal call. Times in µs since the Unix epoch on its rank's clock, but for the common ones."""
 
     id: str
     program: int
@@ -50,6 +50,30 @@ class Flag:
     lost_from_us: int
     lost_to_us: int
     """Where in the call the excess lies, as far as its window tells."""
+    collectives: tuple[Collective, ...] = ()
+    """Entered in it, not in calls inside it; only where the trace has them."""
+    ahead_us: int = 0
+    """By how much the clock of its rank is ahead of the common one."""
+
+    @property
+    def common_entry_us(self) -> int:
+        """On the clock that all ranks have in common, as those that follow."""
+        return self.entry_us - self.ahead_us
+
+    @property
+    def common_exit_us(self) -> int:
+        """When it was left."""
+        return self.exit_us - self.ahead_us
+
+    @property
+    def common_from_us(self) -> int:
+        """Where its excess begins."""
+        return self.lost_from_us - self.ahead_us
+
+    @property
+    def common_to_us(self) -> int:
+        """Where its excess ends."""
+        return self.lost_to_us - self.ahead_us
 
     @property
     def has_all_children(self) -> bool:
@@ -88,7 +112,8 @@ class Flag:
 
     def overlap_us(self, other: Flag) -> int:
         """How long both lost time together."""
-        return max(0, min(self.lost_to_us, other.lost_to_us) - max(self.lost_from_us, other.lost_from_us))
+        end_us = min(self.common_to_us, other.common_to_us)
+        return max(0, end_us - max(self.common_from_us, other.common_from_us))
 
 
 def flag_of(record: CallRecord) -> Flag:
@@ -125,6 +150,7 @@ def flag_of(record: CallRecord) -> Flag:
         waits=waits_in(record.function),
         lost_from_us=lost_from_us,
         lost_to_us=lost_to_us,
+        collectives=tuple(one for one in record.collectives if one.call_id == record.id),
     )
 
 

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     """Its message was received late, and it waited for that."""
     LATE_AT_COLLECTIVE = "late at collective"
     """It waited in a collective operation for the rank that came last."""
+    SLOW_OPERATION = "slow operation"
+    """In an operation of MPI for which nobody came late."""
     MORE_BYTES = "more bytes"
     """It moved more data than usual."""
     STOPPED = "stopped"

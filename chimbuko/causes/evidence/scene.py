@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
+from chimbuko.causes.evidence.clocks import Clocks
+from chimbuko.causes.evidence.ends import Ends
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.flagindex import FlagIndex
 from chimbuko.causes.evidence.nodescene import NodeScene, Seen
@@ -17,6 +20,10 @@ NEAR_SHARE = 0.5
 """Of what the best explanation covers: others that cover so much are as good as it."""
 SLACK_US = 5000
 """Who was waited for is done before the wait is over, but for so much: clocks may be so far apart."""
+MOST_UNCERTAIN_US = 20_000
+"""What the clocks of two ranks leave uncertain widens that by no more."""
+SAME_CLOCK_SLACK_US = 500
+"""The same where both times are those of one rank."""
 SLACK_SHARE = 0.02
 """Of the wait, in addition."""
 MOST_CANDIDATES = 200
@@ -36,12 +43,14 @@ class Scene:
         self.nodes = NodeScene()
         self._seen: dict[str, Seen | None] = {}
         """By call, as far as it was asked."""
+        self.clocks = Clocks()
+        self.ends = Ends(self.clocks)
         self._ordinary: dict[tuple[int, str], Flag] = {}
         self._of_rank: dict[tuple[int, int], FlagIndex] = defaultdict(FlagIndex)
         self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
 
     def put(self, flag: Flag) -> None:
-        """A call, or a newer revision of it."""
+        """A call, or a newer revision of it, by the clocks as they are known (``aligned``)."""
         self.remove(flag.id)
         self.flags[flag.id] = flag
         self.ranks[flag.program].add(flag.rank)
@@ -76,6 +85,15 @@ class Scene:
             or seen.waited_us >= POLLING_SHARE * flag.excess_us
         )
 
+    def aligned(self, flag: Flag) -> Flag:
+        """The call with its place on the common clock."""
+        ahead_us = round(self.clocks.ahead_us(flag.program, flag.rank, flag.entry_us))
+        return flag if ahead_us == flag.ahead_us else replace(flag, ahead_us=ahead_us)
+
+    def common_us(self, program: int, rank: int, time_us: int) -> int:
+        """A time of a rank's clock on the common one."""
+        return time_us - round(self.clocks.ahead_us(program, rank, time_us))
+
     def put_ordinary(self, call: Flag) -> None:
         """A call that is not abnormal, to compare those of its function with; the last one of each stays."""
         self._ordinary[call.program, call.function] = call
@@ -102,34 +120,50 @@ class Scene:
         index = self._of_rank[flag.program, flag.rank]
         return [
             inner
-            for inner in index.during(flag.entry_us, flag.exit_us)
+            for inner in index.during(flag.common_entry_us, flag.common_exit_us)
             if any(call_id == flag.id for call_id, _ in inner.ancestors)
         ]
 
-    def culprit(self, wait: Flag, ranks: Collection[int] | None = None) -> Flag | None:
+    def together(self, wait: Flag) -> list[Flag]:
+        """Flagged calls in which other ranks wait in the same function at the same time, 200 at most."""
+        found = self._of_program[wait.program, wait.waits].during(wait.common_entry_us, wait.common_exit_us)
+        return [
+            flag
+            for flag in found[:MOST_CANDIDATES]
+            if flag.rank != wait.rank
+            and flag.operation == wait.operation
+            and wait.overlap_us(flag) >= NEAR_SHARE * min(wait.inclusive_us, flag.inclusive_us)
+        ]
+
+    def culprit(
+        self, wait: Flag, ranks: Collection[int] | None = None, done_us: int | None = None
+    ) -> Flag | None:
         """The call of another rank that held a wait up.
 
         Parameters
         ----------
         ranks
             Whom it waited for is among these; None where that may be any rank.
+        done_us
+            When that one sent, or came, on the common clock; None where that is not known.
         """
-        candidates = self._explaining(wait, ranks)
+        candidates = self._explaining(wait, ranks, done_us)
         own = [flag for flag in candidates if not flag.is_wait or self.is_held_up(flag)]
         if own:
             best_us = max(_explained_us(wait, flag) for flag in own)
             near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
             # The last one that was late is the one that everybody waited for.
-            last = max(near, key=lambda flag: (flag.lost_to_us, flag.id))
+            last = max(near, key=lambda flag: (flag.common_to_us, flag.id))
             if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
                 return last
         # A wait leads on to what it waited for itself: the one that was over first is nearest to that.
         waits = [flag for flag in candidates if flag.is_wait and flag not in own]
-        return min(waits, key=lambda flag: (flag.exit_us, flag.id), default=None)
+        return min(waits, key=lambda flag: (flag.common_exit_us, flag.id), default=None)
 
-    def _explaining(self, wait: Flag, ranks: Collection[int] | None) -> list[Flag]:
-        begin_us, end_us = wait.entry_us, wait.exit_us
-        slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us)
+    def _explaining(self, wait: Flag, ranks: Collection[int] | None, done_us: int | None) -> list[Flag]:
+        begin_us, end_us = wait.common_entry_us, wait.common_exit_us
+        slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us) + self._uncertain_us(wait, ranks)
+        latest_us = end_us + slack_us if done_us is None else done_us + SAME_CLOCK_SLACK_US
         found: Iterable[Flag]
         if ranks is None:
             # Who waits in the same operation is no cause of it, unless it was kept from running.
@@ -147,14 +181,26 @@ class Scene:
             flag
             for flag in found
             if flag.rank != wait.rank
-            and flag.lost_to_us <= end_us + slack_us
-            and not (flag.is_wait and flag.exit_us >= end_us and not self.is_held_up(flag))
+            and flag.common_to_us <= latest_us
+            and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
+            and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
             and _explained_us(wait, flag) >= LEAST_SHARE * wait.excess_us
         ]
         return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
 
+    def _uncertain_us(self, wait: Flag, ranks: Collection[int] | None) -> float:
+        others = self.ranks[wait.program] if ranks is None else ranks
+        uncertain_us = max((self.clocks.uncertain_us(wait.program, rank) for rank in others), default=0.0)
+        return min(MOST_UNCERTAIN_US, uncertain_us + self.clocks.uncertain_us(wait.program, wait.rank))
+
     def _indexes(self, flag: Flag) -> tuple[FlagIndex, FlagIndex]:
         return self._of_rank[flag.program, flag.rank], self._of_program[flag.program, flag.waits]
+
+
+def _is_same_operation(one: Flag, other: Flag) -> bool:
+    """Whether both are in one collective operation: who waits there is no cause of it."""
+    entered = {(operation.communicator, operation.number) for operation in one.collectives}
+    return any((operation.communicator, operation.number) in entered for operation in other.collectives)
 
 
 def _explained_us(wait: Flag, flag: Flag) -> float:

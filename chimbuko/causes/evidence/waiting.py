@@ -43,6 +43,9 @@ _PATTERNS = (
 )
 
 
+_RECEIVE_ONLY = re.compile(r"P?MPI_M?[Rr]ecv\b")
+
+
 @lru_cache(maxsize=4096)
 def waits_in(function: str) -> Waits:
     """For whom a call of the function may wait, by its name."""
@@ -50,6 +53,11 @@ def waits_in(function: str) -> Waits:
         if pattern.match(function):
             return waits
     return Waits.NOT
+
+
+def is_receive_only(function: str) -> bool:
+    """Whether a call of the function waits for messages that it receives, and for nothing else."""
+    return _RECEIVE_ONLY.match(function) is not None
 
 
 def is_communication(function: str) -> bool:

@@ -16,6 +16,7 @@ from chimbuko.causes.kinds import (
     morebytes,
     morecalls,
     owncode,
+    slowoperation,
 )
 from chimbuko.causes.nodekinds import (
     heldlock,
@@ -36,6 +37,7 @@ CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     stopped.parts,
     waitedforcore.parts,
     morebytes.parts,
+    slowoperation.parts,
     inchild.parts,
     morecalls.parts,
     memorypressure.parts,

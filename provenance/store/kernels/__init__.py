@@ -1,4 +1,4 @@
 """Compiled encoding of a call's details.
 
-May import kernels.
+May import calls and kernels.
 """

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Rows
+from chimbuko.calls.recordarrays import COLLECTIVE, SENT
 from chimbuko.kernels.arrays import first_from
 from chimbuko.kernels.declare import inner, kernel
 
@@ -21,7 +22,7 @@ Ends = npt.NDArray[np.int64]
 
 COUNTS_BYTES = 60
 """At most so many per record, besides its rows."""
-ROW_BYTES = 64
+ROW_BYTES = 80
 """At most so many per row of any kind."""
 
 
@@ -79,6 +80,7 @@ def pack_details(
         at = _counters(out, at, head, counters[counter : counter + head.counters], own_members)
         at = _counters(out, at, head, metrics[metric : metric + head.metrics], own_members)
         at = _frames(out, at, head, launch_frames[launch : launch + head.launch_frames])
+        at = _numbers(out, at, messages[message : message + head.messages])
         frame, member = frames_end, members_end
         message += head.messages
         counter += head.counters
@@ -164,8 +166,29 @@ def _messages(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
         at = _unsigned(out, at, row.size_bytes)
         at = _unsigned(out, at, row.partner)
         at = _unsigned(out, at, row.tag)
-        at = _owner(out, at, head, members, row.step, row.row, np.uint64(row.is_send), np.uint64(1))
+        at = _owner(out, at, head, members, row.step, row.row, np.uint64(row.kind == SENT), np.uint64(1))
         time_us = np.int64(row.time_us)
+    return at
+
+
+@inner
+def _numbers(out: Bytes, at: int, rows: Rows) -> int:
+    """What is known of messages beside their times; nothing where that is nothing, as in older stores."""
+    is_known = False
+    for row in rows:
+        is_known = is_known or row.communicator != 0 or row.number != 0 or row.kind == COLLECTIVE
+    if not is_known:
+        return at
+    communicator = np.uint32(0)
+    for row in rows:
+        other = np.uint64(row.communicator != communicator)
+        is_collective = np.uint64(row.kind == COLLECTIVE)
+        at = _unsigned(
+            out, at, (np.uint64(row.number) << np.uint64(2)) | (is_collective << np.uint64(1)) | other
+        )
+        if other:
+            at = _unsigned(out, at, np.uint64(row.communicator))
+        communicator = row.communicator
     return at
 
 

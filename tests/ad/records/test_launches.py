@@ -46,7 +46,9 @@ def run(trace: GpuTrace, launches: Launches, config: AnalysisConfig = CONFIG) ->
         found = launches.of_calls(step, known, stacks, selection)
         counters = replace(NO_COUNTERS, owners=stacks.counter_calls)
         facts = StepFacts(step.step, (0, 0), 0, counters, launches.is_gpu)
-        made = windows.step(step, known, stacks, facts, selection, found)
+        made = windows.step(
+            step, known, stacks, facts, np.zeros((len(step.comms), 2), np.uint32), selection, found
+        )
         records += [(step.step, record) for record in unpacked(launches.complete(made))]
     finished = unpacked(launches.complete(windows.finish()))
     return records + [(len(trace.steps), record) for record in finished]

@@ -73,7 +73,8 @@ class StreamWindows:
         counters = replace(NO_COUNTERS, owners=stacks.counter_calls)
         facts = StepFacts(step.step, step.interval_us() or (0, 0), 0, counters, no_gpu)
         selection = selection_of(stacks)
-        return unpacked(self.windows.step(step, self._names, stacks, facts, selection, NO_LAUNCHES))
+        notes = np.zeros((len(step.comms), 2), np.uint32)
+        return unpacked(self.windows.step(step, self._names, stacks, facts, notes, selection, NO_LAUNCHES))
 
     def finish(self) -> list[CallRecord]:
         return unpacked(self.windows.finish())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from chimbuko.causes.evidence.flag import Flag
+from chimbuko.calls.record import CallRecord
+from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.kinds import (
@@ -17,8 +18,9 @@ from chimbuko.causes.kinds import (
     morebytes,
     morecalls,
     owncode,
+    slowoperation,
 )
-from tests.causes.flagged import flag
+from tests.causes.flagged import flag, record
 
 
 def found(parts: Callable[[Flag, Scene], Iterator[Part]], one: Flag, *others: Flag) -> list[Part]:
@@ -35,6 +37,65 @@ def test_late_sender_is_the_partner_that_lost_time_meanwhile() -> None:
     assert found(latesender.parts, wait, late, bystander) == [
         Part(Kind.LATE_SENDER, 95_000, "compute", 2, late.id)
     ]
+
+
+def found_of(parts: Callable[[Flag, Scene], Iterator[Part]], *records: CallRecord) -> list[Part]:
+    """Of the first of these; all were seen, and are abnormal."""
+    scene = Scene()
+    for one in records:
+        scene.ends.put(one)
+        scene.put(flag_of(one))
+    return list(parts(flag_of(records[0]), scene))
+
+
+def test_of_several_senders_the_one_that_sent_last_was_waited_for() -> None:
+    wait = record("MPI_Waitall()", 1, 5, 102, received_from=[2, 3], number=9)
+    in_time = record("compute", 2, 0, 101, number=9, sends_after=[(1, 3)])
+    late = record("compute", 3, 0, 100, number=9, sends_after=[(1, 101)])
+    assert found_of(latesender.parts, wait, in_time, late) == [
+        Part(Kind.LATE_SENDER, 95_000, "compute", 3, late.id)
+    ]
+
+
+def test_who_is_known_to_have_sent_in_time_held_nobody_up() -> None:
+    wait = record("MPI_Recv()", 1, 5, 102, received_from=[2], number=9)
+    in_time = record("compute", 2, 10, 100, number=9, sends_after=[(1, 3)])
+    assert all(not part.is_matched for part in found_of(latesender.parts, wait, in_time))
+    assert found_of(slowoperation.parts, wait, in_time) == [Part(Kind.SLOW_OPERATION, 97_000)]
+
+
+def test_a_sender_is_known_to_be_late_also_where_nobody_knows_why() -> None:
+    wait = record("MPI_Recv()", 1, 5, 102, received_from=[2], number=9)
+    other = record("compute", 2, 200, 300, number=9, sends_after=[(1, 92)])
+    assert found_of(latesender.parts, wait, other) == [Part(Kind.LATE_SENDER, 87_000, rank=2)]
+    assert found_of(slowoperation.parts, wait, other) == [Part(Kind.SLOW_OPERATION, 10_000)]
+
+
+def test_who_entered_a_collective_operation_last_is_known_by_its_number() -> None:
+    wait = record("MPI_Barrier()", 1, 5, 102, enters=[(4, 5)])
+    peer = record("MPI_Barrier()", 0, 6, 102, enters=[(4, 6)])
+    last = record("compute", 2, 0, 99, enters=[(4, 101)])
+    # Of another communicator, or on its way to another operation.
+    bystander = record("compute", 3, 0, 101, enters=[(5, 101)])
+    assert found_of(lateatcollective.parts, wait, peer, last, bystander) == [
+        Part(Kind.LATE_AT_COLLECTIVE, 94_000, "compute", 2, last.id)
+    ]
+
+
+def test_the_one_rank_that_does_not_wait_is_who_came_last() -> None:
+    waits = [record("MPI_Barrier()", rank, 5, 102) for rank in range(3)]
+    bystander = record("compute", 3, 500, 600)
+    assert found_of(lateatcollective.parts, *waits, bystander) == [
+        Part(Kind.LATE_AT_COLLECTIVE, 96_000, rank=3, is_matched=False)
+    ]
+
+
+def test_after_all_have_come_an_operation_is_slow() -> None:
+    waits = [record("MPI_Barrier()", rank, 5 + 15 * rank, 102) for rank in range(3)]
+    assert found_of(lateatcollective.parts, *waits) == [
+        Part(Kind.LATE_AT_COLLECTIVE, 30_000, rank=2, is_matched=False)
+    ]
+    assert found_of(slowoperation.parts, *waits) == [Part(Kind.SLOW_OPERATION, 67_000)]
 
 
 def test_late_sender_that_is_not_on_record_is_named_by_its_message() -> None:

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
+from chimbuko.calls.record import (
+    CallRecord,
+    Collective,
+    CounterValue,
+    Message,
+    StackFrame,
+    StreamHealth,
+    WindowCall,
+)
 from chimbuko.calls.recordarrays import PackedRecords, pack
 from chimbuko.provenance.store.decode import Names, OwnCall, read_details, read_node_state
 from chimbuko.provenance.store.encode import (
@@ -50,10 +58,13 @@ calls = st.builds(
     *(frames, st.just("") | ids, st.integers(0, 99)),
 )
 values = st.lists(st.builds(CounterValue, names, whole, times, st.just("") | ids), max_size=3)
+notes = st.integers(0, 1 << 30), st.just(0) | st.integers(0, 1 << 30)
+"""Communicator and number."""
 messages = st.one_of(
-    st.builds(Message, st.just("SEND"), st.just(RANK), whole, whole, whole, times, ids),
-    st.builds(Message, st.just("RECV"), whole, st.just(RANK), whole, whole, times, ids),
+    st.builds(Message, st.just("SEND"), st.just(RANK), whole, whole, whole, times, ids, *notes),
+    st.builds(Message, st.just("RECV"), whole, st.just(RANK), whole, whole, times, ids, *notes),
 )
+collectives = st.lists(st.builds(Collective, *notes, whole, whole, times, ids), max_size=2)
 records = st.builds(
     make_record,
     id=ids,
@@ -70,6 +81,7 @@ records = st.builds(
     metrics=values,
     node_state=values.map(lambda values: [msgspec.structs.replace(value, call_id="") for value in values]),
     launch_stack=st.lists(frames, max_size=2),
+    collectives=collectives,
 )
 
 

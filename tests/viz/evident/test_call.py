@@ -289,7 +289,7 @@ def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Pag
         "launch_id launch_thread model_version",
         "stack": "call_stack launch_stack",
         "twin": "window",
-        "messages": "messages",
+        "messages": "messages collectives",
         "counters": "counters metrics",
         "node": "node_state",
     }

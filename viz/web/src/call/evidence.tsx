@@ -29,6 +29,12 @@ export function Messages({ record }: { record: CallRecord }) {
     inUnit(message.time_us - record.entry_us, unit),
     <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />,
   ]);
+  const places = new Map(record.window.map((call) => [call.id, call.function]));
+  const entered = record.collectives.map((one) => {
+    const place = places.get(one.call_id) ?? one.call_id;
+    const link = <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />;
+    return ['all of the communicator', bytes(one.size_bytes), `operation ${one.number}`, '–', inUnit(one.time_us - record.entry_us, unit), link];
+  });
   const columns = [
     ['rank', false],
     ['size', true],
@@ -43,7 +49,7 @@ export function Messages({ record }: { record: CallRecord }) {
       name="messages"
       title="Messages by wait"
       columns={columns}
-      rows={rows}
+      rows={[...rows, ...entered]}
       nothing="No message was sent or received in the window."
       actions={left}
       asks={asksOf(record)}

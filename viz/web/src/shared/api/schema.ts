@@ -744,6 +744,7 @@ export interface components {
             node_state: components["schemas"]["CounterValue"][];
             metrics: components["schemas"]["CounterValue"][];
             launch_stack: components["schemas"]["StackFrame"][];
+            collectives: components["schemas"]["Collective"][];
         };
         /**
          * StackFrame
@@ -781,6 +782,8 @@ export interface components {
             size_bytes: number;
             time_us: number;
             call_id: string;
+            communicator: number;
+            number: number;
         };
         /**
          * CounterValue
@@ -789,6 +792,18 @@ export interface components {
         CounterValue: {
             counter: string;
             value: number;
+            time_us: number;
+            call_id: string;
+        };
+        /**
+         * Collective
+         * @description A collective operation that was entered inside a call of the window.
+         */
+        Collective: {
+            communicator: number;
+            number: number;
+            root: number;
+            size_bytes: number;
             time_us: number;
             call_id: string;
         };
@@ -967,7 +982,7 @@ export interface components {
          * @description Why time was lost.
          * @enum {unknown}
          */
-        Kind: "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "stopped" | "storage" | "system time" | "waited for core";
+        Kind: "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for core";
         /**
          * Part
          * @description Some of a call's excess, and its cause.
@@ -1389,6 +1404,7 @@ export type StackFrame = components['schemas']['StackFrame'];
 export type WindowCall = components['schemas']['WindowCall'];
 export type Message = components['schemas']['Message'];
 export type CounterValue = components['schemas']['CounterValue'];
+export type Collective = components['schemas']['Collective'];
 export type PointsAnswer = components['schemas']['PointsAnswer'];
 export type PointColumns = components['schemas']['PointColumns'];
 export type TotalsAnswer = components['schemas']['TotalsAnswer'];

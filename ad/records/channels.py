@@ -1,0 +1,135 @@
+"""What MPI keeps of the messages and collective operations of one stream: communicators, and numbers on them.
+
+Two ranks that count alike find the two ends of a message without having to compare times: the n-th that is
+sent on a channel is the n-th for which a receive was posted there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chimbuko.ad.records.attachments import table
+from chimbuko.ad.records.kernels import channels as kernels
+from chimbuko.arrays import Table, UInt32Array, UInt64Array
+from chimbuko.calls.recordarrays import COLLECTIVE_TYPE
+from chimbuko.trace.schema import (
+    COMM_COLUMNS,
+    COMM_PARTNER,
+    COMM_PROGRAM,
+    COMM_RANK,
+    COMM_SIZE,
+    COMM_THREAD,
+    COMM_TIME,
+    COMM_TYPE,
+    NO_PEER,
+    OPERATION_COMMUNICATOR,
+    OPERATION_KIND,
+    OPERATION_NUMBER,
+    OPERATION_PEER,
+    OPERATION_PROGRAM,
+    OPERATION_RANK,
+    OPERATION_SIZE,
+    OPERATION_THREAD,
+    OPERATION_TIME,
+    EventType,
+    Operation,
+    StreamNames,
+    TraceStep,
+)
+
+FIRST_CHANNELS = 64
+MOST_CHANNELS = 1 << 17
+"""Rows of the table, half of which are used: 5 MB for a rank with 65,536 partners and tags."""
+MOST_POSTED = 1 << 14
+"""Receives that may be posted and not ended: of earlier ones no number is known."""
+
+Notes = UInt32Array
+"""u4[messages, 2]: communicator, 0 where it is not known; number from 1, 0 where it is not certain."""
+
+
+class Channels:
+    """Counts the messages of one stream by channel.
+
+    Once a step is lost, no message has a number any more.
+    """
+
+    def __init__(self) -> None:
+        self._channels = _channels(FIRST_CHANNELS)
+        self._posted = _no_posted()
+        self._wildcards = table(kernels.WILDCARD, kernels.MOST_WILDCARDS)
+        self._state = np.zeros(kernels.CELLS, np.int64)
+        self._next_step = 0
+
+    def read(self, step: TraceStep, names: StreamNames) -> tuple[TraceStep, Notes]:
+        """The step with its collective operations among its messages, and what is known of each of these."""
+        notes = np.zeros((len(step.comms), 2), np.uint32)
+        if step.step == self._next_step:
+            self._next_step += 1
+            if len(step.comms) or len(step.operations):
+                self._number(step, np.uint64(names.event_type_id(EventType.SEND)), notes)
+        if not len(step.operations):
+            return step, notes
+        return _with_collectives(step, notes)
+
+    def _number(self, step: TraceStep, send_type: np.uint64, notes: Notes) -> None:
+        if len(step.operations) and not len(self._posted):
+            self._posted = np.zeros(MOST_POSTED, kernels.POSTED).view(np.recarray)
+        while not kernels.number_messages(
+            step.comms,
+            step.details,
+            step.operations,
+            send_type,
+            self._channels,
+            self._posted,
+            self._wildcards,
+            self._state,
+            MOST_CHANNELS,
+            notes,
+        ):
+            larger = _channels(2 * len(self._channels))
+            kernels.move_channels(self._channels, larger, self._state)
+            self._channels = larger
+
+
+def _channels(rows: int) -> Table:
+    return np.zeros(rows, kernels.CHANNEL).view(np.recarray)
+
+
+def _no_posted() -> Table:
+    return table(kernels.POSTED, 0)
+
+
+_SAME_COLUMNS = (
+    (COMM_PROGRAM, OPERATION_PROGRAM),
+    (COMM_RANK, OPERATION_RANK),
+    (COMM_THREAD, OPERATION_THREAD),
+    (COMM_PARTNER, OPERATION_PEER),
+    (COMM_SIZE, OPERATION_SIZE),
+    (COMM_TIME, OPERATION_TIME),
+)
+
+
+def _with_collectives(step: TraceStep, notes: Notes) -> tuple[TraceStep, Notes]:
+    operations = step.operations[step.operations[:, OPERATION_KIND] == Operation.COLLECTIVE]
+    if not len(operations):
+        return step, notes
+    rows = np.zeros((len(operations), COMM_COLUMNS), np.uint64)
+    rows[:, COMM_TYPE] = COLLECTIVE_TYPE
+    for column, source in _SAME_COLUMNS:
+        rows[:, column] = operations[:, source]
+    has_no_root = rows[:, COMM_PARTNER] == NO_PEER
+    rows[has_no_root, COMM_PARTNER] = rows[has_no_root, COMM_RANK]
+    theirs = np.empty((len(operations), 2), np.uint32)
+    theirs[:, 0] = _short(operations[:, OPERATION_COMMUNICATOR])
+    theirs[:, 1] = operations[:, OPERATION_NUMBER] + np.uint64(1)
+    comms = np.concatenate((step.comms, rows))
+    order = np.argsort(comms[:, COMM_TIME], kind="stable")
+    return replace(step, comms=comms[order]), np.concatenate((notes, theirs))[order]
+
+
+def _short(identities: UInt64Array) -> Any:
+    """As ``kernels.short_communicator``."""
+    return np.where(identities == 0, 0, np.maximum(identities >> np.uint64(32), 1))
