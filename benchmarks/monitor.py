@@ -3,26 +3,26 @@
     python benchmarks/monitor.py [--runs 10] [--seconds 3] [--json]
 
 A fixed amount of work runs on one core and on two, with and without `chimbuko monitor` in turns; Welch's test
-says whether the means differ, and between what the difference lies (95 %). Samples are of a program whose
-threads all wake up between two of them. On a machine that has other work the times are not figures.
+says whether the means differ, and between what the difference lies (95 %). A period is all that the monitor
+does in one, for a program whose threads all wake up between two of them. On a machine that has other work the
+times are not figures. With the defaults it takes some four minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
 from scipy import stats
 
-from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.sampler import Sampler
+from chimbuko.monitor.sampling.watch import Watch
 
 MONITOR = (sys.executable, "-m", "chimbuko", "monitor", "--")
 WORK = """
@@ -32,13 +32,26 @@ os.sched_setaffinity(0, {core})
 began = time.perf_counter()
 for _ in range(loops):
     sum(range(10_000))
-print(time.perf_counter() - began)
+# In one piece: two of them write into one pipe.
+sys.stdout.write(f"{time.perf_counter() - began}\\n")
 """
 ON_CORES = """
 import subprocess, sys
 work, loops, *cores = sys.argv[1:]
 ranks = [subprocess.Popen([sys.executable, "-c", work, core, loops]) for core in cores]
 sys.exit(max(rank.wait() for rank in ranks))
+"""
+WAKING = """
+import sys, threading, time
+
+def wake():
+    while True:
+        time.sleep(0.1)
+
+for _ in range(int(sys.argv[1]) - 1):
+    threading.Thread(target=wake, daemon=True).start()
+print(1, flush=True)
+wake()
 """
 THREADS = (32, 256)
 SAMPLES = 25
@@ -73,29 +86,21 @@ def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, float
 
 
 def sample_cost(threads: int) -> dict[str, float]:
-    """CPU time of a sample and of what is made of it, in µs: the median of many, in a process of its own."""
-    end = threading.Event()
-
-    def wake() -> None:
-        while not end.wait(0.1):
-            pass
-
-    started = [threading.Thread(target=wake) for _ in range(threads - 1)]
-    for one in started:
-        one.start()
-    sampler = Sampler()
-    costs, last = [], sampler.sample([os.getpid()])
-    for _ in range(SAMPLES):
-        time.sleep(0.2)
-        began = time.thread_time_ns()
-        now = sampler.sample([os.getpid()])
-        difference(last, now)
-        costs.append((time.thread_time_ns() - began) / 1000)
-        last = now
-    end.set()
-    for one in started:
-        one.join()
-    sampler.close()
+    """CPU time of a period, of a program of so many threads which all have run since the last one, in µs."""
+    command = [sys.executable, "-c", WAKING, str(threads)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        watch = Watch([program.pid])
+        watch.step()
+        costs = []
+        for _ in range(SAMPLES):
+            time.sleep(0.3)
+            began = time.thread_time_ns()
+            watch.step()
+            costs.append((time.thread_time_ns() - began) / 1000)
+        watch.close()
+        program.kill()
     return {"threads": threads, "sample_us": statistics.median(costs)}
 
 
@@ -106,6 +111,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
+    # As in the monitor's own process.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
     costs = [sample_cost(threads) for threads in THREADS]
     found = [
         overhead(cores[-count:], options.runs, options.seconds) for count in (1, 2) if count <= len(cores)

@@ -34,6 +34,11 @@ from chimbuko.units import number_of, parse_duration_us
     type=click.Path(path_type=Path),
     help="Folder that a good run has left (--csv): say how this one differs.",
 )
+@click.option(
+    "--prometheus",
+    type=click.Path(path_type=Path),
+    help="File for the newest values as Prometheus' text, such as a node exporter reads (*.prom).",
+)
 @click.option("--heartbeat", is_flag=True, help="A line each period: what runs, and what memory is left.")
 @click.option(
     "--watch-log",
@@ -58,6 +63,7 @@ def command(
     core: int | None,
     folder: Path | None,
     baseline: Path | None,
+    prometheus: Path | None,
     heartbeat: bool,
     watch_log: Path | None,
     time_out: str,
@@ -100,6 +106,7 @@ def command(
         core=core,
         csv=folder,
         baseline=baseline,
+        prometheus=prometheus,
         heartbeat=heartbeat,
     )
     time_out_s = _seconds("--time-out", time_out, 1.0)

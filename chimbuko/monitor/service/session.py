@@ -14,6 +14,7 @@ from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.report.profile import differences, load, profile_of, save
+from chimbuko.monitor.report.prometheus import exposition, write_exposition
 from chimbuko.monitor.sampling.identity import read_identity
 from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.sampling.watch import Watch
@@ -36,6 +37,8 @@ class Settings:
     """Folder of the tables."""
     baseline: Path | None = None
     """Folder of the tables of a good run, with which this one is compared."""
+    prometheus: Path | None = None
+    """File that holds the newest values."""
     heartbeat: bool = False
     """A line each period."""
 
@@ -78,6 +81,9 @@ class Session:
         self._choose_core(span, total.periods)
         if self._csv is not None:
             self._csv.write(span, total, self._watch.identities)
+        if self._settings.prometheus is not None:
+            text = exposition(total, self._watch.identities, self._node)
+            write_exposition(self._settings.prometheus, text)
         if self._settings.heartbeat:
             log(heartbeat(span, total))
         return span

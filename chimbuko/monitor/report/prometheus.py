@@ -1,0 +1,85 @@
+"""What was seen as Prometheus' text, for a node exporter's folder of text files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from chimbuko.atomicfile import write_atomically
+from chimbuko.monitor.sampling.identity import Identity
+from chimbuko.monitor.sampling.span import Span
+
+
+def exposition(total: Span, identities: Mapping[int, Identity], node: str) -> str:
+    """Counters of threads since they were first seen, of cores and memory, in seconds and bytes."""
+    return "".join(f"{line}\n" for line in _lines(total, identities, node))
+
+
+def write_exposition(path: Path, text: str) -> None:
+    """Put it in place of the one before, so that a scrape finds one of both whole."""
+    write_atomically(path, text.encode())
+
+
+def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterator[str]:
+    threads = []
+    for one in total.threads.values():
+        identity = identities.get(one.pid)
+        rank = "" if identity is None or identity.rank is None else str(identity.rank)
+        labels = {"node": node, "rank": rank, "pid": one.pid, "tid": one.tid, "kind": one.kind}
+        threads.append((labels, one))
+    yield from _metric(
+        "thread_seconds_total",
+        "counter",
+        "Time of a thread, by what it did: in the program, in the kernel, ready and waiting for a core.",
+        [
+            (labels | {"mode": mode}, value)
+            for labels, one in threads
+            for mode, value in (("user", one.user_s), ("system", one.system_s), ("wait", one.waited_s))
+            if value is not None
+        ],
+    )
+    yield from _metric(
+        "thread_switches_total",
+        "counter",
+        "How often a thread gave up its core, and how often it was taken from it.",
+        [
+            (labels | {"kind_of_switch": kind}, value)
+            for labels, one in threads
+            for kind, value in (("voluntary", one.voluntary), ("involuntary", one.involuntary))
+        ],
+    )
+    yield from _metric(
+        "core_seconds_total",
+        "counter",
+        "Time of a hardware thread.",
+        [
+            ({"node": node, "cpu": cpu, "mode": mode}, value)
+            for cpu, core in sorted(total.cores.items())
+            for mode, value in (("user", core.user_s), ("system", core.system_s), ("idle", core.idle_s))
+        ],
+    )
+    yield from _metric(
+        "process_resident_bytes",
+        "gauge",
+        "Memory of a process.",
+        [({"node": node, "pid": pid}, one.resident_bytes) for pid, one in sorted(total.processes.items())],
+    )
+    if total.memory is not None:
+        available = total.memory.available_bytes
+        yield from _metric(
+            "node_available_bytes", "gauge", "Memory that is left.", [({"node": node}, available)]
+        )
+
+
+def _metric(
+    name: str, kind: str, meaning: str, samples: list[tuple[dict[str, object], float]]
+) -> Iterator[str]:
+    yield f"# HELP chimbuko_monitor_{name} {meaning}"
+    yield f"# TYPE chimbuko_monitor_{name} {kind}"
+    for labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(str(text))}"' for label, text in labels.items())
+        yield f"chimbuko_monitor_{name}{{{shown}}} {value:.10g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
