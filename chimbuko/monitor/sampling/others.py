@@ -23,23 +23,35 @@ def foreign_s(span: Span, cpus: Collection[int]) -> float:
     return max(0.0, busy_s - own_s)
 
 
+LOOK_EVERY = 10
+"""Periods between two looks while the load goes on, since one reads a file of each process of the node."""
+
+
 class Others:
     """CPU time of processes that are not watched, from one look to the next."""
 
     def __init__(self) -> None:
         self._last: dict[int, TaskStat] = {}
+        self._looks = 0
+        self._waits = 0
 
     def step(self, span: Span, watched: Collection[int]) -> dict[str, float]:
-        """Seconds by ``name (user)`` on the cores of the watched since the last step.
+        """Seconds by ``name (user)`` on the cores of the watched since the last look.
 
-        Empty where the load of others is low, in the first period in which it is not, and where ``/proc``
-        does not show whose it is.
+        Empty where the load of others is low, in periods without a look, and where ``/proc`` does not show
+        whose it is.
         """
         cpus = {cpu for one in span.threads.values() for cpu in one.cpus}
         total_s = sum(core.total_s for cpu, core in span.cores.items() if cpu in cpus)
         if total_s <= 0 or foreign_s(span, cpus) < LOOK_SHARE * total_s:
-            self._last = {}
+            self._last, self._looks, self._waits = {}, 0, 0
             return {}
+        if self._waits > 0:
+            self._waits -= 1
+            return {}
+        self._looks += 1
+        # The second look, which is the first that finds something, comes at once.
+        self._waits = 0 if self._looks == 1 else LOOK_EVERY - 1
         before, self._last = self._last, _processes(watched)
         newest = max((one.start_ticks for one in before.values()), default=None)
         found: defaultdict[str, float] = defaultdict(float)
