@@ -31,7 +31,7 @@ IDLE_S = 0.25
 RUNNING_SHARE = 0.05
 """A thread that ran for so much of the last period is looked at fast; main threads always are."""
 MOST_FAST = 64
-OTHERS_S, OTHERS_SOONEST_S, OTHERS_SHARE = 10.0, 0.1, 0.01
+OTHERS_S, OTHERS_SOONEST_S, OTHERS_SHARE = 10.0, 0.1, 0.005
 """Other processes are looked for so often, and where a rank waits for its core; as far as that keeps within a
 share of a core."""
 FIRST_SUM_S = 10.0

@@ -51,7 +51,7 @@ export function consequenceText({ rank, operation, lost_us, kind }: Waited): str
 }
 
 /** Where one part of the excess was lost. */
-export function partText({ kind, function: name, rank, is_matched }: Part): string {
+export function partText({ kind, function: name, rank, is_matched, by = '', count = 0 }: Part): string {
   const what = name === '' ? '' : shorten(name, 40).text;
   const who = rank === null ? 'a rank that is not known' : `rank ${rank}`;
   const meanwhile = `${what === '' ? '' : `, which was in ${what}`}${is_matched ? '' : ' (by when it lost time; no message shows it)'}`;
@@ -68,6 +68,24 @@ export function partText({ kind, function: name, rank, is_matched }: Part): stri
       return `until ${who} took its message${meanwhile}`;
     case 'late at collective':
       return `waiting for ${who}, which came last${meanwhile}`;
+    case 'stopped':
+      return 'its process was stopped';
+    case 'waited for core':
+      return `its core was taken by ${by === '' ? 'somebody who is not known' : by}`;
+    case 'page faults':
+      return `the kernel gave it memory, in ${count.toLocaleString('en')} page faults`;
+    case 'memory pressure':
+      return 'memory was short';
+    case 'migration':
+      return 'it was moved from core to core';
+    case 'storage':
+      return 'it waited for storage';
+    case 'network':
+      return 'it waited for a socket or a pipe';
+    case 'held lock':
+      return `it waited for a lock${by === '' ? '' : ` while its thread ${by} ran`}`;
+    case 'system time':
+      return 'in the kernel, for its system calls';
     case 'own code':
       return 'in its own code: it waited for nothing that is on record';
     case 'not explained':

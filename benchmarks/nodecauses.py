@@ -1,0 +1,89 @@
+"""Programs that their node delays by a known cause: which cause is found.
+
+``python benchmarks/nodecauses.py`` runs each scenario of ``examples/scenarios/node.c`` several times under
+``chimbuko run``, two ranks each, with five delays in a run. On a machine that others use, too, ranks wait for
+their cores in all of them, and that is then found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+
+SCENARIOS = {
+    "stopped": Kind.STOPPED,
+    "stolen": Kind.WAITED_FOR_CORE,
+    "shared_core": Kind.WAITED_FOR_CORE,
+    "page_faults": Kind.PAGE_FAULTS,
+    "held_lock": Kind.HELD_LOCK,
+    "slow_disk": Kind.STORAGE,
+    "system_calls": Kind.SYSTEM_TIME,
+    "migrations": Kind.MIGRATION,
+}
+"""What each is delayed by; ``memory_limit`` needs a control group, and is started by hand."""
+DELAYS = 5
+LEAST_US = 60_000
+"""Of the delays of 200 ms; shorter ones are the machine's."""
+BIN = Path(sys.executable).parent
+SOURCE = Path(__file__).parents[1] / "examples" / "scenarios" / "node.c"
+
+
+def build(program: Path) -> None:
+    """Compile the scenarios."""
+    flags = ["-g", "-O1", "-finstrument-functions", "-pthread"]
+    subprocess.run([BIN / "mpicc", *flags, SOURCE, "-o", program], check=True)
+
+
+def causes(program: Path, scenario: str, folder: Path) -> Counter[Kind]:
+    """Causes of the delays of one run, by how often they were found."""
+    run = RunDirectory(folder / "run")
+    analysis = ["--no-dashboard", "--period", "0.5", "-o", run.path]
+    traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder]
+    subprocess.run(
+        [BIN / "chimbuko", "run", *analysis, "--", *traced], check=True, timeout=300, capture_output=True
+    )
+    with open_run(run) as provenance:
+        found = Incidents(provenance.reader)
+        listed = [found.one(one.id).incident for one in found.page(limit=1000, with_short=True).incidents]
+    delayed: Counter[Kind] = Counter()
+    for one in listed:
+        if one.function.split(" [")[0] == "kernel" and one.excess_us >= LEAST_US:
+            # Calls that lost a core to the same process are one incident.
+            delayed[one.kind] += 1 + sum(hit.kind is one.kind for hit in one.waited)
+    return delayed
+
+
+def main() -> None:
+    """Print a table: of each scenario how many delays have the right cause, and what the others have."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        program = Path(temporary) / "node"
+        build(program)
+        print("| scenario | runs with the right top cause | delays with it | others |\n|---|---:|---:|---|")
+        for scenario in options.scenarios:
+            right, total = 0, Counter[Kind]()
+            for number in range(options.rounds):
+                folder = Path(temporary) / f"{scenario}-{number}"
+                folder.mkdir()
+                found = causes(program, scenario, folder)
+                right += bool(found) and found.most_common(1)[0][0] is SCENARIOS[scenario]
+                total += found
+            known = total.pop(SCENARIOS[scenario], 0)
+            others = ", ".join(f"{count} {kind}" for kind, count in total.most_common())
+            print(f"| {scenario} | {right}/{options.rounds} | {known} | {others} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

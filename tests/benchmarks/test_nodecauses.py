@@ -1,0 +1,24 @@
+"""The programs that their node delays really run, and what is most often found is what was done to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.nodecauses import SCENARIOS, build, causes
+from tests.thorough import first
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("node") / "node"
+    build(built)
+    return built
+
+
+# On a machine that others use ranks wait for their cores in all of them, but for the one that is stopped.
+@pytest.mark.parametrize("scenario", first(1, SCENARIOS))
+def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, scenario: str) -> None:
+    found = causes(program, scenario, tmp_path)
+    assert found[SCENARIOS[scenario]] >= 3, found
