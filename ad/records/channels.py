@@ -24,6 +24,7 @@ from chimbuko.trace.schema import (
     COMM_THREAD,
     COMM_TIME,
     COMM_TYPE,
+    NO_DETAILS,
     NO_PEER,
     OPERATION_COMMUNICATOR,
     OPERATION_KIND,
@@ -79,7 +80,8 @@ class Channels:
             self._posted = np.zeros(MOST_POSTED, kernels.POSTED).view(np.recarray)
         while not kernels.number_messages(
             step.comms,
-            step.details,
+            # A damaged step may lack some of them.
+            step.details if len(step.details) == len(step.comms) else NO_DETAILS,
             step.operations,
             send_type,
             self._channels,

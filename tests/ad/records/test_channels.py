@@ -209,6 +209,14 @@ def test_behind_a_lost_step_no_message_has_a_number() -> None:
     ]
 
 
+def test_details_that_do_not_fit_are_passed_over() -> None:
+    channel = (COMMUNICATORS[0], 1, 0)
+    rank = played([("arrive", channel, False, False, 0), ("receive", channel, False, False, 0)] * 2, False)
+    rank.details.pop()
+    _, notes = Channels().read(rank.step(), NAMES)
+    assert notes.tolist() == [[0, 1], [0, 2]]
+
+
 def test_collective_operations_stand_among_the_messages() -> None:
     rank = NaiveRank()
     rank.now_us = START_US + 5
