@@ -116,11 +116,15 @@ class Node:
         for started in self._started:
             started.wait()
 
+    @property
+    def entry(self) -> list[str]:
+        """Options of ``nsenter`` that lead there."""
+        return ["--target", str(self._first), "--net", "--uts", "--mount", "--pid"]
+
     def _entered(self, words: Sequence[str | Path], folder: Path = Path("/")) -> list[str]:
-        where = ["--target", str(self._first), "--net", "--uts", "--mount", "--pid"]
         # A folder that is given to nsenter is what stands there outside.
         begin = ["sh", "-c", 'cd "$0" && exec "$@"', str(folder)]
-        return ["nsenter", *where, "--", *begin, *map(str, words)]
+        return ["nsenter", *self.entry, "--", *begin, *map(str, words)]
 
 
 class Cluster:
