@@ -27,6 +27,9 @@ def describe_left_out(
     counted = ", ".join(f"{calls[row]} of {name}" for row, name in zip(order, names, strict=True))
     others = f", and {len(rows) - len(order)} other functions" if len(rows) > len(order) else ""
     functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if not key & NAMED]
-    flag = f"-finstrument-functions-exclude-function-list={','.join(functions)}"
-    advice = f"; to exclude them for good compile with {flag}" if functions else ""
+    # A template's name has commas, which the compiler takes for the next function's beginning.
+    plain = [name for name in functions if "<" not in name]
+    flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []
+    flags += ["-finstrument-functions-exclude-file-list=/usr/include"] if len(plain) < len(functions) else []
+    advice = f"; to exclude them for good compile with {' '.join(flags)}" if flags else ""
     return f"{int(calls[rows].sum())} calls ({counted}{others}){advice}"
