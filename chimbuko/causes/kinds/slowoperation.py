@@ -16,6 +16,9 @@ def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
     """The time after all had come, where that is on record."""
     begun_us: int | None = None
     if flag.waits is Waits.COLLECTIVE:
+        if not flag.collectives and scene.culprit(flag) is not None:
+            # To look for all that wait at the same time costs most of all, and here it is known for whom.
+            return
         came = came_us(flag, scene)
         if scene.ranks[flag.program] <= {flag.rank, *came}:
             begun_us = max(came.values(), default=None)
