@@ -123,6 +123,8 @@ def test_of_a_writer_that_was_killed_all_complete_steps_are_there(path: Path) ->
     )
     assert process.stdout is not None
     said = [int(process.stdout.readline()) for _ in range(50)]
+    # While it stands still, for one that reads as fast as it writes comes to no end.
+    process.send_signal(signal.SIGSTOP)
     stream = followed(path)
     read, last = read_all(stream)
     assert last is Waiting.NOT_READY

@@ -69,7 +69,8 @@ def test_of_a_recorded_trace_which_stays(start: Start, heat4: Path) -> None:
     assert sorted(heat4.rglob("*")) == before
 
 
-@pytest.mark.parametrize("transport", first(1, [Transport.SST, Transport.FILES]))
+@pytest.mark.parametrize("transport", [Transport.SST, Transport.FILES])
+@pytest.mark.thorough
 def test_of_a_run_on_many_nodes(
     command: Callable[..., Command], tmp_path: Path, traced: Sequence[str], transport: Transport
 ) -> None:

@@ -65,7 +65,7 @@ WORK = """
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", first(1, ["spawn", "fork", "forkserver"]))
 def test_processes_of_multiprocessing_are_ranks(tmp_path: Path, method: str) -> None:
     text = f"""{WORK}
     if __name__ == "__main__":

@@ -226,7 +226,7 @@ def run_until_over(
 
 @pytest.mark.usefixtures("commits_each_step")
 @pytest.mark.parametrize("is_taken_between", first(1, [True, False]))
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", first(9, MOMENTS))
 def test_wherever_processes_die_everything_is_there_once(
     tmp_path: Path,
     made: MadeStream,
@@ -250,7 +250,7 @@ def test_wherever_processes_die_everything_is_there_once(
     assert_same(agent.outcome(), undisturbed[False])
 
 
-@pytest.mark.parametrize("moment", first(6, MOMENTS))
+@pytest.mark.parametrize("moment", first(3, MOMENTS))
 def test_in_lockstep_flags_and_records_are_identical_wherever_processes_die(
     tmp_path: Path, made: MadeStream, undisturbed: dict[bool, Outcome], moment: str
 ) -> None:
@@ -265,7 +265,7 @@ def test_in_lockstep_flags_and_records_are_identical_wherever_processes_die(
 
 @pytest.mark.usefixtures("commits_each_step")
 @pytest.mark.parametrize(
-    "moment", first(6, [*(moment for moment in MOMENTS if moment != AT_THE_END), AT_THE_END])
+    "moment", first(3, [*(moment for moment in MOMENTS if moment != AT_THE_END), AT_THE_END])
 )
 def test_the_kept_trace_is_whole_wherever_processes_die(
     tmp_path: Path, made: MadeStream, moment: str

@@ -13,6 +13,7 @@ from chimbuko.config import DETECTORS
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
 from tests.places import ROOT
+from tests.thorough import first
 
 CALLS = 200
 ROWS = (0, 1, 2, CALLS)
@@ -51,7 +52,7 @@ def write_varied_stream(path: Path) -> None:
         writer.write_step(empty, np.empty((0, 8), np.uint64), empty, names)
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", first(2, DETECTORS))
 def test_after_the_warm_up_no_kernel_is_compiled_or_loaded(
     real_traces: Path, tmp_path: Path, detector: str
 ) -> None:

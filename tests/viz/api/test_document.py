@@ -27,7 +27,7 @@ from tests.viz.api.conftest import TOKEN, Api
 from tests.viz.made_run import MadeRun
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
-EXAMPLES = int(os.environ.get("CHIMBUKO_FUZZ_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("CHIMBUKO_FUZZ_EXAMPLES", "3"))
 """Random requests of each kind to each endpoint, beside those at the bounds of its arguments."""
 
 

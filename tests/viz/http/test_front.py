@@ -18,6 +18,7 @@ import requests
 from chimbuko.errors import ConfigError
 from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
 from tests.encrypted import Certificates
+from tests.thorough import first
 from tests.viz.conftest import TOKEN, dashboard
 from tests.viz.made_run import MadeRun
 
@@ -32,7 +33,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", first(1, [2, 1]))
 def test_the_page_over_tls(finished: MadeRun, certificates: Certificates, processes: int) -> None:
     words = ["--certificate", str(certificates.certificate), "--key", str(certificates.key)]
     with dashboard(finished, words=[*words, "--processes", str(processes)]) as process:
