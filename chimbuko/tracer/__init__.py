@@ -24,6 +24,7 @@ from chimbuko.tracer import session
 from chimbuko.tracer.chunks import RECEIVE, SEND
 from chimbuko.tracer.eventrecorder import SKIPPED, Recorder
 from chimbuko.tracer.functions import exclude, function_name
+from chimbuko.tracer.pausing import by_turns, pauses
 from chimbuko.tracer.session import is_active, start, stop
 
 TYPE_CHECKING = False
@@ -47,9 +48,6 @@ __all__ = [
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_PAUSES = 0x20 | 0x80 | 0x200
-"""Flags of the code of generators, coroutines and asynchronous generators."""
 
 
 class region:
@@ -85,14 +83,14 @@ class region:
 def traced(function: Callable[P, R]) -> Callable[P, R]:
     """Record each call of ``function``.
 
-    Generators and ``async`` functions are returned as they are, since their calls do not nest;
-    ``chimbuko trace`` records each of their turns.
+    Calls of generators and ``async`` functions do not nest, so each of their turns is recorded, from a
+    resumption until they pause.
     """
     code: CodeType | None = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & _PAUSES:
-        return function
     name = function_name(code) if code else getattr(function, "__qualname__", repr(function))
     exclude(code)
+    if pauses(function):
+        return by_turns(function, lambda: region(name))
 
     @functools.wraps(function)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:

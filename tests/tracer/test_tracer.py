@@ -199,16 +199,6 @@ def test_nothing_happens_without_a_tracer() -> None:
     assert double.__name__ == "double"
 
 
-def test_functions_that_pause_are_returned_as_they_are() -> None:
-    def numbers():  # type: ignore[no-untyped-def]
-        yield 1
-
-    async def task() -> None: ...
-
-    assert tracer.traced(numbers) is numbers
-    assert tracer.traced(task) is task
-
-
 @pytest.mark.parametrize("call", [len, print])
 def test_functions_without_python_code_can_be_traced(call: object) -> None:
     assert callable(tracer.traced(call))  # type: ignore[arg-type]

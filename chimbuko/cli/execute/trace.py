@@ -9,6 +9,8 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import click
 
@@ -35,6 +37,7 @@ from chimbuko.tracer.processmetadata import program_name
     "as MODULE.FUNCTION with * and ?. Repeatable.",
 )
 @click.option("--builtins", is_flag=True, help="Also trace functions written in C; costly.")
+@click.option("--annotated-only", is_flag=True, help="Trace annotated functions and regions alone.")
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -42,6 +45,7 @@ def command(
     rank: int | None,
     include: tuple[str, ...],
     builtins: bool,
+    annotated_only: bool,
     as_module: bool,
     program: str,
     arguments: tuple[str, ...],
@@ -64,15 +68,19 @@ def command(
     Examples:
       chimbuko trace solver.py --steps 100
       chimbuko trace --include 'scipy.optimize.*' solver.py
+      chimbuko trace --annotated-only solver.py
       chimbuko trace -m package.tool input.nc
       chimbuko run -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run -- mpirun -n 4 chimbuko trace ./app input.nml
     """
     if not as_module and (native := _native(program)) is not None:
-        if include or builtins:
-            raise ConfigError(f"{program} is no Python program: --include and --builtins are for these")
+        if include or builtins or annotated_only:
+            options = "--include, --builtins and --annotated-only"
+            raise ConfigError(f"{program} is no Python program: {options} are for these")
         environment = dict(os.environ) if rank is None else {**os.environ, RANK_VARIABLES[0]: str(rank)}
         become(native, [program, *arguments], environment)
+    if annotated_only and (include or builtins):
+        raise ConfigError("--annotated-only leaves nothing for --include and --builtins: leave one out")
     if as_module:
         sys.path[0] = os.getcwd()
     elif Path(program).is_file():
@@ -86,10 +94,14 @@ def command(
     try:
         if as_module:
             package = program.partition(".")[0]
-            session.trace_functions((f"{package}.*", *include), builtins)
+            if not annotated_only:
+                session.trace_functions((f"{package}.*", *include), builtins)
             runpy.run_module(program, run_name="__main__", alter_sys=True)
         else:
-            _run_script(program, include, builtins)
+            namespace, code = _made_main(program)
+            if not annotated_only:
+                session.trace_functions(include, builtins)
+            exec(code, namespace)
     except Exception as error:
         _report_as_python_would(error)
         sys.exit(1)
@@ -105,8 +117,8 @@ def _native(program: str) -> NativeProgram | None:
     return None if found is None else native_program(Path(found).absolute())
 
 
-def _run_script(script: str, include: tuple[str, ...], builtins: bool) -> None:
-    """Run a script as the module ``__main__``, which it may look up there."""
+def _made_main(script: str) -> tuple[dict[str, Any], CodeType]:
+    """The module ``__main__``, where a script may look itself up, and the script's code to run in it."""
     path = os.path.abspath(script)
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
@@ -115,8 +127,7 @@ def _run_script(script: str, include: tuple[str, ...], builtins: bool) -> None:
     namespace.update(
         __name__="__main__", __file__=path, __builtins__=__builtins__, __spec__=None, __doc__=None
     )
-    session.trace_functions(include, builtins)
-    exec(code, namespace)
+    return namespace, code
 
 
 def _report_as_python_would(error: BaseException) -> None:

@@ -1,0 +1,273 @@
+"""The decorator and the functions with which a program names its critical path."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import json
+import os
+import sys
+from _thread import get_native_id
+from collections import deque
+from time import perf_counter_ns
+
+from chimbuko import tracer
+from chimbuko.annotations import usage
+from chimbuko.annotations.options import VARIABLE, parse_options
+from chimbuko.annotations.tracefile import TraceFile, head
+from chimbuko.errors import ConfigError
+from chimbuko.tracer.pausing import by_turns, pauses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
+FLOWS = {"": ("", ""), "in": ("f", ""), "out": ("", "s"), "inout": ("f", "s"), "outin": ("s", "f")}
+"""Of a flow: what a call does with it when it begins, and when it ends. ``s`` starts one, ``f`` finishes the
+oldest that has not been finished."""
+SYNC_PHASES = {"before": "B", "after": "E"}
+ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
+DEFAULT_ID = 123
+"""Of an asynchronous event without one, as PerfFlowAspect has it."""
+
+_numbers = itertools.count(1)
+_open_flows: deque[int] = deque()
+_regions: dict[int, list[tuple[str, tracer.region]]] = {}
+"""Regions that ``sync_event`` has begun, by native id of their thread."""
+
+
+def _file_from_environment() -> TraceFile | None:
+    """Where annotations are written; a program is never stopped by what is wrong with that."""
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return None
+    try:
+        options = parse_options(text)
+    except ConfigError as error:
+        print(f"chimbuko: {error}; annotations are not written", file=sys.stderr)
+        return None
+    if options.is_for_caliper:
+        print(f"chimbuko: {VARIABLE}: caliper-enable has no effect", file=sys.stderr)
+    return TraceFile(options) if options.is_enabled else None
+
+
+_file = _file_from_environment()
+if _file is not None:
+    atexit.register(_file.close)
+
+
+def critical_path(pointcut: str | Callable[..., Any] = "around", scope: str = "", flow: str = "") -> Any:
+    """Annotate a function: ``@critical_path``, or ``@critical_path(pointcut="around", scope="", flow="")``.
+
+    In the live stream each call is an ENTRY and an EXIT, whatever the pointcut; of a generator or a coroutine
+    each turn is one, from its resumption until it pauses. In the trace file the pointcut decides. A call
+    that ends by an exception ends there, too.
+
+    Parameters
+    ----------
+    pointcut
+        Of ``POINTCUTS``. ``around`` gives ``B`` and ``E`` (one ``X`` where ``log-event=Compact``), ``before``
+        ``B`` alone and ``after`` ``E`` alone. Their asynchronous forms give ``b`` and ``e`` with a number
+        for each call; such calls may overlap, and those of a coroutine last over its pauses.
+    scope
+        Distinguishes the numbers of asynchronous calls.
+    flow
+        Of ``FLOWS``: ``out`` for a function that hands something on, ``in`` for one that takes it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut, or no such flow.
+    """
+    if callable(pointcut):
+        return _annotate(pointcut, "around", "", "")
+    if pointcut not in POINTCUTS:
+        raise ConfigError(f"critical_path: pointcut is one of {', '.join(POINTCUTS)}, not {pointcut!r}")
+    if flow not in FLOWS:
+        raise ConfigError(f"critical_path: flow is one of {', '.join(filter(None, FLOWS))}, not {flow!r}")
+    return functools.partial(_annotate, pointcut=pointcut, scope=scope, flow=flow)
+
+
+def sync_event(pointcut: str, name: str, category: str) -> None:
+    """Begin (``before``) or end (``after``) the block ``name`` in the calling thread.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut.
+    """
+    phase = _phase(SYNC_PHASES, pointcut)
+    if _file is not None:
+        _put(_file, head(name, category), phase, perf_counter_ns(), "")
+    if not tracer.is_active():
+        return
+    regions = _regions.setdefault(get_native_id(), [])
+    if phase == "B":
+        regions.append((name, tracer.region(name)))
+        regions[-1][1].__enter__()
+    elif regions and regions[-1][0] == name:
+        regions.pop()[1].__exit__(None, None, None)
+
+
+def async_event(
+    pointcut: str, name: str, category: str, scope: str | None = None, id: int | None = None
+) -> None:
+    """Write ``before``, ``instant`` or ``after`` of what need not nest; the live stream has no such events.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut.
+    """
+    phase = _phase(ASYNC_PHASES, pointcut)
+    if _file is not None:
+        tail = f', "scope": {json.dumps(scope)}' if scope else ""
+        number = json.dumps(id or DEFAULT_ID)
+        _put(_file, head(name, category), phase, perf_counter_ns(), f'{tail}, "id": {number}')
+
+
+def _phase(phases: dict[str, str], pointcut: str) -> str:
+    if pointcut not in phases:
+        raise ConfigError(f"pointcut is one of {', '.join(phases)}, not {pointcut!r}")
+    return phases[pointcut]
+
+
+def _put(file: TraceFile, start: str, phase: str, time_ns: int, tail: str | int) -> None:
+    file.begin()
+    file.put((start, phase, get_native_id(), time_ns, tail))
+
+
+def _annotate(function: Callable[..., Any], pointcut: str, scope: str, flow: str) -> Callable[..., Any]:
+    """The function itself, where nobody would see what is noted of it."""
+    if tracer.is_active():
+        function = tracer.traced(function)
+    if _file is None:
+        return function
+    _file.begin()
+    advice = Advice(_file, function, pointcut, scope, flow)
+    if pauses(function):
+        return by_turns(function, lambda: Noted(advice), is_whole=pointcut.endswith("_async"))
+    if pointcut == "around" and not flow and not _file.options.has_usage:
+        return _compact(advice, function) if _file.options.is_compact else _verbose(advice, function)
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        with Noted(advice):
+            return function(*args, **kwargs)
+
+    return noted
+
+
+def _verbose(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = advice.start, advice.file.put, perf_counter_ns, get_native_id
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        put((start, "B", thread(), clock(), ""))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put((start, "E", thread(), clock(), ""))
+
+    return noted
+
+
+def _compact(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = advice.start, advice.file.put, perf_counter_ns, get_native_id
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        begun_ns = clock()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put((start, "X", thread(), begun_ns, clock() - begun_ns))
+
+    return noted
+
+
+class Advice:
+    """What is noted of the calls of one function.
+
+    Parameters
+    ----------
+    file
+        Gets it.
+    pointcut, scope, flow
+        As in :func:`critical_path`.
+    """
+
+    def __init__(
+        self, file: TraceFile, function: Callable[..., Any], pointcut: str, scope: str, flow: str
+    ) -> None:
+        name = getattr(function, "__qualname__", repr(function))
+        category = getattr(function, "__module__", None) or ""
+        self.file = file
+        self.start = head(name, category)
+        self._flow_start = head("flow", category)
+        self._flow_phases = FLOWS[flow]
+        where, _, is_async = pointcut.partition("_")
+        self.is_async = bool(is_async)
+        self._phases = ("b", "e") if self.is_async else ("B", "E")
+        self._is_begin_noted, self._is_end_noted = where != "after", where != "before"
+        self._is_whole = pointcut == "around" and file.options.is_compact
+        self._has_usage = file.options.has_usage and pointcut == "around"
+        self._scope = f', "scope": {json.dumps(scope)}' if scope else ""
+
+    def begin(self) -> tuple[int, str, usage.Reading | None]:
+        """Of a call: when it began, the tail of its lines, and what the clocks said."""
+        tail = f'{self._scope}, "id": {next(_numbers)}' if self.is_async else ""
+        now_ns = perf_counter_ns()
+        self._flow(self._flow_phases[0], now_ns)
+        if self._is_begin_noted and not self._is_whole:
+            self._note(self._phases[0], now_ns, tail)
+        return now_ns, tail, usage.read() if self._has_usage else None
+
+    def end(self, begun_ns: int, tail: str, reading: usage.Reading | None) -> None:
+        """What ``begin`` gave."""
+        now_ns = perf_counter_ns()
+        if reading is not None:
+            self._note_usage(begun_ns, usage.since(reading))
+            self._note_usage(now_ns, usage.Usage(0, 0, 0))
+        if self._is_whole:
+            self._note("X", begun_ns, now_ns - begun_ns)
+        elif self._is_end_noted:
+            self._note(self._phases[1], now_ns, tail)
+        self._flow(self._flow_phases[1], now_ns)
+
+    def _note(self, phase: str, time_ns: int, tail: str | int) -> None:
+        self.file.put((self.start, phase, get_native_id(), time_ns, tail))
+
+    def _note_usage(self, time_ns: int, used: usage.Usage) -> None:
+        values = {
+            "cpu_usage": used.cpu_percent,
+            "memory_usage": used.memory_kb,
+            "thread_cpu_usage": used.thread_cpu_percent,
+        }
+        self._note("C", time_ns, f', "args": {json.dumps(values)}')
+
+    def _flow(self, phase: str, time_ns: int) -> None:
+        if not phase or (phase == "f" and not _open_flows):
+            return
+        number = _open_flows.popleft() if phase == "f" else next(_numbers)
+        if phase == "s":
+            _open_flows.append(number)
+        self.file.put((self._flow_start, phase, get_native_id(), time_ns, f', "id": {number}, "bp": "e"'))
+
+
+class Noted:
+    """One call, or one turn of it, as a context."""
+
+    __slots__ = ("_advice", "_state")
+
+    def __init__(self, advice: Advice) -> None:
+        self._advice = advice
+
+    def __enter__(self) -> None:
+        self._state = self._advice.begin()
+
+    def __exit__(self, *error: object) -> None:
+        self._advice.end(*self._state)
