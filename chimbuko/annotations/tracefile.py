@@ -1,4 +1,4 @@
-"""A trace file of PerfFlowAspect's form: one event a line, valid JSON whenever it is looked at."""
+"""A trace file of PerfFlowAspect's form: one event a line, valid JSON also after a crash."""
 
 from __future__ import annotations
 
