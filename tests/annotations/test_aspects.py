@@ -258,10 +258,11 @@ def test_the_file_is_whole_whenever_the_program_is_killed(tmp_path: Path) -> Non
         """
         from chimbuko.annotations import critical_path
 
+        import time
+
         @critical_path
-        def work(n): print(n, flush=True)
-        n = 0
-        while True: n += 1; work(n)
+        def work(): time.sleep(0.001)
+        while True: work()
         """,
     )
     process = subprocess.Popen(

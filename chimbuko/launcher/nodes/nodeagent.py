@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import redis
@@ -80,6 +80,8 @@ class NodeAgent:
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
         self._rescue_at_s = math.inf
+        self._answer: bool | None = False
+        """Whether the run is to end; None where nobody has answered."""
         heed(FROM_OTHERS, self._on_signal)
 
     def attend(self) -> int:
@@ -96,22 +98,22 @@ class NodeAgent:
             return 0
         place = self._place(info)
         self._problems += place.refusals
-        await_kernels(lambda: self._is_unwanted_while_compiling(place.folder, presence))
         options = AgentOptions(info.config, self._node, (name,), place, is_revived=True)
         url = self._run.read_broker_url()
-        with Agents(self._run, info.id, options, url, self._problems) as agents:
-            with self._heard(presence):
-                agents.wait_ready()
+        with ExitStack() as stack:
+            stack.enter_context(self._heard(presence))
+            await_kernels(lambda: self._is_unwanted_while_compiling(place.folder))
+            agents = stack.enter_context(Agents(self._run, info.id, options, url, self._problems))
+            agents.wait_ready()
             if not self._streams:
                 leave_mark(place.folder, place.transport, shield_of(place, self._problems))
             say(f"{name} reads the streams in {place.folder}")
-            self._work(agents, presence)
+            self._work(agents)
             if not self._streams:
                 with suppress(OSError):
                     for mark in (AGENT_MARK, COMING_MARK):
                         (place.folder / mark).unlink(missing_ok=True)
-            with self._heard(presence):
-                is_delivered = agents.finish()
+            is_delivered = agents.finish()
         if not self._streams:
             self._tidy_up(place.folder)
         self._say(presence, is_done=True)
@@ -119,11 +121,11 @@ class NodeAgent:
             say(problem)
         return 0 if is_delivered else ServiceError.exit_code
 
-    def _is_unwanted_while_compiling(self, streams: Path, presence: Presence) -> bool:
-        """Announce the agent to services and to programs of this node; true if it shall not come."""
+    def _is_unwanted_while_compiling(self, streams: Path) -> bool:
+        """Announce the agent to programs of this node; true if it shall not come."""
         with suppress(OSError):
             (streams / COMING_MARK).write_text(f"{time.monotonic_ns()}\n")
-        return self._stop.is_set() or bool(self._say(presence, is_done=False))
+        return self._stop.is_set() or bool(self._answer)
 
     def _place(self, info: RunInfo) -> StreamPlace:
         if self._streams:
@@ -182,13 +184,13 @@ class NodeAgent:
     def _is_over(self) -> bool:
         return self._run.info_path.exists() and self._run.read_info().state != "running"
 
-    def _work(self, agents: Agents, presence: Presence) -> None:
+    def _work(self, agents: Agents) -> None:
         """Look after the agent until it is to end, and then until it has ended."""
         heard_at = time.monotonic()
         while not self._stop.wait(TICK_S):
             for line in agents.look_after():
                 say(line)
-            answer = self._say(presence, is_done=False)
+            answer = self._answer
             if answer is not None:
                 heard_at = time.monotonic()
             is_over = False
@@ -205,7 +207,6 @@ class NodeAgent:
         agents.ask_to_stop()
         latest_s = time.monotonic() + LONGEST_DELIVERY_S
         while agents.is_analysing and time.monotonic() < latest_s:
-            self._say(presence, is_done=False)
             if time.monotonic() >= self._rescue_at_s:
                 agents.rescue()
             time.sleep(TICK_S)
@@ -217,12 +218,14 @@ class NodeAgent:
 
     @contextmanager
     def _heard(self, presence: Presence) -> Iterator[None]:
-        """Speak meanwhile: on a busy node processes may take a minute to load their kernels, or to end."""
+        """Say twice a second that the agent is there, also while its processes start or end: on a busy node
+        they may take a minute to load their kernels.
+        """
         is_over = threading.Event()
 
         def speak() -> None:
             while not is_over.wait(TICK_S):
-                self._say(presence, is_done=False)
+                self._answer = self._say(presence, is_done=False)
 
         speaker = threading.Thread(target=speak, daemon=True)
         speaker.start()
