@@ -21,7 +21,7 @@ from benchmarks.store import record as usual_record
 from chimbuko.calls.record import CallRecord, Message, StackFrame, StreamHealth, WindowCall, call_id
 from chimbuko.calls.recordarrays import pack
 from chimbuko.protocol.messages import RecordBatch
-from chimbuko.provenance.incidents.explain import explain
+from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.writer import Writer

@@ -38,6 +38,8 @@ class _Octave:
     """Delays within a factor of two."""
 
     calls: int = 0
+    acquitted: int = 0
+    """More of them, which turned out to be ordinary."""
     cost_us: float = 0.0
     shortest_us: float = math.inf
     begin_us: int = NEVER_US
@@ -49,7 +51,7 @@ class _Octave:
 
     def add(self, incident: Incident) -> None:
         """One more."""
-        one = _Octave(1, incident.cost_us, incident.cost_us, incident.begin_us, incident.end_us)
+        one = _Octave(1, 0, incident.cost_us, incident.cost_us, incident.begin_us, incident.end_us)
         if incident.call_id and incident.rank is not None:
             one.functions[incident.function] += 1
             one.ranks.add(incident.rank)
@@ -59,6 +61,7 @@ class _Octave:
     def merge(self, other: _Octave) -> None:
         """All of another."""
         self.calls += other.calls
+        self.acquitted += other.acquitted
         self.cost_us += other.cost_us
         self.shortest_us = min(self.shortest_us, other.shortest_us)
         self.begin_us = min(self.begin_us, other.begin_us)
@@ -91,6 +94,11 @@ class Interruptions:
             if is_alone(incident):
                 self._open[incident.number] = incident
 
+    def acquit(self, program: int, lost_us: float) -> None:
+        """A call that had been one of them, and is ordinary now: it says, too, how long such delays are."""
+        octaves = self._settled.setdefault(program, defaultdict(_Octave))
+        octaves[_octave_of(lost_us)].acquitted += 1
+
     def settle_before(self, time_us: int) -> None:
         """What was over by then does not change any more."""
         over = [incident for incident in self._open.values() if incident.end_us < time_us]
@@ -113,16 +121,20 @@ class Interruptions:
 def _add(octaves: _Octaves, incidents: Iterable[Incident]) -> None:
     for incident in incidents:
         of_program = octaves.setdefault(incident.program, defaultdict(_Octave))
-        of_program[math.floor(math.log2(max(incident.cost_us, 1.0)))].add(incident)
+        of_program[_octave_of(incident.cost_us)].add(incident)
+
+
+def _octave_of(cost_us: float) -> int:
+    return math.floor(math.log2(max(cost_us, 1.0)))
 
 
 def _habit(program: int, octaves: dict[int, _Octave]) -> Recurrence | None:
-    end = _mode_end({octave: one.calls for octave, one in octaves.items()})
+    end = _mode_end({octave: one.calls + one.acquitted for octave, one in octaves.items()})
     short = _Octave()
     for octave, one in octaves.items():
         if octave < end:
             short.merge(one)
-    if short.calls < LEAST or len(short.functions) < LEAST_FUNCTIONS:
+    if short.calls + short.acquitted < LEAST or len(short.functions) < LEAST_FUNCTIONS:
         return None
     return Recurrence(
         program=program,

@@ -16,7 +16,7 @@ OF_FUNCTION = 0.04
 OF_RUN = 0.01
 """It holds so much of the function's time, and of that of the run."""
 LEAST_CALLS = 3
-MOST_SHARE = 0.25
+MOST_SHARE = 0.5
 """Of the calls: what happens more often is how the function usually runs."""
 VALLEY_BUCKETS = 4
 """On either side of where two modes part: half a doubling."""

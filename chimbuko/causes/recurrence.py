@@ -14,6 +14,10 @@ class Habit(StrEnum):
     """Short delays that hit now one function and now another."""
     SLOW_MODE = "slow mode"
     """Calls of one function that take much longer than its others."""
+    DRIFT = "drift"
+    """All calls of one function have become slower."""
+    SLOW_RANKS = "slow ranks"
+    """Ranks of one node that are slower than the others all the time, in all or most of what they compute."""
 
 
 class Recurrence(msgspec.Struct, frozen=True):
@@ -45,3 +49,7 @@ class Recurrence(msgspec.Struct, frozen=True):
     """Functions that all such calls are made by, where others call it too."""
     every_us: float = 0.0
     """Time from one to the next on a rank, where that is regular."""
+    factor: float = 1.0
+    """How many times as long calls take: as at first, of a drift; as those of other ranks, of slow ranks."""
+    node: str = ""
+    """Of slow ranks."""

@@ -35,6 +35,10 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
     cost = f"{_core_seconds(recurrence.cost_us)} lost in all."
     if recurrence.kind is Habit.SLOW_MODE:
         return f"{_slow_mode(recurrence)}: {cost}"
+    if recurrence.kind is Habit.DRIFT:
+        return f"{_drift(recurrence)}: {cost}"
+    if recurrence.kind is Habit.SLOW_RANKS:
+        return f"{_slow_ranks(recurrence)}: {cost}"
     calls = f"{number_of(recurrence.calls, 'short delays')} of up to {_duration(recurrence.longest_us)}"
     functions = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS]))
     more = len(recurrence.functions) - MOST_FUNCTIONS
@@ -54,6 +58,27 @@ def _slow_mode(recurrence: Recurrence) -> str:
     if recurrence.every_us:
         text += f", every {_duration(recurrence.every_us)}"
     return f"{text}, seen on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else text
+
+
+def _drift(recurrence: Recurrence) -> str:
+    typical, usual = _duration(recurrence.typical_us), _duration(recurrence.usual_us)
+    return (
+        f"{short_name(recurrence.function)} became slower: a call takes {typical} instead of {usual} "
+        f"at first ({recurrence.factor:.2f}x), {number_of(recurrence.calls, 'calls')} in all"
+    )
+
+
+def _slow_ranks(recurrence: Recurrence) -> str:
+    several = len(recurrence.ranks) > 1
+    where = f" on node {recurrence.node}" if recurrence.node else ""
+    functions = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS])) or "all that they compute"
+    more = len(recurrence.functions) - MOST_FUNCTIONS
+    others = f" and {number_of(more, 'more functions')}" if more > 0 else ""
+    ranks = ranks_in_words(recurrence.ranks)
+    return (
+        f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
+        f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}{others}"
+    )
 
 
 def short_name(function: str) -> str:

@@ -1,5 +1,4 @@
 """Incidents of stored runs: found in what is stored, and what can be asked of them.
 
-May import calls, causes, causes.evidence, monitor.samples, provenance.nodes, provenance.query,
-provenance.store and provenance.write.
+May import causes, causes.evidence, protocol, provenance.query, provenance.store and statistics.
 """

@@ -24,11 +24,10 @@ MOST_SHARE_OF_WAITS = 0.05
 REGULAR = 0.2
 """Times from one to the next are regular where half of them differ by less than this share of the median."""
 LEAST_GAPS = 3
-MOST_FOUND = 20
 
 
 def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurrence]:
-    """Findings of a run, the most costly first.
+    """Findings of a run.
 
     A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
     these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
@@ -41,8 +40,7 @@ def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurr
         _finding(provenance, mode, programs[mode.program], calls[programs[mode.program], mode.function])
         for mode in known
     )
-    reported = [one for one in found if one is not None]
-    return sorted(reported, key=lambda one: -one.cost_us)[:MOST_FOUND]
+    return [one for one in found if one is not None]
 
 
 def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -> Recurrence | None:
@@ -51,6 +49,7 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
     if is_wait and (mode.share > MOST_SHARE_OF_WAITS or _is_explained(provenance, recorded)):
         return None
     slow = max(1, round(mode.share * calls))
+    run_us = provenance.steps.time_range() or (0, 0)
     if slow < FEW and len(recorded) >= ALL_SHARE * slow:
         # Each is an incident of its own.
         return None
@@ -67,8 +66,8 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
         longest_us=max([mode.typical_us, *map(_judged_us, recorded)]),
         functions=[mode.function],
         ranks=sorted({call.rank for call in recorded}),
-        begin_us=min((call.entry_us for call in recorded), default=0),
-        end_us=max((call.exit_us for call in recorded), default=0),
+        begin_us=min((call.entry_us for call in recorded), default=run_us[0]),
+        end_us=max((call.exit_us for call in recorded), default=run_us[1]),
         examples=examples,
         share=mode.share,
         typical_us=mode.typical_us,

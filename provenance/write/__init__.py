@@ -1,6 +1,6 @@
 """The one writer of a run's provenance.
 
 May import calls, causes, causes.evidence, monitor.samples, process, protocol, provenance.alerts,
-provenance.store and runs.
+provenance.incidents, provenance.query, provenance.store and runs.
 Its process begins in ``__main__``.
 """

@@ -29,6 +29,8 @@ from chimbuko.protocol.messages import RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
+from chimbuko.provenance.incidents.recurring import recurring
+from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import (
     StoreBusy,
@@ -272,7 +274,8 @@ class WriterService:
             return
         try:
             if self._incidents is None:
-                self._incidents = LiveIncidents(self._writer, time.monotonic)
+                provenance = Provenance(self.open(), self._destination.run_id)
+                self._incidents = LiveIncidents(self._writer, time.monotonic, partial(recurring, provenance))
             work(self._incidents)
         except StoreError:
             raise

@@ -10,6 +10,7 @@ from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
+from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import sentence
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.protocol.messages import RecordBatch
@@ -25,6 +26,8 @@ MOST_CALLS = 20_000
 """That are held: 40 MB. More leave the oldest behind, which the end of the run explains."""
 RECURRENCES_S = 5.0
 """Between two times of telling what recurs."""
+MOST_SHARE_OF_RECURRENCES = 0.02
+"""Of the writer's time, for what recurs without being flagged."""
 
 
 class LiveIncidents:
@@ -36,11 +39,20 @@ class LiveIncidents:
     ----------
     clock
         Gives seconds that only rise.
+    recurring
+        Gives what recurs beside short delays.
     """
 
-    def __init__(self, writer: Writer, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Callable[[], float],
+        recurring: Callable[[], Sequence[Recurrence]] = tuple,
+    ) -> None:
         self._writer = writer
         self._clock = clock
+        self._recurring = recurring
+        self._reported: list[Recurrence] = []
         self._book = IncidentBook(writer.last_incident() + 1)
         self._interruptions = Interruptions()
         self._newest_us = 0
@@ -69,6 +81,8 @@ class LiveIncidents:
     def keep_up(self, is_urgent: bool = False) -> None:
         """Explain what came, and write what has become different, if it is time for that."""
         begin_s = self._clock()
+        if begin_s >= self._recurrences_due_s:
+            self._report_what_recurs(begin_s)
         if not self._has_news or (begin_s < self._due_s and not is_urgent):
             return
         changes = self._book.update()
@@ -78,11 +92,17 @@ class LiveIncidents:
         self._forget_before(self._newest_us - HORIZON_US)
         if len(self._book.scene.flags) > MOST_CALLS:
             self._forget_before(self._middle_us())
-        if begin_s >= self._recurrences_due_s:
-            self._writer.write_recurrences(self._interruptions.found())
-            self._recurrences_due_s = begin_s + RECURRENCES_S
         took_s = self._clock() - begin_s
         self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
+
+    def _report_what_recurs(self, begin_s: float) -> None:
+        # Slow modes are what the detector has learned: nothing of them may be flagged any more.
+        found = [*self._interruptions.found(), *self._recurring()]
+        if found != self._reported:
+            self._writer.write_recurrences(found)
+            self._reported = found
+        took_s = self._clock() - begin_s
+        self._recurrences_due_s = begin_s + max(RECURRENCES_S, took_s / MOST_SHARE_OF_RECURRENCES)
 
     def explanation(self, call_id: str) -> tuple[str, str]:
         """Id and sentence of the incident that a call belongs to; empty where it is not known."""

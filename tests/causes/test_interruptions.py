@@ -50,3 +50,17 @@ def test_a_delay_that_held_up_others_is_an_incident_however_short() -> None:
     late, wait = flag("relax", 1, 9000, 9006), flag("MPI_Recv()", 0, 9001, 9007, received_from=[1])
     incidents, found = found_in([*short(40), late, wait])
     assert [one.call_id for one in incidents if not is_among(one, found)] == [late.id]
+
+
+def test_what_turned_out_to_be_ordinary_still_says_how_long_such_delays_are() -> None:
+    """Else few that are left would be one mode with the long ones."""
+    book, few = IncidentBook(), Interruptions()
+    long = [flag(f"tile{n}", 0, 9000 + 500 * n, 9060 + 500 * n) for n in range(12)]
+    book.put([*short(12), *long])
+    changes = book.update()
+    few.take(changes)
+    assert len(few.found()[0].functions) > len(FUNCTIONS)
+    for _ in range(12):
+        few.acquit(0, 5000.0)
+    (found,) = few.found()
+    assert (found.calls, found.longest_us) == (12, 8192)

@@ -47,7 +47,7 @@ def test_of_three_modes_the_slow_one_counts() -> None:
         (((10_000, 15.0), (4, 1_000.0)), 0.0),  # a fiftieth of the function's time
         (((10_000, 15.0), (70, 80_000.0)), 100_000.0),  # half a hundredth of the run's
         (((10_000, 15.0), (2, 1_000_000.0)), 0.0),  # incidents
-        (((100, 15.0), (100, 1_000.0)), 0.0),  # half of its calls
+        (((100, 15.0), (300, 1_000.0)), 0.0),  # three quarters of its calls
         (((0, 15.0),), 0.0),
     ],
 )
@@ -65,6 +65,34 @@ def test_of_any_counts_what_is_told_is_so(cells: list[tuple[int, int]]) -> None:
         slow = of_function[EDGES_US[:-1] >= found.from_us].sum()
         assert found.share == pytest.approx(slow / of_function.sum())
         assert found.typical_us >= 8 * found.usual_us > 0
+
+
+@given(
+    st.integers(200, 20_000),
+    st.floats(0.001, 0.49),
+    st.floats(5.0, 1e5),
+    st.floats(9.0, 1e4),
+    st.floats(0.0, 0.1),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_mode_that_counts_is_silent(
+    calls: int, share: float, usual_us: float, times: float, width: float, seed: int
+) -> None:
+    """Of at least 4 % of the function's time and 1 % of the run's, eight times above the rest."""
+    random = np.random.default_rng(seed)
+    slow_calls = max(3, int(share * calls))
+    usual = random.lognormal(np.log(usual_us), width, calls - slow_calls)
+    slow = random.lognormal(np.log(times * usual_us), width, slow_calls)
+    of_function = np.histogram(np.concatenate((usual, slow)), EDGES_US)[0].astype(np.float64)
+    total_us = usual.sum() + slow.sum()
+    run_us_per_call = 90.0 * slow.sum() / calls
+    found = slow_mode("heat", "step", of_function, EDGES_US, run_us_per_call)
+    if slow.sum() < 0.036 * total_us:
+        assert found is None
+    elif slow.sum() > 0.044 * total_us:
+        assert found is not None
+        assert found.share == pytest.approx(slow_calls / calls, rel=0.02)
+        assert found.lost_us * slow_calls == pytest.approx(slow.sum() - slow_calls * usual_us, rel=0.1)
 
 
 def test_all_functions_of_a_run_share_its_time() -> None:

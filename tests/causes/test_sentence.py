@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.sentence import ranks_in_words, sentence
+from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.sentence import ranks_in_words, recurrence_sentence, sentence
 from tests.causes.flagged import flag
 
 
@@ -64,4 +67,26 @@ def test_more_calls_are_named() -> None:
     assert sentence(incident) == (
         "solve on rank 1 took 100 ms, 20x its usual 5 ms, as it called sweep more often: "
         "0.095 core-seconds lost."
+    )
+
+
+def test_drift_and_slow_ranks() -> None:
+    usual = Recurrence(
+        *(0, Habit.DRIFT, "relax() [{heat.c} {4,0}]", 23_996, 8.17e6, 0.0, 500.0, ["relax()"], [], 0, 1, []),
+        typical_us=2000.0,
+        usual_us=1500.0,
+        factor=1.333,
+    )
+    assert recurrence_sentence(usual) == (
+        "relax became slower: a call takes 2 ms instead of 1.50 ms at first (1.33x), 23,996 calls in all: "
+        "8.2 core-seconds lost in all."
+    )
+    slow = msgspec.structs.replace(usual, kind=Habit.SLOW_RANKS, functions=[], ranks=[4, 5], node="n7")
+    assert recurrence_sentence(slow) == (
+        "Ranks 4 and 5 on node n7 take 1.33 times as long as other ranks all the time, "
+        "in all that they compute: 8.2 core-seconds lost in all."
+    )
+    one = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    assert recurrence_sentence(one).startswith(
+        "Rank 4 takes 1.33 times as long as other ranks all the time, in relax: "
     )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import msgspec
 
-from chimbuko.causes.modes import SlowMode, slow_modes_of
-from chimbuko.config import AnalysisConfig
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.provenance.incidents.explain import Explained, explain
+from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
+from chimbuko.provenance.manage.explain import Explained, explain
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.statistics.model import load_model
 from chimbuko.units import format_duration_us, number_of
 
 MOST_AT_END = 100_000
@@ -52,22 +50,25 @@ def explain_run(run: RunDirectory) -> Explained:
         The store cannot be read or written.
     """
     info = run.read_info()
-    modes = learned_modes(run.model_path, info.config) if run.model_path.exists() else []
     engine = open_for_writing(run.used_store_url(info))
     try:
-        return explain(engine, info.id, modes)
+        return explain(engine, info.id, slow_ranks_of(run))
     finally:
         close(engine)
 
 
-def learned_modes(path: Path, config: AnalysisConfig) -> list[SlowMode]:
-    """Slow modes of the functions of a model; none where its detector does not count runtimes in buckets."""
-    model = load_model(path, config)
-    columns = model.schema.slices
-    if "buckets" not in columns:
+class _Report(msgspec.Struct):
+    """The part of a run's report that findings are made of."""
+
+    slow_ranks: list[SlowRank] = []
+
+
+def slow_ranks_of(run: RunDirectory) -> list[SlowRank]:
+    """Ranks that were slow all the time; none where the server was killed, which is said elsewhere."""
+    try:
+        return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
+    except FileNotFoundError:
         return []
-    counts, exclusive = (model.table[:, columns[name]] for name in ("buckets", "exclusive_us"))
-    return slow_modes_of(model.functions, counts, exclusive)
 
 
 def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:

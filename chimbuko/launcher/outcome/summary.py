@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
-from chimbuko.launcher.outcome.incidents import incident_lines
+from chimbuko.launcher.outcome.incidents import incident_lines, slow_ranks_of
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
@@ -151,7 +151,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
         worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
-        slow_ranks=_slow_ranks(run),
+        slow_ranks=slow_ranks_of(run),
         problems=problems,
         is_interrupted=run.interrupted_path.exists(),
         lossy=_lossy(health, _gaps(provenance.run().transport)),
@@ -230,20 +230,6 @@ def summary_lines(summary: Summary) -> list[str]:
 def problem_lines(problems: list[str]) -> list[str]:
     """What did not go as it should, for people."""
     return [f"Problem: {problem}" for problem in problems]
-
-
-class _Report(msgspec.Struct):
-    """The part of a run's report that the summary shows."""
-
-    slow_ranks: list[SlowRank]
-
-
-def _slow_ranks(run: RunDirectory) -> list[SlowRank]:
-    try:
-        return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
-    except FileNotFoundError:
-        # The server was killed, and that is said elsewhere.
-        return []
 
 
 def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:

@@ -18,7 +18,7 @@ from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathSt
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.dataframes import Run, open_frames
-from chimbuko.provenance.incidents.explain import explain
+from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing

@@ -8,9 +8,11 @@ from sqlalchemy import Engine
 from chimbuko.calls.record import CallRecord
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.sentence import recurrence_sentence
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
-from chimbuko.provenance.incidents.explain import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.slowmodes import slow_modes
+from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at, record
@@ -44,8 +46,8 @@ def found(
 ) -> list[tuple[str, Recurrence]]:
     writer.write_statistics(statistics(slow.function))
     writer.write(make_batches(calls))
-    explain(engine, RUN_ID, [slow])
-    return [(one.sentence, one.recurrence) for one in Incidents(provenance.reader).recurrences()]
+    explain(engine, RUN_ID)
+    return [(recurrence_sentence(one), one) for one in slow_modes(provenance, [slow])]
 
 
 def every_second(function: str, count: int = 8, length_ms: int = 80) -> list[CallRecord]:
@@ -98,4 +100,4 @@ def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
     writer: Writer, provenance: Provenance, engine: Engine
 ) -> None:
     writer.write_statistics(statistics("step"))
-    assert explain(engine, RUN_ID, [mode("of another run")]).recurrences == 0
+    assert slow_modes(provenance, [mode("of another run")]) == []

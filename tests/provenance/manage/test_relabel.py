@@ -12,9 +12,9 @@ from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
 from chimbuko.calls.schema import Label
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
-from chimbuko.provenance.incidents.explain import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage import relabel as module
+from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

@@ -936,13 +936,15 @@ export interface components {
             usual_us: number;
             callers: string[];
             every_us: number;
+            factor: number;
+            node: string;
         };
         /**
          * Habit
          * @description What kind of habit it is.
          * @enum {unknown}
          */
-        Habit: "interruptions" | "slow mode";
+        Habit: "drift" | "interruptions" | "slow mode" | "slow ranks";
         /**
          * IncidentAnswer
          * @description One incident with its causes and all that it held up.

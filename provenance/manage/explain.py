@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from sqlalchemy import Engine
@@ -13,10 +13,10 @@ from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
-from chimbuko.causes.modes import SlowMode
 from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.incidents.slowmodes import slow_modes
+from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -37,15 +37,15 @@ class Explained(msgspec.Struct, frozen=True):
     recurrences: int
 
 
-def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Explained:
+def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) -> Explained:
     """Find the incidents of a run anew, of all its abnormal calls, and store them with what recurs.
 
     Calls that belong to an incident already keep its number.
 
     Parameters
     ----------
-    modes
-        Slow modes of its functions, by what was learned of them.
+    slow_ranks
+        Ranks that are slower than the others all the time.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
     short = Interruptions()
     known: set[int] = set()
     calls = 0
-    for flags in _batches(_flags(book, provenance.calls.in_time(CallFilter(label=None)))):
+    for flags in _batches(_flags(book, short, provenance.calls.in_time(CallFilter(label=None)))):
         book.put(flags)
         for batch in _samples(provenance, flags):
             book.put_samples(batch)
@@ -74,12 +74,12 @@ def explain(engine: Engine, run_id: str, modes: Iterable[SlowMode] = ()) -> Expl
         book.forget_before(flags[-1].entry_us - HORIZON_US)
         short.settle_before(flags[-1].entry_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    habits = [*short.found(), *slow_modes(provenance, modes)]
+    habits = [*short.found(), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(habits)
     return Explained(calls, len(known), len(habits))
 
 
-def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
+def _flags(book: IncidentBook, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
     """Those of abnormal calls; the others are there to be compared with."""
     for record in records:
         book.see(record)
@@ -88,6 +88,8 @@ def _flags(book: IncidentBook, records: Iterable[CallRecord]) -> Iterator[Flag]:
             yield flag
         else:
             book.scene.put_ordinary(flag)
+            if record.is_relabelled:
+                short.acquit(record.program, record.severity_us)
 
 
 def _samples(provenance: Provenance, flags: list[Flag]) -> Iterator[NodeBatch]:

@@ -1,0 +1,107 @@
+"""What recurs in a run beside short delays: slow modes, drift, and ranks that are always slow."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from chimbuko.causes.drift import Drift
+from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.incidents.learned import learned
+from chimbuko.provenance.incidents.slowmodes import slow_modes
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+
+MOST_FOUND = 20
+EXAMPLES_OF_DRIFT = 3
+
+
+def recurring(provenance: Provenance, slow_ranks: Sequence[SlowRank] = ()) -> list[Recurrence]:
+    """Findings of a run, the most costly first.
+
+    Parameters
+    ----------
+    slow_ranks
+        Ranks that are slower than the others all the time, as the server says at the end.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    known = learned(provenance)
+    found = _of_slow_ranks(provenance, slow_ranks)
+    if known is not None:
+        found += slow_modes(provenance, known.slow_modes)
+        found += _of_drifts(provenance, known.drifts)
+    return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
+
+
+def _of_drifts(provenance: Provenance, drifts: Sequence[Drift]) -> list[Recurrence]:
+    programs = {name: number for number, name in provenance.programs().items()}
+    calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
+    worst = sorted(drifts, key=lambda one: -one.lost_us)[:MOST_FOUND]
+    return [_of_drift(provenance, one, programs[one.program], calls) for one in worst]
+
+
+def _of_drift(
+    provenance: Provenance, drift: Drift, program: int, calls: dict[tuple[int, str], int]
+) -> Recurrence:
+    wanted = CallFilter(function=drift.function, program=program, label=None)
+    newest = provenance.calls.page(wanted, sort="entry_us", limit=EXAMPLES_OF_DRIFT).calls
+    first = provenance.calls.page(wanted, sort="entry_us", descending=False, limit=1).calls
+    begin_us, end_us = provenance.steps.time_range() or (0, 0)
+    return Recurrence(
+        program=program,
+        kind=Habit.DRIFT,
+        function=drift.function,
+        calls=calls[program, drift.function],
+        cost_us=drift.lost_us,
+        shortest_us=0.0,
+        longest_us=drift.typical_us - drift.usual_us,
+        functions=[drift.function],
+        ranks=[],
+        begin_us=begin_us,
+        end_us=end_us,
+        examples=list(dict.fromkeys(call.id for call in (*newest, *first))),
+        typical_us=drift.typical_us,
+        usual_us=drift.usual_us,
+        factor=drift.factor,
+    )
+
+
+def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> list[Recurrence]:
+    """One finding for each node of a program: a bad node makes all its ranks slow."""
+    nodes: dict[tuple[int, str], dict[int, list[SlowRank]]] = defaultdict(lambda: defaultdict(list))
+    for slow in slow_ranks:
+        nodes[slow.program, slow.node][slow.rank].append(slow)
+    begin_us, end_us = provenance.steps.time_range() or (0, 0)
+    found = []
+    for (program, node), ranks in nodes.items():
+        # What a rank computes all together says more than any one function, and contains it.
+        main = [
+            min(of_rank, key=lambda one: (one.function != "", -one.lost_us)) for of_rank in ranks.values()
+        ]
+        functions = {one.function for of_rank in ranks.values() for one in of_rank if one.function}
+        lost_us = [one.lost_us for one in main]
+        found.append(
+            Recurrence(
+                program=program,
+                kind=Habit.SLOW_RANKS,
+                function="",
+                calls=0,
+                cost_us=sum(lost_us),
+                shortest_us=min(lost_us),
+                longest_us=max(lost_us),
+                functions=sorted(functions),
+                ranks=sorted(ranks),
+                begin_us=begin_us,
+                end_us=end_us,
+                examples=[],
+                factor=math.exp(sum(math.log(one.ratio) for one in main) / len(main)),
+                node=node,
+            )
+        )
+    return found
