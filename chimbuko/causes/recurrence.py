@@ -53,3 +53,13 @@ class Recurrence(msgspec.Struct, frozen=True):
     """How many times as long calls take: as at first, of a drift; as those of other ranks, of slow ranks."""
     node: str = ""
     """Of slow ranks."""
+
+    @property
+    def key(self) -> tuple[int, str, str, str]:
+        """Of findings of one run no two have the same; it stays as they grow."""
+        return self.program, self.kind.value, self.function, self.node
+
+
+def recurrence_id(number: int) -> str:
+    """Id of a finding, which no call or incident can have."""
+    return f"R{number}"

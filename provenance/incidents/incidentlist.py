@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
 from chimbuko.causes.incident import Incident, incident_id
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import AnyRow
@@ -19,6 +19,7 @@ from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]
 _ID = re.compile(r"I(\d{1,9})", re.ASCII)
+_RECURRENCE_ID = re.compile(r"R\d{1,9}", re.ASCII)
 
 
 class IncidentSummary(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class IncidentDetails(msgspec.Struct, frozen=True):
 class RecurrenceSummary(msgspec.Struct, frozen=True):
     """What costs time again and again."""
 
+    id: str
     sentence: str
     recurrence: Recurrence
 
@@ -79,6 +81,11 @@ def is_current(run: int) -> ColumnElement[bool]:
 def is_incident_id(text: str) -> bool:
     """Whether a text has the form of an incident's id, which no call has."""
     return _ID.fullmatch(text) is not None
+
+
+def is_recurrence_id(text: str) -> bool:
+    """Whether a text has the form of the id of a recurring finding."""
+    return _RECURRENCE_ID.fullmatch(text) is not None
 
 
 class Incidents:
@@ -130,13 +137,30 @@ class Incidents:
     def recurrences(self) -> list[RecurrenceSummary]:
         """What recurs, the most costly first."""
         columns = RECURRENCES.c
-        statement = select(columns.sentence, columns.details).where(columns.run == self._reader.run)
+        statement = select(columns.number, columns.sentence, columns.details).where(
+            columns.run == self._reader.run
+        )
         return [
             RecurrenceSummary(
-                row.sentence, msgspec.json.decode(zlib.decompress(row.details), type=Recurrence)
+                recurrence_id(row.number),
+                row.sentence,
+                msgspec.json.decode(zlib.decompress(row.details), type=Recurrence),
             )
             for row in self._reader.rows(statement.order_by(columns.cost_us.desc(), columns.number))
         ]
+
+    def recurrence(self, wanted: str) -> RecurrenceSummary:
+        """One of them by its id.
+
+        Raises
+        ------
+        ConfigError
+            The run has no such finding.
+        """
+        for one in self.recurrences():
+            if one.id == wanted:
+                return one
+        raise ConfigError(f"finding {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
 
     def of_calls(self) -> Iterator[tuple[str, int]]:
         """Ids of all calls that belong to an incident, with its number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -54,15 +55,20 @@ def withdraw(connection: Connection, run: int, known: Collection[int]) -> None:
 def write_recurrences(
     connection: Connection, run: int, found: Sequence[Recurrence], numbers: FunctionNumbers
 ) -> None:
-    """Write all that recurs in a run, in place of what was known before."""
-    connection.execute(delete(RECURRENCES).where(RECURRENCES.c.run == run))
+    """Write all that recurs in a run, in place of what was known before; a finding keeps its number."""
+    columns = RECURRENCES.c
+    stored = select(columns.number, columns.details).where(columns.run == run)
+    number_of = {_unpacked(packed).key: number for number, packed in connection.execute(stored)}
+    new = itertools.count(max(number_of.values(), default=0) + 1)
+    connection.execute(delete(RECURRENCES).where(columns.run == run))
     known = numbers([(one.program, one.function) for one in found if one.function])
     rows = [
         (
-            *(run, number, one.program, one.kind.value, known.get((one.program, one.function), UNKNOWN)),
+            *(run, number_of.get(one.key) or next(new), one.program, one.kind.value),
+            known.get((one.program, one.function), UNKNOWN),
             *(one.calls, one.begin_us, one.end_us, one.cost_us, recurrence_sentence(one), _packed(one)),
         )
-        for number, one in enumerate(found, 1)
+        for one in found
     ]
     insert(connection, RECURRENCES, RECURRENCES.columns.keys(), rows)
 
@@ -100,3 +106,7 @@ _PLACE = ("program", "rank", "begin_step", "begin_row")
 
 def _packed(value: msgspec.Struct) -> bytes:
     return zlib.compress(msgspec.json.encode(value))
+
+
+def _unpacked(packed: bytes) -> Recurrence:
+    return msgspec.json.decode(zlib.decompress(packed), type=Recurrence)

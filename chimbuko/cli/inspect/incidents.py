@@ -43,7 +43,7 @@ def command(
 
     An incident is a delay with all that was flagged because of it: which call of which rank lost time, why,
     whom that held up, and the core time that it cost. What happens again and again is reported once.
-    'chimbuko show' shows one of them, 'chimbuko query --incident' lists its calls.
+    'chimbuko show' shows one of them, 'chimbuko query --incident' lists the calls of an incident.
 
     \b
     Examples:
@@ -86,7 +86,7 @@ def _print(incidents: list[IncidentSummary], recurrences: list[RecurrenceSummary
     ]
     rows += [
         [
-            "recurs",
+            found.id,
             f"{(found.recurrence.begin_us - start_us) / 1e6:.3f} s",
             format_duration_us(found.recurrence.cost_us),
             f"{len(found.recurrence.ranks):,}",

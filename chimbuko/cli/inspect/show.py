@@ -10,10 +10,10 @@ import msgspec
 
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
-from chimbuko.cli.output.incident import print_incident
+from chimbuko.cli.output.incident import print_incident, print_recurrence
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id
+from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
 from chimbuko.units import format_duration_us, format_offset_us
@@ -27,21 +27,22 @@ _TIME = Column("TIME", is_number=True)
 _FUNCTION = Column("FUNCTION", may_shrink=True)
 
 
-@click.command("show", short_help="Show one call or incident with all that is known of it.")
+@click.command("show", short_help="Show one call, incident or finding with all that is known of it.")
 @click.argument("wanted", metavar="ID")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
 def command(wanted: str, run: Path | None, as_json: bool) -> None:
-    """Show the recorded call or incident ID of RUN, a run's folder; by default of the newest run.
+    """Show the recorded call, incident or finding ID of RUN, a run's folder; by default of the newest run.
 
-    'chimbuko query' lists the ids of calls, 'chimbuko incidents' those of incidents. Times are relative to
-    the call's entry; ▲ marks abnormal calls, ▶ the call itself.
+    'chimbuko query' lists the ids of calls, 'chimbuko incidents' those of incidents and what recurs. Times
+    are relative to the call's entry; ▲ marks abnormal calls, ▶ the call itself.
 
     \b
     Examples:
       chimbuko show 0:1:30:1547
       chimbuko show 0:1:30:1547 chimbuko-runs/heat
       chimbuko show I12
+      chimbuko show R1
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
     directory = reachable_run(run)
@@ -53,6 +54,13 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
                 click.echo(msgspec.json.format(msgspec.json.encode(details)))
                 return
             print_incident(Output(), details, time_range[0] if time_range else details.summary.begin_us)
+            return
+        if is_recurrence_id(wanted):
+            found = Incidents(provenance.reader).recurrence(wanted)
+            if as_json:
+                click.echo(msgspec.json.format(msgspec.json.encode(found)))
+                return
+            print_recurrence(Output(), found, time_range[0] if time_range else found.recurrence.begin_us)
             return
         call = provenance.calls.record(wanted)
         normal = provenance.calls.normal_like(call)

@@ -1,5 +1,5 @@
 """Tables and lists on standard output.
 
-May import calls, causes.evidence, launcher.outcome, monitor.findings, process, provenance.incidents,
+May import causes, calls, causes.evidence, launcher.outcome, monitor.findings, process, provenance.incidents,
 provenance.manage, provenance.query, provenance.store and runs.
 """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.provenance.incidents.incidentlist import IncidentDetails
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.units import format_duration_us, format_offset_us
 
 
@@ -46,6 +47,30 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
             *(lost, Column("IN", may_shrink=True), Column("CAUSE"), Column("CALL"), Column("FOR CALL")),
         ]
         output.table(columns, rows)
+
+
+def print_recurrence(output: Output, found: RecurrenceSummary, start_us: int) -> None:
+    """Print all that is known of what recurs."""
+    one = found.recurrence
+    output.line(f"{MARK} {found.sentence}", "bold red")
+    begin_s, end_s = (one.begin_us - start_us) / 1e6, (one.end_us - start_us) / 1e6
+    when = f"from {begin_s:.3f} s to {end_s:.3f} s after the start"
+    output.line(f"Finding {found.id}, program {one.program}; {one.kind}; {when}")
+    output.heading("Where and when")
+    facts = [
+        ("functions", ", ".join(one.functions)),
+        ("ranks", ranks_in_words(one.ranks) if one.ranks else ""),
+        ("node", one.node),
+        ("called by", ", ".join(one.callers)),
+        ("every", format_duration_us(one.every_us) if one.every_us else ""),
+        ("take", format_duration_us(one.typical_us) if one.typical_us else ""),
+        ("instead of", format_duration_us(one.usual_us) if one.usual_us else ""),
+    ]
+    output.table([Column("WHAT"), Column("IS", may_shrink=True)], [list(fact) for fact in facts if fact[1]])
+    if one.examples:
+        output.heading("Examples")
+        for call_id in one.examples:
+            output.line(f"{call_id}; 'chimbuko show {call_id}' shows it")
 
 
 def _whom(part: Part) -> str:

@@ -45,7 +45,7 @@ def test_incidents_are_listed_with_what_recurs(run: RunDirectory) -> None:
     listed = chimbuko("incidents", run.path, "--again")
     assert "1 of 1 incident; 1 finding of what recurs" in listed.stderr
     lines = listed.stdout.splitlines()
-    assert lines[1].startswith("I1 ") and lines[2].startswith("recurs ")
+    assert lines[1].startswith("I1 ") and lines[2].startswith("R1 ")
     answer = json.loads(chimbuko("incidents", run.path, "--json").stdout)
     assert answer["incidents"][0]["call_id"] == ORIGIN
     assert answer["recurrences"][0]["recurrence"]["calls"] == 40
@@ -60,6 +60,10 @@ def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> 
     assert json.loads(chimbuko("show", "I1", run.path, "--json").stdout)["summary"]["id"] == "I1"
     assert "Part of incident I1" in chimbuko("show", ORIGIN, run.path).stdout
     assert "4 of 4 calls" in chimbuko("query", run.path, "--incident", "I1").stderr
+    recurs = chimbuko("show", "R1", run.path).stdout
+    assert "40 short delays of up to 8.19 ms" in recurs and "Examples" in recurs
+    assert json.loads(chimbuko("show", "R1", run.path, "--json").stdout)["id"] == "R1"
+    assert CliRunner().invoke(main, ["show", "R9", str(run.path)]).exit_code != 0
     missing = CliRunner().invoke(main, ["show", "I99", str(run.path)])
     assert missing.exit_code != 0 and "'chimbuko incidents' lists" in missing.stderr
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api
@@ -60,3 +64,25 @@ def test_time_lost_stands_with_its_origin(made: MadeRun, api: Api) -> None:
 def test_what_is_not_there_is_missing(api: Api) -> None:
     assert api.ask("incidents/I999").status_code == 404
     assert api.ask("incidents/999").status_code in (400, 404)
+    assert api.ask("recurrences/R999").status_code == 404
+    assert api.ask("recurrences/3").status_code in (400, 404)
+
+
+def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
+    explain_run(made.directory)
+    habit = Recurrence(
+        0, Habit.DRIFT, "step", 9, 5e6, 0.0, 1.0, ["step"], [1], 1, 2, [], typical_us=2.0, usual_us=1.0
+    )
+    costly = msgspec.structs.replace(habit, function="solve", cost_us=9e6)
+    engine = open_for_writing(made.directory.read_info().store_url)
+    writer = Writer(engine, made.directory.read_info().id)
+    try:
+        writer.write_recurrences([habit])
+        (first,) = api.ask("incidents").json["recurrences"]
+        writer.write_recurrences([costly, habit])
+    finally:
+        close(engine)
+    second, again = api.ask("incidents").json["recurrences"]
+    second, again = sorted((second, again), key=lambda one: one["recurrence"]["cost_us"], reverse=True)
+    assert again["id"] == first["id"] != second["id"]
+    assert api.ask(f"recurrences/{first['id']}").json["summary"] == first

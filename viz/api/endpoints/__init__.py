@@ -49,6 +49,7 @@ _ENDPOINTS = (
     calls.totals,
     incidents.incidents,
     incidents.incident,
+    incidents.recurrence,
     incidents.lost_at,
     timeline.timeline,
     attributes.metadata,

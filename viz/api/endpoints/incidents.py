@@ -62,6 +62,18 @@ class IncidentAnswer(Answer, frozen=True, kw_only=True):
     incident: Incident
 
 
+class RecurrenceParameters(msgspec.Struct, frozen=True):
+    """Which finding."""
+
+    recurrence_id: Annotated[str, Meta(pattern="^R[0-9]{1,9}$", description="The id of a finding, as R3.")]
+
+
+class RecurrenceAnswer(Answer, frozen=True, kw_only=True):
+    """What costs time again and again in one way; examples are recorded calls."""
+
+    summary: RecurrenceSummary
+
+
 class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Where incidents began: at which ranks, or in which functions."""
 
@@ -107,6 +119,16 @@ def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
     except ConfigError as error:
         raise Missing(str(error)) from error
     return IncidentAnswer(summary=details.summary, is_gone=details.is_gone, incident=details.incident)
+
+
+@get("/recurrences/{recurrence_id}")
+def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer:
+    """One finding of what recurs: how often, where, since when, at what cost, and examples."""
+    try:
+        found = Incidents(run.provenance.reader).recurrence(wanted.recurrence_id)
+    except ConfigError as error:
+        raise Missing(str(error)) from error
+    return RecurrenceAnswer(summary=found)
 
 
 @get("/origins")

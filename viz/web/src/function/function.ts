@@ -6,12 +6,14 @@ import { MOST_COLUMNS } from './model/trend';
 import * as api from '../shared/api/functionrequests';
 import { view } from '../shared/address/address';
 import { detail } from '../calls/calls';
+import { recurringFunction } from '../incident/recurringfinding';
 import { question } from '../shared/session/question';
 import { status } from '../shared/session/session';
 
 const named = computed<api.Named | null>(() => {
   const { page, call, function: name, program } = view.value;
   if (page === 'function') return name === '' ? null : { program, name };
+  if (page === 'incident') return recurringFunction.value;
   const record = page === 'call' ? detail.value.value?.record : undefined;
   return record?.id === call && record !== undefined ? { program: record.program, name: record.function } : null;
 });

@@ -9,10 +9,11 @@ import { getTimeline } from '../timeline/requests';
 import * as api from '../shared/api/requests';
 import { Refused } from '../shared/api/http';
 import { view } from '../shared/address/address';
+import { isRecurring } from '../shared/address/model/view';
 import { question } from '../shared/session/question';
 import type { RankKey } from '../shared/api/types';
 
-const wanted = computed(() => (view.value.page === 'incident' ? view.value.incident : null));
+const wanted = computed(() => (view.value.page === 'incident' && !isRecurring(view.value.incident) ? view.value.incident : null));
 
 export const found = question(
   () => wanted.value,

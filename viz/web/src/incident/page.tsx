@@ -1,7 +1,7 @@
 import { showCommand } from '../shared/asking/commands';
 import { coreSeconds } from '../shared/names/answer';
 import { plural, sinceStart, wallClock } from '../shared/units/units';
-import type { View } from '../shared/address/model/view';
+import { isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
 import { addressOf, follow, view } from '../shared/address/address';
@@ -13,11 +13,16 @@ import { CallTimeline } from '../call/calltimeline';
 import { Chain } from './chain';
 import { call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
+import { RecurringPage } from './recurring';
 import { Split } from './split';
 import type { IncidentAnswer } from '../shared/api/types';
 
 /** One delay: what lost the time and why, whom it held up, and how the same call is in normal times. */
 export function IncidentPage() {
+  return isRecurring(view.value.incident) ? <RecurringPage /> : <OneIncident />;
+}
+
+function OneIncident() {
   const answer = found.value.value;
   return (
     <main class="detail incident">

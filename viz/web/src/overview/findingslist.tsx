@@ -90,22 +90,25 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
   );
 }
 
-/** It leads to its most severe example. */
-function RecurringLine({ row: { sentence, recurrence }, cost }: { row: RecurrenceSummary; cost: string }) {
-  const example = recurrence.examples[0] ?? null;
+function RecurringLine({ row: { id, sentence, recurrence }, cost }: { row: RecurrenceSummary; cost: string }) {
   return (
     <Line
-      id={`recurring ${recurrence.kind}`}
+      id={id}
       mark="↻"
       rank={null}
       name={recurrence.function === '' ? recurrence.kind : shorten(recurrence.function, 28).text}
       cost={cost}
-      where={`recurs: ${exact(recurrence.calls)} calls on ${plural(recurrence.ranks.length, 'rank')}, from ${clock(recurrence.begin_us - zero_us.value)}`}
+      where={`recurs: ${recurringPlace(recurrence)}, from ${clock(recurrence.begin_us - zero_us.value)}`}
       sentence={sentence}
-      tip={[wrapped(sentence), example === null ? 'no example was kept' : 'click: its most severe call']}
-      target={example === null ? { page: 'calls', call: null, cursor: null } : { page: 'call', call: example }}
+      tip={[wrapped(sentence), 'click: how, where and since when?']}
+      target={{ page: 'incident', incident: id, call: null }}
     />
   );
+}
+
+function recurringPlace({ calls, ranks }: RecurrenceSummary['recurrence']): string {
+  const where = ranks.length > 0 ? `on ${plural(ranks.length, 'rank')}` : '';
+  return [calls > 0 ? `${exact(calls)} calls` : '', where].filter((part) => part !== '').join(' ');
 }
 
 interface LineProps {
@@ -172,7 +175,7 @@ function FindingTable({ findings }: { findings: readonly Finding[] }) {
       return [id, sentence, seconds(cost_us), originOf(one.incident), kind, exact(flags), exact(ranks), sinceStart(begin_us - zero_us.value)];
     }
     const { kind, cost_us, calls, ranks, begin_us } = one.recurring.recurrence;
-    return ['recurring', one.recurring.sentence, seconds(cost_us), '–', kind, exact(calls), exact(ranks.length), sinceStart(begin_us - zero_us.value)];
+    return [one.recurring.id, one.recurring.sentence, seconds(cost_us), '–', kind, exact(calls), exact(ranks.length), sinceStart(begin_us - zero_us.value)];
   });
   return <Table columns={columns} rows={rows} />;
 }

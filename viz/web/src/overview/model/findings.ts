@@ -13,4 +13,4 @@ export function findingsOf({ incidents, recurrences }: Pick<IncidentsAnswer, 'in
 }
 
 /** Tells one from the others. */
-export const findingKey = (one: Finding): string => (one.kind === 'incident' ? one.incident.id : `${one.kind} ${one.recurring.sentence}`);
+export const findingKey = (one: Finding): string => (one.kind === 'incident' ? one.incident.id : one.recurring.id);

@@ -16,6 +16,7 @@ import type {
   OriginsAnswer,
   Points,
   Ranking,
+  RecurrenceAnswer,
   RankKey,
   Run,
   RunsAnswer,
@@ -47,6 +48,10 @@ export const incidentsRequest = (limit: number): Request => ['incidents', [['lim
 export const getIncidents = (limit: number, signal: AbortSignal): Promise<IncidentsAnswer> => get(...incidentsRequest(limit), signal);
 
 export const incidentRequest = (id: string): Request => [`incidents/${id}`, []];
+
+export const recurrenceRequest = (id: string): Request => [`recurrences/${id}`, []];
+
+export const getRecurrence = (id: string, signal: AbortSignal): Promise<RecurrenceAnswer> => get(...recurrenceRequest(id), signal);
 
 export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
 

@@ -911,6 +911,7 @@ export interface components {
          * @description What costs time again and again.
          */
         RecurrenceSummary: {
+            id: string;
             sentence: string;
             recurrence: components["schemas"]["Recurrence"];
         };
@@ -1014,6 +1015,14 @@ export interface components {
             exit_us: number;
             for_call_id: string;
             kind: components["schemas"]["Kind"];
+        };
+        /**
+         * RecurrenceAnswer
+         * @description What costs time again and again in one way; examples are recorded calls.
+         */
+        RecurrenceAnswer: {
+            ok: boolean;
+            summary: components["schemas"]["RecurrenceSummary"];
         };
         /**
          * OriginsAnswer
@@ -1421,6 +1430,7 @@ export type Incident = components['schemas']['Incident'];
 export type Kind = components['schemas']['Kind'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
+export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
 export type TimelineAnswer = components['schemas']['TimelineAnswer'];

@@ -53,6 +53,7 @@ export type {
   RankingAnswer as Ranking,
   RankStatistics as RankRow,
   Rate,
+  RecurrenceAnswer,
   RecurrenceSummary,
   RunSide,
   RunsAnswer,

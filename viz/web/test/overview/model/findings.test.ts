@@ -3,7 +3,7 @@ import { findingKey, findingsOf } from '../../../src/overview/model/findings';
 import type { IncidentSummary, RecurrenceSummary } from '../../../src/shared/api/types';
 
 const incident = (id: string, cost_us: number) => ({ id, cost_us }) as IncidentSummary;
-const recurring = (sentence: string, cost_us: number) => ({ sentence, recurrence: { kind: 'interruptions', cost_us } }) as RecurrenceSummary;
+const recurring = (sentence: string, cost_us: number) => ({ id: sentence, sentence, recurrence: { kind: 'interruptions', cost_us } }) as RecurrenceSummary;
 
 test('what recurs stands among incidents by its cost', () => {
   const found = findingsOf({ incidents: [incident('I2', 900), incident('I1', 100)], recurrences: [recurring('again', 500), recurring('and again', 50)] });

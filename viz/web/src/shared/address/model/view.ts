@@ -33,7 +33,7 @@ export interface View {
   page: PageName;
   /** Id of a call: the one whose page is open, or the one chosen on another page. */
   call: string | null;
-  /** Id of an incident: the one whose page is open, or the one whose calls are listed. */
+  /** Id of an incident, or of what recurs: the one whose page is open, or the one whose calls are listed. */
   incident: string | null;
   /** Folder of the run to compare with; '' where one is to be chosen. */
   compare: string;
@@ -140,7 +140,8 @@ export const FIRST_VIEW: View = {
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
-const INCIDENT = /^I[1-9]\d{0,8}$/;
+/** Of an incident, or of what recurs. */
+const INCIDENT = /^[IR][1-9]\d{0,8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose address ends in their name. */
@@ -148,6 +149,9 @@ const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 't
 export const MOST_RANKS = 100;
 /** Partner ranks on one timeline. */
 export const MOST_PARTNERS = 12;
+
+/** Whether that is the id of what recurs, not of an incident. */
+export const isRecurring = (id: string | null): boolean => id?.startsWith('R') ?? false;
 
 /** Read a path (relative to the server's root) and query; what makes no sense is left out. */
 export function parseView(path: string, query: string): View {

@@ -1,0 +1,32 @@
+/** The recurring finding whose page is open, and the recorded calls that are its examples. */
+
+import { computed } from '@preact/signals';
+import * as api from '../shared/api/requests';
+import { view } from '../shared/address/address';
+import { isRecurring } from '../shared/address/model/view';
+import { question } from '../shared/session/question';
+
+/** So many examples are shown with their windows; all of them have links. */
+export const MOST_WINDOWS = 3;
+
+const wanted = computed(() => (view.value.page === 'incident' && isRecurring(view.value.incident) ? view.value.incident : null));
+
+export const finding = question(
+  () => wanted.value,
+  (signal) => api.getRecurrence(wanted.value as string, signal),
+  { live: true },
+);
+
+const known = computed(() => (wanted.value === null ? null : (finding.value.value?.summary.recurrence ?? null)));
+
+/** The function that it is about, where it is about one. */
+export const recurringFunction = computed(() => {
+  const one = known.value;
+  return one === null || one.function === '' ? null : { program: one.program, name: one.function };
+});
+
+const shownExamples = computed(() => known.value?.examples.slice(0, MOST_WINDOWS) ?? []);
+export const examples = question(
+  () => shownExamples.value.join(' ') || null,
+  (signal) => Promise.all(shownExamples.value.map((id) => api.getCall(id, signal))),
+);
