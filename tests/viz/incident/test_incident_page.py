@@ -51,7 +51,7 @@ def test_the_overview_begins_with_what_cost_most(watched: Watched, provenance: P
     found = Incidents(provenance.reader)
     stored, recurring = found.page(LISTED), found.recurrences()
     costs = [(one.cost_us, one.id) for one in stored.incidents]
-    costs += [(one.recurrence.cost_us, f"recurring {one.recurrence.kind}") for one in recurring]
+    costs += [(one.recurrence.cost_us, one.id) for one in recurring]
     lines = page.locator("[data-finding]")
     ids = lines.evaluate_all("lines => lines.map(line => line.dataset.finding)")
     assert ids == [key for _, key in sorted(costs, key=lambda cost: -cost[0])]
@@ -63,7 +63,7 @@ def test_the_overview_begins_with_what_cost_most(watched: Watched, provenance: P
     assert first.function.split(" [")[0] in answer
     shown = show_table(page, "incidents")
     assert [float(row[2]) for row in shown if row[0] == first.id] == [round(first.cost_us / 1e6, 3)]
-    assert [row[1] for row in shown if row[0] == "recurring"] == [one.sentence for one in recurring]
+    assert [row[1] for row in shown if row[0].startswith("R")] == [one.sentence for one in recurring]
 
 
 def test_ranks_and_functions_stand_by_what_began_there_and_waits_apart(
@@ -203,3 +203,23 @@ def test_nothing_is_wrong_with_the_page_and_its_tables(watched: Watched, worst: 
     assert wrong_with(page) == []
     page = opened(watched, "", "[data-finding]")
     assert wrong_with(page) == []
+
+
+def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> None:
+    """One click from the overview: its sentence, its figures, and examples with their windows."""
+    found = Incidents(provenance.reader).recurrences()[0]
+    page = opened(watched, "", "[data-finding]")
+    page.click(f"[data-finding={found.id}]")
+    page.wait_for_selector("[data-figure='core time lost']")
+    assert found.sentence in page.locator("[data-answer]").inner_text()
+    assert page.url.endswith(f"/incident/{found.id}")
+    page.wait_for_selector("[data-example] [data-panel=twin]")
+    shown = page.locator("[data-example]").evaluate_all("all => all.map(one => one.dataset.example)")
+    assert shown == found.recurrence.examples[:3]
+    assert wrong_with(page) == []
+    page.locator("[data-example] .place a").first.click()
+    page.wait_for_function("() => document.querySelector('[data-page=call]') !== null")
+    assert shown[0].replace(":", "/", 1) in page.url or shown[0] in page.url
+    watched.may_be_missing = True
+    missing = opened(watched, "/incident/R999", ".empty, main")
+    missing.wait_for_selector("text=This finding cannot be shown.")

@@ -25,6 +25,11 @@ export function incidentsAnswer({ incidents, recurrences, total, cost_us }: Inci
   const findings = recurrences.length === 0 ? '' : ` and ${plural(recurrences.length, 'recurring finding')}`;
   const all = `${plural(total, 'incident')}${findings} lost ${coreSeconds(cost_us + recurring)}`;
   const worst = incidents[0];
+  const [habit] = recurrences;
+  if (habit !== undefined && habit.recurrence.cost_us > (worst?.cost_us ?? 0)) {
+    const { function: name, kind, cost_us: cost } = habit.recurrence;
+    return `${all}; most by what recurs, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${coreSeconds(cost)}.`;
+  }
   if (worst === undefined) return `${all}.`;
   const place = worst.rank === null ? '' : ` on ${ranked(`${worst.program}:${worst.rank}`, programs)}`;
   const what = `${worst.function === '' ? 'a call that is not on record' : shorten(worst.function, 40).text}${place}`;
