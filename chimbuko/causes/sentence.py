@@ -16,6 +16,8 @@ MOST_OPERATIONS = 2
 MOST_FUNCTIONS = 3
 MOST_RANKS = 6
 """More are named as ranges, and counted."""
+_HAS_TYPES = re.compile(r"\w<|\w\(")
+"""Templates, or arguments."""
 _ZEROS = re.compile(r"\.0+(?= )")
 ALIKE = 1.1
 """Waits that differ by less than this factor are one figure."""
@@ -82,8 +84,21 @@ def _slow_ranks(recurrence: Recurrence) -> str:
 
 
 def short_name(function: str) -> str:
-    """A function without where it stands in the source."""
-    return function.split(" [")[0].removesuffix("()")
+    """A function without where it stands in the source, and one of C++ without its types.
+
+    ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are.
+    """
+    name = function.split(" [")[0].removesuffix("()")
+    if "operator" in name or not _HAS_TYPES.search(name):
+        return name
+    kept, depth = "", 0
+    for letter in name.replace("(anonymous namespace)", "{anonymous}"):
+        if letter == "(" and depth == 0:
+            break
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth == 0 and letter != ">":
+            kept += letter
+    return kept.strip().split(" ")[-1] or name
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
