@@ -73,7 +73,8 @@ class Agent:
         )
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
         self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
-        self._node = NodeWatch(spec.node, broker, spec.index == 0) if self._is_live else None
+        is_sampled = self._is_live and spec.config.node_samples
+        self._node = NodeWatch(spec.node, broker, spec.index == 0) if is_sampled else None
         self._link = SpoolShipper(
             broker,
             self._statistics,

@@ -7,6 +7,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import closing
+
+import redis
 
 from chimbuko.calls.record import Metadata
 from chimbuko.calls.recordarrays import PackedRecords
@@ -29,6 +32,8 @@ CLOSING_S = 5.0
 class NodeWatch:
     """Samples in a thread of its own. Other threads note what streams found, and send what is due.
 
+    Whatever goes wrong with it ends the samples and nothing else: the user is notified once.
+
     Parameters
     ----------
     node
@@ -38,18 +43,51 @@ class NodeWatch:
     """
 
     def __init__(self, node: str, broker: RunBroker, is_first: bool) -> None:
+        self._node, self._is_first = node, is_first
         self._broker = broker
-        self._collector = Collector(node, is_first)
         self._pids: dict[tuple[int, int], int] = {}
         self._news: deque[tuple[int, int, list[Metadata]]] = deque()
         self._wanted: deque[tuple[int, int]] = deque(maxlen=65_536)
         self._batches: deque[NodeBatch] = deque(maxlen=MOST_WAITING)
         self._is_closing = threading.Event()
+        self._failure: str | None = None
+        self._is_failure_sent = False
         self._thread = threading.Thread(target=self._run, name="node monitor", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            # There is no room for another thread.
+            self._give_up(error)
 
     def note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:
         """What a stream has sent."""
+        if self._failure is not None:
+            return
+        try:
+            self._note(program, rank, metadata, records)
+        except Exception as error:
+            self._give_up(error)
+
+    def send(self) -> None:
+        """Hand over what is ready; raises ``redis.RedisError`` where the broker is away."""
+        try:
+            self._send()
+        except (redis.ConnectionError, redis.TimeoutError):
+            raise
+        except Exception as error:
+            self._batches.clear()
+            self._give_up(error)
+        if self._failure is not None and not self._is_failure_sent:
+            self._broker.notify_user(self._failure)
+            self._is_failure_sent = True
+
+    def close(self) -> None:
+        """No rank runs any more: what is wanted becomes ready."""
+        self._is_closing.set()
+        if self._thread.is_alive():
+            self._thread.join(CLOSING_S)
+
+    def _note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:
         described = [one for one in metadata if one.key in (PID, TID)]
         if described:
             self._news.append((program, rank, described))
@@ -58,8 +96,7 @@ class NodeWatch:
         for entry_us, exit_us in zip(flagged["entry_us"].tolist(), flagged["exit_us"].tolist(), strict=True):
             self._wanted.append((entry_us, exit_us))
 
-    def send(self) -> None:
-        """Hand over what is ready; raises ``redis.RedisError`` where the broker is away."""
+    def _send(self) -> None:
         while self._batches:
             batch = self._batches[0]
             self._broker.client.xadd(
@@ -70,48 +107,51 @@ class NodeWatch:
             )
             self._batches.popleft()
 
-    def close(self) -> None:
-        """No rank runs any more: what is wanted becomes ready."""
+    def _give_up(self, error: Exception) -> None:
+        """Sample no more; what was sampled before is still sent."""
         self._is_closing.set()
-        self._thread.join(CLOSING_S)
+        if self._failure is None:
+            self._failure = (
+                f"node {self._node} is not sampled any more ({type(error).__name__}: {error}): incidents after "
+                "that have no cause in the node, and all else goes on"
+            )
+            log(self._failure)
 
     def _run(self) -> None:
         try:
-            self._sample()
+            with closing(Collector(self._node, self._is_first)) as collector:
+                self._sample(collector)
         except Exception as error:
-            log(f"the node is not watched any more: {type(error).__name__}: {error}")
-        finally:
-            self._collector.close()
+            self._give_up(error)
 
-    def _sample(self) -> None:
-        collector = self._collector
+    def _sample(self, collector: Collector) -> None:
         period_due_s = time.monotonic()
         while not self._is_closing.wait(collector.fast_s):
-            self._learn()
+            self._learn(collector)
             collector.fast(time.time_ns() // 1000)
             if time.monotonic() >= period_due_s:
                 period_due_s = max(period_due_s + PERIOD_S, time.monotonic())
                 collector.period()
-                self._answer(time.time_ns() // 1000 - int(1e6 * SETTLED_S))
+                self._answer(collector, time.time_ns() // 1000 - int(1e6 * SETTLED_S))
         collector.period()
-        self._answer(None)
+        self._answer(collector, None)
         self._put(collector.due_sum(time.time_ns() // 1000, is_last=True))
 
-    def _answer(self, until_us: int | None) -> None:
+    def _answer(self, collector: Collector, until_us: int | None) -> None:
         """Give what is asked of calls that ended by then."""
         margin_us = int(1e6 * PERIOD_S)
         wanted = [self._wanted.popleft() for _ in range(len(self._wanted))]
         due = [one for one in wanted if until_us is None or one[1] < until_us]
         self._wanted.extend(one for one in wanted if until_us is not None and one[1] >= until_us)
         for begin_us, end_us in joined(due):
-            self._put(self._collector.around([(begin_us - margin_us, end_us + margin_us)]))
-        self._put(self._collector.due_sum(time.time_ns() // 1000))
+            self._put(collector.around([(begin_us - margin_us, end_us + margin_us)]))
+        self._put(collector.due_sum(time.time_ns() // 1000))
 
     def _put(self, batch: NodeBatch | None) -> None:
         if batch is not None:
             self._batches.append(batch)
 
-    def _learn(self) -> None:
+    def _learn(self, collector: Collector) -> None:
         while self._news:
             program, rank, metadata = self._news.popleft()
             for one in metadata:
@@ -120,11 +160,11 @@ class NodeWatch:
                     # A stream of another machine, or another container, has numbers that mean nothing here.
                     if os.path.isdir(f"/proc/{pid}"):
                         self._pids[program, rank] = pid
-                        self._collector.watch(Watched(pid, program, rank))
+                        collector.watch(Watched(pid, program, rank))
             for one in metadata:
                 pid = self._pids.get((program, rank), 0)
                 if pid and one.key == TID and one.value.isdecimal():
-                    self._collector.name_thread(pid, int(one.value), one.thread)
+                    collector.name_thread(pid, int(one.value), one.thread)
 
 
 def joined(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -70,7 +70,7 @@ class SpoolShipper:
     reports
         The agent's own spool.
     node
-        The watch over the node; None where all streams are recorded.
+        The watch over the node; None where all streams are recorded, or it is not wanted.
     bell
         Streams ring it when they have something that shall not wait.
     """

@@ -17,15 +17,7 @@ class NodeSamples:
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
 
-    def names(self) -> list[str]:
-        """Nodes of which there are samples."""
-        columns = NODE_SAMPLES.c
-        statement = select(columns.node).where(columns.run == self._reader.run).distinct()
-        return [row.node for row in self._reader.rows(statement.order_by(columns.node))]
-
-    def batches(
-        self, begin_us: int, end_us: int, node: str | None = None, is_sum: bool = False
-    ) -> Iterator[NodeBatch]:
+    def batches(self, begin_us: int, end_us: int, is_sum: bool = False) -> Iterator[NodeBatch]:
         """Samples from around flagged calls in an interval, or sums; in order of time."""
         columns = NODE_SAMPLES.c
         wanted = (
@@ -33,7 +25,6 @@ class NodeSamples:
             columns.is_sum.is_(is_sum),
             columns.begin_us < end_us,
             columns.end_us > begin_us,
-            *((columns.node == node,) if node is not None else ()),
         )
         keys = select(columns.node, columns.sequence).where(*wanted).order_by(columns.begin_us)
         for key in self._reader.rows(keys):

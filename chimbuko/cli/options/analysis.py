@@ -89,6 +89,12 @@ _OPTIONS = (
         help="Record only calls of these steps; either end may be left out.",
     ),
     click.option(
+        "--node-samples/--no-node-samples",
+        default=None,
+        help="Whether agents of a live run sample the processes of their ranks, for causes in the node; by "
+        "default they do.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
@@ -108,7 +114,7 @@ _OPTIONS = (
 _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "load_model", "freeze", "save_model", "relabel"),
+    *("window", "period", "record_steps", "node_samples", "load_model", "freeze", "save_model", "relabel"),
 )
 
 

@@ -55,6 +55,7 @@ def test_without_options_everything_is_as_usual() -> None:
         ("--min-anomaly 200", {"min_anomaly_us": 200}),
         ("--min-anomaly 5ms", {"min_anomaly_us": 5000}),
         ("--window 3 --period 0.5", {"window_calls": 3, "period_us": 500_000}),
+        ("--no-node-samples", {"node_samples": False}),
         ("--record-steps 5:10", {"record_from_step": 5, "record_to_step": 10}),
         ("--record-steps 5:", {"record_from_step": 5}),
         ("--record-steps :10", {"record_to_step": 10}),
@@ -70,6 +71,7 @@ threshold = 5
 ignore = ["main"]
 fast_side = true
 watched_counters = ["cpu: "]
+node_samples = false
 [thresholds]
 "MPI_*" = 8
 "solve" = 4.5
@@ -91,6 +93,7 @@ def test_a_file_gives_settings_and_options_win(file: Path) -> None:
         ignore=("main",),
         fast_side=True,
         watched_counters=("cpu: ",),
+        node_samples=False,
     )
     assert config_of("--config", str(file)) == from_file
     chosen = config_of(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
@@ -78,6 +79,39 @@ def test_a_sum_has_what_all_threads_cores_and_the_node_did(busy: subprocess.Pope
     assert batch is not None and batch.is_sum
     assert len(batch.thread_rows()) == len(batch.state_rows()) == 1
     assert len(batch.core_rows()) == len(set(batch.core_rows()["cpu"].tolist())) > 0
+    collector.close()
+
+
+def test_sums_become_longer_so_that_their_number_grows_slowly(
+    busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "SUMS_OF_A_LENGTH", 2)
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 0))
+    collector.period()
+    lengths_s = []
+    for second in range(1, 321):
+        if second % 10 == 1:
+            collector.period()
+        batch = collector.due_sum(1_000_000 * second)
+        if batch is not None:
+            lengths_s.append((batch.end_us - batch.begin_us) // 1_000_000)
+            assert len(batch.thread_rows()) == 1
+    assert lengths_s == [10, 10, 20, 20, 40, 40, 80, 80]
+    collector.close()
+
+
+def test_of_a_run_no_more_rows_leave_the_node_than_there_is_room_for(
+    busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 0))
+    first = sampled(collector)
+    monkeypatch.setattr(sampling, "MOST_KEPT_ROWS", 0)
+    collector.period()
+    assert first.left_out == 0 and collector.around([(0, FOREVER)]) is None
+    batch = collector.due_sum(now_us(), is_last=True)
+    assert batch is not None and batch.left_out > 0, "and the sums go on"
     collector.close()
 
 

@@ -176,6 +176,7 @@ const SETTINGS: readonly (readonly [field: string, name: string, text: (value: n
   ['max_counters', 'counters kept of a call', exact],
   ['spool_limit_bytes', 'spool of a stream, at most', bytes],
   ['recorder_bytes', 'flight recorder of a stream', bytes],
+  ['node_samples', 'live ranks are sampled on their nodes', yes],
 ];
 
 function yes(value: boolean): string {
