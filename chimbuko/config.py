@@ -76,7 +76,7 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     recorder_bytes: int = 4 << 20
     """Per stream: size of the flight recorder, which holds the newest raw rows; 0 for none."""
     node_samples: bool = True
-    """Agents of a live run sample the processes of their ranks, so that incidents can have causes in the node."""
+    """Agents of a live run sample the processes of their ranks: incidents can have causes in the node."""
 
     def records_step(self, step: int) -> bool:
         """Whether records are made of calls that ended in this step."""

@@ -111,9 +111,10 @@ class NodeWatch:
         """Sample no more; what was sampled before is still sent."""
         self._is_closing.set()
         if self._failure is None:
+            why = f"{type(error).__name__}: {error}"
             self._failure = (
-                f"node {self._node} is not sampled any more ({type(error).__name__}: {error}): incidents after "
-                "that have no cause in the node, and all else goes on"
+                f"node {self._node} is not sampled any more ({why}): later incidents have no cause in it, "
+                "and all else goes on"
             )
             log(self._failure)
 

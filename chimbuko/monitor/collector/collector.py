@@ -93,7 +93,8 @@ class Collector:
         self._left_out = 0
         self._sequence = time.time_ns() // 1000
         self._last: Sample | None = None
-        self._names: dict[int, tuple[int, str]] = {}
+        self._names: dict[int, tuple[Watched, str]] = {}
+        """By thread, of all that there are in sums to come: what has ended has a name, too."""
         self._is_running = False
         self._others_due_us = self._others_soonest_us = 0
         self._wants_others = False
@@ -193,7 +194,10 @@ class Collector:
         if not rows:
             return None
         self._sums += 1
-        return self._batch(rows, True, begin_us, now_us)
+        batch = self._batch(rows, True, begin_us, now_us)
+        now = self._last.threads if self._last is not None else {}
+        self._names = {tid: name for tid, name in self._names.items() if tid in now}
+        return batch
 
     def close(self) -> None:
         """Close all files."""
@@ -211,7 +215,9 @@ class Collector:
         """Which threads are looked at fast: the main ones, and those that ran."""
         chosen = {pid: pid for pid in self._watched}
         self._is_running = False
-        self._names = {tid: (one.pid, one.name) for tid, one in sample.threads.items()}
+        for tid, one in sample.threads.items():
+            if one.pid in self._watched:
+                self._names[tid] = self._watched[one.pid], one.name
         if last is not None:
             least_ns = RUNNING_SHARE * 1000 * (sample.time_us - last.time_us)
             for tid, one in sample.threads.items():
@@ -256,12 +262,12 @@ class Collector:
         return batch
 
     def _name(self, tid: int) -> ThreadName | None:
-        pid, name = self._names.get(tid, (0, ""))
-        watched = self._watched.get(pid)
-        if watched is None:
+        found = self._names.get(tid)
+        if found is None:
             return None
-        thread = self._threads.get((pid, tid), -1)
-        return ThreadName(pid, tid, name, watched.program, watched.rank, thread)
+        watched, name = found
+        thread = self._threads.get((watched.pid, tid), -1)
+        return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread)
 
 
 def _is_main(threads: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -202,9 +202,7 @@ def test_a_batch_that_the_broker_refuses_ends_the_samples(broker: RunBroker) -> 
 def test_findings_are_delivered_although_the_samples_have_ended(tmp_path: Path, broker: RunBroker) -> None:
     config = AnalysisConfig()
     folder = tmp_path / "0-3"
-    stream = StreamHandle(
-        StreamName("", 3, folder), Transport.SST, 0, "here", folder, config, PROFILE
-    )
+    stream = StreamHandle(StreamName("", 3, folder), Transport.SST, 0, "here", folder, config, PROFILE)
     health = StreamHealth(0, 3, "here", "reading", 0, 0, 0, 0, 0, 0, {})
     spool = SpoolWriter(stream.delivery.folder, stream.key, 1 << 20)
     spool.append(SpoolFrame(pack([make_record()]), [], pid_of(NO_PID), health))

@@ -101,6 +101,20 @@ def test_sums_become_longer_so_that_their_number_grows_slowly(
     collector.close()
 
 
+def test_a_rank_that_has_ended_has_a_name_in_the_last_batches(busy: subprocess.Popen[bytes]) -> None:
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 3))
+    collector.period()
+    time.sleep(0.1)
+    collector.period()
+    busy.kill()
+    busy.wait()
+    collector.period()
+    for batch in (collector.around([(0, FOREVER)]), collector.due_sum(now_us(), is_last=True)):
+        assert batch is not None and [(one.pid, one.rank) for one in batch.names] == [(busy.pid, 3)]
+    collector.close()
+
+
 def test_of_a_run_no_more_rows_leave_the_node_than_there_is_room_for(
     busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
