@@ -18,6 +18,8 @@ from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 GPU_THREAD = 1
+MESSAGES = 40
+"""On as many channels: more than their table has room for at first."""
 
 
 def warm_kernels(config: AnalysisConfig | None = None) -> None:
@@ -68,6 +70,6 @@ def _small_step(number: int) -> TraceStep:
     return TraceStep(
         number,
         np.array(events, np.uint64),
-        np.array([[0, 0, 0, EventType.SEND, 7, 1, 8, start + 11]], np.uint64),
+        np.array([[0, 0, 0, EventType.SEND, tag, 1, 8, start + 11] for tag in range(MESSAGES)], np.uint64),
         np.array(counters, np.uint64),
     )

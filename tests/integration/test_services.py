@@ -14,6 +14,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.launcher import services
 from chimbuko.launcher.agents import AgentOptions, Agents
 from chimbuko.launcher.options import ServiceChoices
+from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RunKeys
@@ -111,5 +112,6 @@ def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network
                 assert [*served.look_after(), *agents.look_after()] == []
         served.finish()
         assert problems == []
+    judge_at_end(run)
     with open_run(run) as provenance:
         assert {call.id for call in all_anomalies(provenance)} == heat4_run.ids

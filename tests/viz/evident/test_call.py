@@ -283,8 +283,8 @@ def test_metadata_and_raw_record(page: Page, record: CallRecord, provenance: Pro
 def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Page) -> None:
     """A field that is new has to be shown: it is named here with its panel."""
     shown = {
-        "numbers": "id version revision is_final label program rank thread node entry_us exit_us "
-        "inclusive_us exclusive_us step step_start_us step_end_us score severity_us expected_us "
+        "numbers": "id version revision is_final label is_relabelled program rank thread node entry_us "
+        "exit_us inclusive_us exclusive_us step step_start_us step_end_us score severity_us expected_us "
         "spread_us seen detector incident_id depth children messages_count left_out is_gpu "
         "launch_id launch_thread model_version",
         "stack": "call_stack launch_stack",

@@ -29,7 +29,7 @@ function fieldsOf(): [string, (call: CallRecord) => string][] {
   const time = (at: number): string => (at === 0 ? 'not yet' : `${sinceStart(at - zero_us.value)} · ${wallClock(at)}`);
   return [
     ['call', (call) => call.id],
-    ['judged', (call) => (call.label === 'anomaly' ? '▲ abnormal' : '○ normal')],
+    ['judged', (call) => `${call.label === 'anomaly' ? '▲ abnormal' : '○ normal'}${call.is_relabelled ? ', otherwise while the run went on' : ''}`],
     ['inclusive', (call) => us(call.inclusive_us)],
     ['exclusive', (call) => us(call.exclusive_us)],
     ['expected then', (call) => us(call.expected_us)],
