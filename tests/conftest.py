@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.places import DATA, ROOT
 
@@ -36,7 +37,9 @@ CHROMIUM_ARGUMENTS = [
 
 
 def pytest_configure() -> None:
-    """Have signals come as at a terminal: ``nohup`` and ``&`` have some ignored, which ours respect."""
+    """Timings decide nothing; signals come as at a terminal: ``nohup`` and ``&`` have some ignored."""
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

@@ -31,7 +31,9 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
     """Read them from a store."""
 
     def texts(key: str) -> Texts:
-        return {f"{m.program}:{m.rank}": m.value for m in provenance.metadata(key=key)}
+        # Asked for by its beginning, "Ending" finds the "Ending Timestamp" of a program that is well, too.
+        found = (m for m in provenance.metadata(key=key) if m.key == key)
+        return {f"{m.program}:{m.rank}": m.value for m in found}
 
     return TracerReports(
         texts(UNTRACED_CHILDREN), texts(ENDING), texts(LEFT_OUT_FUNCTIONS), texts(NOT_RECORDED)

@@ -20,7 +20,7 @@ from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
+from chimbuko.trace.schema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
 from chimbuko.units import number_of
 from tests.sample_records import make_batch
 
@@ -104,6 +104,15 @@ def test_child_processes_that_were_not_traced_are_counted_and_named(summary_of: 
         "Not traced: 14 child processes, of rank 0:1: 12 (12 forked without work for long enough); "
         "0:0: 2 (2 ls)"
     ]
+
+
+def test_only_ranks_that_died_are_said_to_have(summary_of: Summarize) -> None:
+    reported = [
+        Metadata(0, 3, 0, ENDING, "signal 11 in solve"),
+        Metadata(0, 4, 0, "Ending Timestamp", "1795574191585281"),
+    ]
+    lines = summary_lines(summary_of([], reported))
+    assert [line for line in lines if line.startswith("Died")] == ["Died: rank 0:3: signal 11 in solve"]
 
 
 @pytest.mark.parametrize("state", ["reading", "silent", "broken", "lost"])
