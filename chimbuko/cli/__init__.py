@@ -37,7 +37,7 @@ SECTIONS = {
             "view": "Show a run in the browser; Ctrl-C ends it.",
             "incidents": "List what was slow and why, each delay once.",
             "query": "List abnormal calls, worst first.",
-            "show": "Show one call or incident with all that is known of it.",
+            "show": "Show one call, incident or finding with all that is known of it.",
             "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",
             "recall": "Write a trace of what all ranks did around a call.",
             "sql": "Ask a run's database in SQL; nothing can be changed.",

@@ -21,6 +21,7 @@ SAMPLES = {
     "event_id": "0:1:2:3",
     "with": "none",
     "incident_id": "I1",
+    "recurrence_id": "R1",
 }
 """Of the arguments that an endpoint cannot do without."""
 
