@@ -237,6 +237,11 @@ def _count(
 
 
 @inner
+def _half(number: np.uint64) -> np.uint64:
+    return np.uint64((number ^ (number >> np.uint64(32))) & np.uint64(0xFFFFFFFF))
+
+
+@inner
 def _channel(
     channels: Table,
     state: Int64Array,
@@ -247,8 +252,9 @@ def _channel(
 ) -> Whole:
     """Row of a channel, a new one if need be; -1 where there is no room."""
     last = np.uint64(len(channels) - 1)
-    hashed = (partner * np.uint64(0x9E3779B97F4A7C15)) ^ (tag * np.uint64(0xC2B2AE3D27D4EB4F))
-    hashed ^= np.uint64(communicator) * np.uint64(0x165667B19E3779F9) + np.uint64(direction)
+    # Of factors of 32 bits each, so that nothing overflows.
+    hashed = _half(partner) * np.uint64(0x9E3779B1) ^ _half(tag) * np.uint64(0x85EBCA77)
+    hashed ^= np.uint64(communicator) * np.uint64(0xC2B2AE3D) + np.uint64(direction)
     at = (hashed ^ (hashed >> np.uint64(32))) & last
     while channels[at].direction != FREE:
         channel = channels[at]
