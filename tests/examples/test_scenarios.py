@@ -61,7 +61,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", first(2, SCENARIOS))
 def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) -> None:
     expected, run = SCENARIOS[name], RunDirectory(tmp_path / "run")
-    analysis = ["--no-dashboard", "--period", "0.5", "--metric", expected.metric, "-o", str(run.path)]
+    # Of a machine that is busy with other tests the node itself would be the cause, rightly.
+    analysis = ["--no-dashboard", "--no-node-samples", "--period", "0.5", "--metric", expected.metric]
+    analysis += ["-o", str(run.path)]
     traced = [*WHEEL.launch(4), str(CHIMBUKO), "trace", str(program), name]
     subprocess.run([str(CHIMBUKO), "run", *analysis, "--", *traced], check=True, timeout=170)
     delays = [one for one in incidents(run) if one.call_id and one.excess_us >= LEAST_US]

@@ -102,7 +102,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.thorough
 def test_full_disk_keeps_what_was_found_for_later(
-    start: Start, heat4: Path, heat4_run: Run, small_disk: Path, command: Callable[..., Command]
+    start: Start, heat4: Path, heat4_live: Run, small_disk: Path, command: Callable[..., Command]
 ) -> None:
     run = start("--trace", heat4 / "*.bp", "--output", small_disk / "run")
     assert run.end() == 4
@@ -113,11 +113,11 @@ def test_full_disk_keeps_what_was_found_for_later(
     words = "chimbuko deliver "
     folder, kept = map(Path, run.wait_for_line(words).partition(words)[2].split())
     run.folder = folder
-    assert run.ids < heat4_run.ids
+    assert run.ids < heat4_live.ids
     subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
     delivered = command("deliver", folder, kept)
     assert delivered.end() == 0, delivered.output
-    assert run.ids == heat4_run.ids
+    assert run.ids == heat4_live.ids
     shutil.rmtree(kept)
 
 

@@ -165,7 +165,7 @@ def begin_elsewhere(folder: Path, pattern: str) -> None:
 
 @pytest.mark.thorough
 def test_a_store_that_was_on_local_storage_is_brought_home(
-    heat4: Path, heat4_run: Run, tmp_path: Path
+    heat4: Path, heat4_live: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "chimbuko-runs" / "heat"
     leader = subprocess.Popen(
@@ -185,7 +185,7 @@ def test_a_store_that_was_on_local_storage_is_brought_home(
         subprocess.run(["rm", "-r", shlex.split(command)[-1]], check=True)
     assert RunDirectory(folder).store_path.exists()
     with open_run(RunDirectory(folder)) as provenance:
-        assert {call.id for call in all_anomalies(provenance)} == heat4_run.ids
+        assert {call.id for call in all_anomalies(provenance)} == heat4_live.ids
     assert " do: " not in chimbuko("runs", "list", cwd=tmp_path).stderr
 
 
