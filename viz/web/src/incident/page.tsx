@@ -4,13 +4,13 @@ import { plural, sinceStart, wallClock } from '../shared/units/units';
 import { isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
-import { addressOf, follow, view } from '../shared/address/address';
+import { view } from '../shared/address/address';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { Menu, type MenuItem } from '../shared/parts/menu';
-import { Empty, Reading } from '../shared/parts/panel';
 import { CallTimeline } from '../call/calltimeline';
 import { Chain } from './chain';
+import { Frame, Go } from './frame';
 import { call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
 import { RecurringPage } from './recurring';
@@ -23,30 +23,10 @@ export function IncidentPage() {
 }
 
 function OneIncident() {
-  const answer = found.value.value;
   return (
-    <main class="detail incident">
-      {answer !== null ? (
-        <Page answer={answer} />
-      ) : found.error.value !== null ? (
-        <>
-          <h1 class="answer">This incident cannot be shown.</h1>
-          <Empty>
-            {found.error.value}. <Go to={{ page: 'overview', incident: null, call: null }} text="Back to the run" />
-          </Empty>
-        </>
-      ) : (
-        <Reading what={`incident ${view.value.incident}`} />
-      )}
-    </main>
-  );
-}
-
-function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
-  return (
-    <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>
-      {text}
-    </a>
+    <Frame found={found} noun="incident">
+      {(answer) => <Page answer={answer} />}
+    </Frame>
   );
 }
 

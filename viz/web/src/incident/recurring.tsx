@@ -4,15 +4,13 @@ import { showCommand } from '../shared/asking/commands';
 import { coreSeconds } from '../shared/names/answer';
 import { shorten } from '../shared/names/names';
 import { duration, exact, percent, sinceStart } from '../shared/units/units';
-import type { View } from '../shared/address/model/view';
 import { recurrenceRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
-import { addressOf, follow, view } from '../shared/address/address';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
-import { Empty, Reading } from '../shared/parts/panel';
+import { Frame, Go } from './frame';
 import { examples, finding } from './recurringfinding';
 import type { RecurrenceSummary } from '../shared/api/types';
 
@@ -20,30 +18,10 @@ const MOST_RANKS = 12;
 
 /** What costs time again and again in one way: how often, where, since when, and calls that are examples of it. */
 export function RecurringPage() {
-  const found = finding.value.value;
   return (
-    <main class="detail incident recurring">
-      {found !== null ? (
-        <Page found={found.summary} />
-      ) : finding.error.value !== null ? (
-        <>
-          <h1 class="answer">This finding cannot be shown.</h1>
-          <Empty>
-            {finding.error.value}. <Go to={{ page: 'overview', incident: null, call: null }} text="Back to the run" />
-          </Empty>
-        </>
-      ) : (
-        <Reading what={`finding ${view.value.incident}`} />
-      )}
-    </main>
-  );
-}
-
-function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
-  return (
-    <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>
-      {text}
-    </a>
+    <Frame found={finding} noun="finding" look="recurring">
+      {(answer) => <Page found={answer.summary} />}
+    </Frame>
   );
 }
 
