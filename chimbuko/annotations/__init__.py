@@ -1,6 +1,6 @@
 """One-line annotations in Python sources, as PerfFlowAspect's.
 
-May import tracer.
+May import perfflow and tracer.
 
 An annotated function is a call in the live stream of ``chimbuko trace``, and, where ``PERFFLOW_OPTIONS`` is
 set in the environment, events in a trace file of PerfFlowAspect's form (``.pfw``). Where there is neither, it

@@ -9,14 +9,15 @@ import json
 import os
 import sys
 from _thread import get_native_id
-from collections import deque
 from time import perf_counter_ns
 
 from chimbuko import tracer
 from chimbuko.annotations import usage
-from chimbuko.annotations.options import VARIABLE, parse_options
-from chimbuko.annotations.tracefile import TraceFile, head
+from chimbuko.annotations.tracefile import TraceFile
 from chimbuko.errors import ConfigError
+from chimbuko.perfflow.eventfile import head
+from chimbuko.perfflow.options import VARIABLE, parse_options
+from chimbuko.perfflow.pointcuts import FLOWS, POINTCUTS, Advice, Flows
 from chimbuko.tracer.pausing import by_turns, pauses
 
 TYPE_CHECKING = False
@@ -24,17 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
-FLOWS = {"": ("", ""), "in": ("f", ""), "out": ("", "s"), "inout": ("f", "s"), "outin": ("s", "f")}
-"""Of a flow: what a call does with it when it begins, and when it ends. ``s`` starts one, ``f`` finishes the
-oldest that has not been finished."""
 SYNC_PHASES = {"before": "B", "after": "E"}
 ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
 DEFAULT_ID = 123
 """Of an asynchronous event without one, as PerfFlowAspect has it."""
 
 _numbers = itertools.count(1)
-_open_flows: deque[int] = deque()
+_flows = Flows()
 _regions: dict[int, list[tuple[str, tracer.region]]] = {}
 """Regions that ``sync_event`` has begun, by native id of their thread."""
 
@@ -83,12 +80,12 @@ def critical_path(pointcut: str | Callable[..., Any] = "around", scope: str = ""
         There is no such pointcut, or no such flow.
     """
     if callable(pointcut):
-        return _annotate(pointcut, "around", "", "")
+        return _annotate(pointcut, Advice())
     if pointcut not in POINTCUTS:
         raise ConfigError(f"critical_path: pointcut is one of {', '.join(POINTCUTS)}, not {pointcut!r}")
     if flow not in FLOWS:
         raise ConfigError(f"critical_path: flow is one of {', '.join(filter(None, FLOWS))}, not {flow!r}")
-    return functools.partial(_annotate, pointcut=pointcut, scope=scope, flow=flow)
+    return functools.partial(_annotate, advice=Advice(pointcut, scope, flow))
 
 
 def sync_event(pointcut: str, name: str, category: str) -> None:
@@ -140,29 +137,29 @@ def _put(file: TraceFile, start: str, phase: str, time_ns: int, tail: str | int)
     file.put((start, phase, get_native_id(), time_ns, tail))
 
 
-def _annotate(function: Callable[..., Any], pointcut: str, scope: str, flow: str) -> Callable[..., Any]:
+def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any]:
     """The function itself, where nobody would see what is noted of it."""
-    if tracer.is_active():
+    if tracer.may_record():
         function = tracer.traced(function)
     if _file is None:
         return function
     _file.begin()
-    advice = Advice(_file, function, pointcut, scope, flow)
+    notes = Notes(_file, function, advice)
     if pauses(function):
-        return by_turns(function, lambda: Noted(advice), is_whole=pointcut.endswith("_async"))
-    if pointcut == "around" and not flow and not _file.options.has_usage:
-        return _compact(advice, function) if _file.options.is_compact else _verbose(advice, function)
+        return by_turns(function, lambda: Noted(notes), is_whole=advice.is_async)
+    if advice == Advice() and not _file.options.has_usage:
+        return _compact(notes, function) if _file.options.is_compact else _verbose(notes, function)
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        with Noted(advice):
+        with Noted(notes):
             return function(*args, **kwargs)
 
     return noted
 
 
-def _verbose(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = advice.start, advice.file.put, perf_counter_ns, get_native_id
+def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = notes.start, notes.file.put, perf_counter_ns, get_native_id
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -175,8 +172,8 @@ def _verbose(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]
     return noted
 
 
-def _compact(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = advice.start, advice.file.put, perf_counter_ns, get_native_id
+def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = notes.start, notes.file.put, perf_counter_ns, get_native_id
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -189,40 +186,34 @@ def _compact(advice: Advice, function: Callable[..., Any]) -> Callable[..., Any]
     return noted
 
 
-class Advice:
-    """What is noted of the calls of one function.
+class Notes:
+    """Where and how the calls of one function are noted.
 
     Parameters
     ----------
     file
-        Gets it.
-    pointcut, scope, flow
-        As in :func:`critical_path`.
+        Gets them.
     """
 
-    def __init__(
-        self, file: TraceFile, function: Callable[..., Any], pointcut: str, scope: str, flow: str
-    ) -> None:
+    def __init__(self, file: TraceFile, function: Callable[..., Any], advice: Advice) -> None:
         name = getattr(function, "__qualname__", repr(function))
         category = getattr(function, "__module__", None) or ""
         self.file = file
         self.start = head(name, category)
         self._flow_start = head("flow", category)
-        self._flow_phases = FLOWS[flow]
-        where, _, is_async = pointcut.partition("_")
-        self.is_async = bool(is_async)
-        self._phases = ("b", "e") if self.is_async else ("B", "E")
-        self._is_begin_noted, self._is_end_noted = where != "after", where != "before"
-        self._is_whole = pointcut == "around" and file.options.is_compact
-        self._has_usage = file.options.has_usage and pointcut == "around"
-        self._scope = f', "scope": {json.dumps(scope)}' if scope else ""
+        self._flow_phases = FLOWS[advice.flow]
+        self._is_async = advice.is_async
+        self._is_whole = advice.is_whole(file.options.is_compact)
+        self._phases = ("", "") if self._is_whole else advice.phases
+        self._has_usage = file.options.has_usage and advice.pointcut == "around"
+        self._scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
 
     def begin(self) -> tuple[int, str, usage.Reading | None]:
         """Of a call: when it began, the tail of its lines, and what the clocks said."""
-        tail = f'{self._scope}, "id": {next(_numbers)}' if self.is_async else ""
+        tail = f'{self._scope}, "id": {next(_numbers)}' if self._is_async else ""
         now_ns = perf_counter_ns()
         self._flow(self._flow_phases[0], now_ns)
-        if self._is_begin_noted and not self._is_whole:
+        if self._phases[0]:
             self._note(self._phases[0], now_ns, tail)
         return now_ns, tail, usage.read() if self._has_usage else None
 
@@ -234,7 +225,7 @@ class Advice:
             self._note_usage(now_ns, usage.Usage(0, 0, 0))
         if self._is_whole:
             self._note("X", begun_ns, now_ns - begun_ns)
-        elif self._is_end_noted:
+        elif self._phases[1]:
             self._note(self._phases[1], now_ns, tail)
         self._flow(self._flow_phases[1], now_ns)
 
@@ -250,24 +241,21 @@ class Advice:
         self._note("C", time_ns, f', "args": {json.dumps(values)}')
 
     def _flow(self, phase: str, time_ns: int) -> None:
-        if not phase or (phase == "f" and not _open_flows):
+        if not phase or (number := _flows.number_of(phase)) is None:
             return
-        number = _open_flows.popleft() if phase == "f" else next(_numbers)
-        if phase == "s":
-            _open_flows.append(number)
         self.file.put((self._flow_start, phase, get_native_id(), time_ns, f', "id": {number}, "bp": "e"'))
 
 
 class Noted:
     """One call, or one turn of it, as a context."""
 
-    __slots__ = ("_advice", "_state")
+    __slots__ = ("_notes", "_state")
 
-    def __init__(self, advice: Advice) -> None:
-        self._advice = advice
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
 
     def __enter__(self) -> None:
-        self._state = self._advice.begin()
+        self._state = self._notes.begin()
 
     def __exit__(self, *error: object) -> None:
-        self._advice.end(*self._state)
+        self._notes.end(*self._state)

@@ -25,7 +25,7 @@ from chimbuko.tracer.chunks import RECEIVE, SEND
 from chimbuko.tracer.eventrecorder import SKIPPED, Recorder
 from chimbuko.tracer.functions import exclude, function_name
 from chimbuko.tracer.pausing import by_turns, pauses
-from chimbuko.tracer.session import is_active, start, stop
+from chimbuko.tracer.session import is_active, may_record, start, stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "counter",
     "is_active",
+    "may_record",
     "metadata",
     "receive",
     "region",

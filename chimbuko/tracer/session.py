@@ -24,6 +24,11 @@ def is_active() -> bool:
     return active is not None
 
 
+def may_record() -> bool:
+    """Whether calls are being recorded, or will be in processes that this one forks for the program."""
+    return active is not None or _forked_for is not None
+
+
 def start(program: str | None = None, rank: int | None = None) -> None:
     """Begin to record regions, decorated functions, messages and counters of this process.
 

@@ -8,6 +8,8 @@ import runpy
 import shutil
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -21,6 +23,9 @@ from chimbuko.recorder.launch import become
 from chimbuko.recorder.native.program import NativeProgram, native_program
 from chimbuko.tracer import session
 from chimbuko.tracer.processmetadata import program_name
+
+Compile = Callable[..., Any]
+"""What is called as ``compile``."""
 
 
 @click.command(
@@ -38,6 +43,14 @@ from chimbuko.tracer.processmetadata import program_name
 )
 @click.option("--builtins", is_flag=True, help="Also trace functions written in C; costly.")
 @click.option("--annotated-only", is_flag=True, help="Trace annotated functions and regions alone.")
+@click.option(
+    "--aspect",
+    "aspects",
+    multiple=True,
+    metavar="MODULE:FUNCTION[:POINTCUT]",
+    help="Annotate functions that match, with * and ?, without a change to their source, and trace "
+    "annotated ones alone. The script is __main__. Repeatable.",
+)
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as with python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -46,6 +59,7 @@ def command(
     include: tuple[str, ...],
     builtins: bool,
     annotated_only: bool,
+    aspects: tuple[str, ...],
     as_module: bool,
     program: str,
     arguments: tuple[str, ...],
@@ -69,18 +83,21 @@ def command(
       chimbuko trace solver.py --steps 100
       chimbuko trace --include 'scipy.optimize.*' solver.py
       chimbuko trace --annotated-only solver.py
+      chimbuko trace --aspect 'physics.*:solve*' --aspect '__main__:Grid.step' solver.py
       chimbuko trace -m package.tool input.nc
       chimbuko run -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run -- mpirun -n 4 chimbuko trace ./app input.nml
     """
     if not as_module and (native := _native(program)) is not None:
-        if include or builtins or annotated_only:
-            options = "--include, --builtins and --annotated-only"
+        if include or builtins or annotated_only or aspects:
+            options = "--include, --builtins, --annotated-only and --aspect"
             raise ConfigError(f"{program} is no Python program: {options} are for these")
         environment = dict(os.environ) if rank is None else {**os.environ, RANK_VARIABLES[0]: str(rank)}
         become(native, [program, *arguments], environment)
-    if annotated_only and (include or builtins):
-        raise ConfigError("--annotated-only leaves nothing for --include and --builtins: leave one out")
+    if (annotated_only or aspects) and (include or builtins):
+        option = "--aspect" if aspects else "--annotated-only"
+        raise ConfigError(f"{option} leaves nothing for --include and --builtins: leave one out")
+    annotate = _annotation(aspects) if aspects else None
     if as_module:
         sys.path[0] = os.getcwd()
     elif Path(program).is_file():
@@ -91,15 +108,17 @@ def command(
     # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank)
+    compiled = compile if annotate is None else annotate()
+    with_all = not annotated_only and not aspects
     try:
         if as_module:
             package = program.partition(".")[0]
-            if not annotated_only:
+            if with_all:
                 session.trace_functions((f"{package}.*", *include), builtins)
             runpy.run_module(program, run_name="__main__", alter_sys=True)
         else:
-            namespace, code = _made_main(program)
-            if not annotated_only:
+            namespace, code = _made_main(program, compiled)
+            if with_all:
                 session.trace_functions(include, builtins)
             exec(code, namespace)
     except Exception as error:
@@ -117,11 +136,20 @@ def _native(program: str) -> NativeProgram | None:
     return None if found is None else native_program(Path(found).absolute())
 
 
-def _made_main(script: str) -> tuple[dict[str, Any], CodeType]:
+def _annotation(aspects: tuple[str, ...]) -> Callable[[], Compile]:
+    """Begins to annotate what is imported, and gives what compiles the program's script."""
+    # Not for all: whoever imports annotations is asked where they shall be written.
+    from chimbuko.annotations.importhook import install
+    from chimbuko.annotations.namepatterns import parse_pattern
+
+    return partial(install, [parse_pattern(text) for text in aspects])
+
+
+def _made_main(script: str, compiled: Compile) -> tuple[dict[str, Any], CodeType]:
     """The module ``__main__``, where a script may look itself up, and the script's code to run in it."""
     path = os.path.abspath(script)
     with open(path, "rb") as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
+        code = compiled(file.read(), path, "exec", dont_inherit=True)
     namespace = __main__.__dict__
     namespace.clear()
     namespace.update(

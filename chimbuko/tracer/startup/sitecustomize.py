@@ -31,9 +31,14 @@ def _join_family():
     sys.path.insert(0, _PACKAGE_HOME)
     try:
         from chimbuko.tracer import session
+
+        session.start_as_member()
+        if "CHIMBUKO_ASPECTS" in os.environ:
+            from chimbuko.annotations import importhook
+
+            importhook.install_from_environment()
     finally:
         sys.path.remove(_PACKAGE_HOME)
-    session.start_as_member()
 
 
 try:  # noqa: SIM105

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from chimbuko.annotations.options import Options
+from chimbuko.perfflow.options import Options
 
 INSTANCE_PATH_VARIABLE = "PERFFLOW_INSTANCE_PATH"
 DIGITS = 8

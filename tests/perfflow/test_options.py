@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from chimbuko.annotations.filename import file_name, instance_path
-from chimbuko.annotations.options import Options, parse_options
 from chimbuko.errors import ConfigError
+from chimbuko.perfflow.filename import file_name, instance_path
+from chimbuko.perfflow.options import Options, parse_options
 
 
 def digest(text: str) -> str:

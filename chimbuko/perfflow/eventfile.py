@@ -1,0 +1,94 @@
+"""A trace file of PerfFlowAspect's form: one event a line, valid JSON whenever whoever writes it dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_BEGIN = {False: "[\n", True: '{"displayTimeUnit": "us", "otherData": {}, "traceEvents": [\n'}
+_END = {False: "\n]\n", True: "\n]}\n"}
+
+
+def head(name: str, category: str) -> str:
+    """How the lines of a function begin."""
+    return f'{{"name": {json.dumps(name)}, "cat": {json.dumps(category)}, '
+
+
+def line(start: str, phase: str, pid: int, thread: int, time_ns: int, tail: str | int) -> str:
+    """One event.
+
+    Parameters
+    ----------
+    start
+        What ``head`` gives.
+    phase
+        As the Chrome trace format has it.
+    thread
+        Its native id.
+    time_ns
+        Since the epoch.
+    tail
+        Of the line, from a comma on; or, of an ``X``, its duration in ns.
+    """
+    if isinstance(tail, int):
+        tail = f', "dur": {tail // 1000}.{tail % 1000:03d}'
+    return (
+        f'{start}"pid": {pid}, "tid": {thread}, '
+        f'"ts": {time_ns // 1000}.{time_ns % 1000:03d}, "ph": "{phase}"{tail}}}'
+    )
+
+
+class EventFile:
+    """A file that grows by whole events. It is there once it has one.
+
+    Parameters
+    ----------
+    path
+        Its folder is made where it is not there.
+    is_object
+        It holds a JSON object, in place of a JSON array.
+    """
+
+    def __init__(self, path: str, is_object: bool) -> None:
+        self.path = path
+        self._begin, self._end = _BEGIN[is_object], _END[is_object]
+        self._file = -1
+        self._end_at = 0
+
+    def append(self, lines: Iterable[str]) -> None:
+        """Write events in one call, with what ends the file, so that a killed program leaves it whole.
+
+        Raises
+        ------
+        OSError
+            There is no room for them; what came before them stays.
+        """
+        if self._file < 0:
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        events = ",\n".join(lines)
+        text = f"{',' + chr(10) if self._end_at else self._begin}{events}".encode()
+        end = self._end.encode()
+        if os.pwrite(self._file, text + end, self._end_at) < len(text) + len(end):
+            self._take_back(end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._end_at += len(text)
+
+    def abandon(self) -> None:
+        """Let go of it, in this process only."""
+        if self._file >= 0:
+            with suppress(OSError):
+                os.close(self._file)
+
+    def _take_back(self, end: bytes) -> None:
+        os.ftruncate(self._file, self._end_at)
+        if self._end_at:
+            os.pwrite(self._file, end, self._end_at)
+        else:
+            os.unlink(self.path)
