@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
+# Where Python may not keep what it compiles, each of some thousand processes takes 0.2 s more.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Six at a time, as half of their time tests wait for browsers and processes.
 TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
 # What computes, but for traces of real programs, which plain Python reads for minutes.
@@ -12,7 +15,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,10 +24,18 @@ demo: install ## Watch a recorded MPI program over SST, then a live one through 
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests, those of the cores once more with their kernels as plain Python.
-	cd viz/web && npm test --silent
+	$(MAKE) --no-print-directory --jobs 2 test-page collect
 	$(BIN)/python -m pytest $(TOGETHER)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --cov --cov-report= $(CORES)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --cov --cov-report= \
+		-m 'not soak and not thorough and not compiled' $(CORES)
 	$(BIN)/python -m tests.rooms
+
+test-page: ## Tests of the page's own modules.
+	cd viz/web && npm test --silent
+
+# Else each of six processes compiles all tests for itself.
+collect:
+	$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 coverage: install chromium ## How much of each room all tests run; twenty minutes.
 	$(BIN)/python -m pytest --cov --cov-report= $(TOGETHER)

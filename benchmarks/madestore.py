@@ -67,8 +67,9 @@ class MadeStore(msgspec.Struct, frozen=True):
         paths = random.choice(self.functions, (PATHS, DEPTH)).astype(np.int32)
         path_weights = weights[paths[:, 0]] / weights[paths[:, 0]].sum()
         packed = pack([template])
-        for rank in range(self.ranks):
-            count = self.anomalies // self.ranks
+        # Ranks differ, so that there is one ranking of them.
+        counts = random.multinomial(self.anomalies, np.full(self.ranks, 1 / self.ranks))
+        for rank, count in enumerate(counts.tolist()):
             records = round(count * (1 + NORMAL_SHARE))
             chosen = random.choice(PATHS, records, p=path_weights)
             yield rank, *self._records(packed, paths[chosen], np.arange(records) < count, random)

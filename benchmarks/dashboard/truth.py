@@ -77,11 +77,17 @@ class Truth:
         return reported == ("ended", int(self.anomalies.sum()), ranks, steps - 1)
 
     def _has_ranking(self, ranking: Shown) -> bool:
-        """By the average; ties may stand in any order."""
+        """By the average, as no rank is known as an origin; ties may stand in any order."""
         means = self.anomalies.mean(axis=1)
-        named = [means[row["rank"]] for row in ranking["top"]]
-        highest = np.sort(means)[::-1][: len(named)]
-        return len(named) > 0 and bool(np.allclose(named, highest))
+        top = ranking["top"]
+        values = [row["value"] for row in top]
+        highest = np.sort(means)[::-1][: len(top)]
+        return (
+            (ranking["by"], ranking["ranks"]) == ("mean", len(means))
+            and len(top) > 0
+            and np.allclose(values, [means[row["rank"]] for row in top])
+            and np.allclose(values, highest)
+        )
 
     def _has_functions(self, functions: Shown) -> bool:
         """By time lost; ties may stand in any order."""

@@ -55,6 +55,7 @@ over_both = pytest.mark.parametrize("transport", TRANSPORTS)
 riskier_first = pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
 
 
+@pytest.mark.thorough
 @over_both
 def test_undisturbed(transport: str, start: Start, tmp_path: Path) -> None:
     application = begin(
@@ -76,6 +77,7 @@ def test_readers_die_stop_and_are_slow(transport: str, start: Start, tmp_path: P
     assert {stream.state for stream in application.run.health} == {"ended"}
 
 
+@pytest.mark.thorough
 @riskier_first
 def test_readers_die_while_they_join(transport: str, start: Start, tmp_path: Path) -> None:
     application = begin(start, tmp_path, streams=2, seconds=12, period_s=LONG_PERIOD_S, transport=transport)

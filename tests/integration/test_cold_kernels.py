@@ -60,6 +60,7 @@ def missing_in(cache: Path) -> list[str]:
     return [path.name for path in cache.rglob(f"{MISSING}*.nbc")]
 
 
+@pytest.mark.thorough
 def test_the_program_waits_until_one_process_has_compiled_them(
     cold: Path, start: Start, tmp_path: Path
 ) -> None:

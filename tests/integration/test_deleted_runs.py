@@ -59,6 +59,7 @@ def test_of_a_live_run(start: Start, traced: Sequence[str], options: Sequence[st
     assert not run.folder.exists()
 
 
+@pytest.mark.thorough
 def test_of_a_recorded_trace_which_stays(start: Start, heat4: Path) -> None:
     before = sorted(heat4.rglob("*"))
     run = start("--no-dashboard", "--trace", heat4 / "*.bp")

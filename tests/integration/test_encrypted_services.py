@@ -94,6 +94,7 @@ def test_an_authority_that_is_not_known_is_one_line_that_says_what_to_do(
     assert urlsplit(url).password not in run.output and encrypted.taken == 0
 
 
+@pytest.mark.thorough
 def test_long_questions_over_tls(
     certificates: Certificates, door: tuple[TlsDoor, str], tmp_path: Path
 ) -> None:

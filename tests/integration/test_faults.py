@@ -134,6 +134,7 @@ def assert_analysed_is_learned_and_stored(run: Outcome, marked: Path) -> None:
     assert {s.rank: s.steps for s in run.health} == {r: len(steps) for r, steps in learned.steps.items()}
 
 
+@pytest.mark.thorough
 def test_undisturbed_lockstep_learns_what_is_expected(undisturbed: Run, marked: Path) -> None:
     assert_nothing_lost(undisturbed, marked)
 

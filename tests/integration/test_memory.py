@@ -73,6 +73,7 @@ def processes(module: str, word: str) -> list[int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("higher")
 def test_all_of_ours_end_before_the_application(start: Start, tmp_path: Path) -> None:
     program = [*CHIMBUKO, "trace", ticking(tmp_path), "10000", "0"]

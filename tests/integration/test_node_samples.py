@@ -13,6 +13,7 @@ from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Start
+from tests.thorough import first
 
 PROGRAM = """
 def work(rounds):
@@ -32,7 +33,7 @@ OF_OTHERS = {Kind.WAITED_FOR_CORE, Kind.MIGRATION}
 """What other load on this machine may really do to it meanwhile."""
 
 
-@pytest.mark.parametrize("is_sampled", [True, False], ids=["sampled", "not sampled"])
+@pytest.mark.parametrize("is_sampled", first(1, [True, False], ["sampled", "not sampled"]))
 def test_a_program_that_only_computes_has_no_cause_in_its_node(
     start: Start, tmp_path: Path, is_sampled: bool
 ) -> None:

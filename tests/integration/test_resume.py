@@ -99,6 +99,7 @@ def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
     assert "is 'finished'" in refusal(str(run.path), "--resume")
 
 
+@pytest.mark.thorough
 def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> None:
     """As job scripts do, at once; nothing is lost between the two."""
     run = RunDirectory(tmp_path / "run")
@@ -213,6 +214,7 @@ def test_patience_that_makes_no_sense_is_refused(tmp_path: Path, patience: str) 
     assert patience in done.stderr or "--patience" in done.stderr
 
 
+@pytest.mark.thorough
 def test_an_agent_waits_for_services_as_long_as_it_is_patient(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     job, streams, _ = begin_by_hand(tmp_path, Transport.FILES)

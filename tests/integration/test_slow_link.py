@@ -22,6 +22,7 @@ round trip for each question to the broker it came after the third."""
 NODE = "node1"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
 def test_a_program_far_from_the_services_loses_nothing(
     command: Callable[..., Command], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, transport: str

@@ -218,6 +218,7 @@ def test_another_folder_is_taken_or_sst_where_there_is_no_room(is_all_tiny: bool
     assert sum(stream.calls for stream in outcome.health) > 100
 
 
+@pytest.mark.thorough
 def test_statistics_of_kept_and_followed_trace_are_the_same(start: Start, tmp_path: Path) -> None:
     """Each step counts once in what was learned, live and again."""
     marked = tmp_path / "marked"

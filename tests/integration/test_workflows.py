@@ -77,6 +77,7 @@ def test_live_workflow(programs: Path, start: Start) -> None:
 TAU = " ".join(map(str, (*STAND_IN, "-T", "mpi,pthread", "-adios2_trace")))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
 def test_a_program_under_tau_that_runs_again_and_again(transport: str, tmp_path: Path, start: Start) -> None:
     """All write their streams under the same paths, and each run has another number of ranks."""

@@ -227,6 +227,7 @@ def test_forks_of_threads_and_beside_threads_are_traced(tmp_path: Path) -> None:
     assert {row[2] for row in child.events.tolist()} == {0}
 
 
+@pytest.mark.thorough
 def test_daemon_that_closes_all_descriptors_keeps_its_files(tmp_path: Path) -> None:
     text = f"""{WORK}
     if os.fork() == 0:

@@ -67,6 +67,7 @@ def test_delays_are_in_the_trace_of_their_rank_and_function_where_the_truth_says
     assert len(traces[0].comms) > 1000
 
 
+@pytest.mark.thorough
 def test_same_seed_gives_the_same_delays(tmp_path: Path) -> None:
     def truth(seed: str) -> list[list[str]]:
         size = ("--rows", "8", "--columns", "8", "--iterations", "90", "--ranks", "2")

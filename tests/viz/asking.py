@@ -16,6 +16,7 @@ from typing import Any
 
 import requests
 from simple_websocket import ConnectionClosed
+from wsproto.utilities import LocalProtocolError
 
 from tests.viz.conftest import TOKEN, DashboardProcess
 from tests.viz.websocket import Client
@@ -51,7 +52,8 @@ class EventSocket:
 
     def _listen(self) -> None:
         """Take in all that comes, and say that the page is there: else it would count as gone."""
-        with suppress(ConnectionClosed):
+        # A server that is killed may close the connection between a word and its answer.
+        with suppress(ConnectionClosed, LocalProtocolError):
             while True:
                 packet = self._socket.receive()
                 if packet == "2":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chimbuko.calls.record import (
@@ -162,8 +162,16 @@ def _extent(stream: LossyStream) -> int:
     return sum(stream.losses.values())
 
 
-def loss_lines(losses: Iterable[Loss]) -> list[str]:
-    """For people: one line that names all, and one for each advice."""
+def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list[str]:
+    """For people: one line that names all, and one for each advice.
+
+    Parameters
+    ----------
+    losses
+        What was counted.
+    reservations
+        Why more may be lost than was counted, in words.
+    """
     by_advice: dict[str, list[str]] = {}
     texts = []
     for loss in losses:
@@ -171,6 +179,12 @@ def loss_lines(losses: Iterable[Loss]) -> list[str]:
         by_advice.setdefault(loss.advice, []).append(loss.text)
     by_advice.pop("", None)
     return [
-        f"Lost: {'; '.join(texts) or 'nothing'}",
+        f"Lost: {'; '.join(texts) or _nothing(reservations)}",
         *(f"  {' and '.join(of_advice)}: {advice}" for advice, of_advice in by_advice.items()),
     ]
+
+
+def _nothing(reservations: Sequence[str]) -> str:
+    if not reservations:
+        return "nothing"
+    return f"nothing that was counted, but {' and '.join(reservations)}: see below"

@@ -211,7 +211,7 @@ def summary_lines(summary: Summary) -> list[str]:
         + f" ({summary.reduction:.0f}× less)"
     )
     if summary.ranks:
-        lines += loss_lines(losses_of(summary))
+        lines += loss_lines(losses_of(summary), _reservations(summary))
         lines += place_lines(summary.lossy)
     lines += [
         f"Unresolved: {number_of(number, 'functions')} of {program}, known by address only; "
@@ -300,6 +300,13 @@ def _large_step_text(step: LargeStep, run: str) -> str:
         f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by "
         f"{' or by '.join(remedies)}"
     )
+
+
+def _reservations(summary: Summary) -> list[str]:
+    """Why more may be lost than was counted."""
+    is_partial = summary.reports.unrecorded or summary.reports.untraced
+    found = {"not all was recorded": is_partial, "there were problems": summary.problems}
+    return [text for text, holds in found.items() if holds]
 
 
 def losses_of(summary: Summary) -> list[Loss]:

@@ -189,6 +189,7 @@ actions = st.lists(
 )
 
 
+@pytest.mark.compiled
 @settings(EXAMPLES, max_examples=120)
 @given(actions)
 def test_no_call_is_counted_twice_or_lost(sequence: list[tuple[str, list[Call] | None]]) -> None:

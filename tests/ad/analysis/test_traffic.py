@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def step_of(rows: list[tuple[int, ...]], number: int = 0) -> TraceStep:
     return TraceStep(number, NO_EVENTS, comms, NO_EVENTS)
 
 
+@pytest.mark.compiled
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.lists(row, max_size=12), st.booleans(), st.booleans()), max_size=10))
 def test_what_is_reported_is_what_was_sent_and_not_taken(sequence: list) -> None:

@@ -85,6 +85,7 @@ def test_well_formed_streams_are_rebuilt_without_loss(trace: MadeTrace) -> None:
     assert stacks.losses[stack.LOST_EXIT] == stacks.losses[stack.TIME_REVERSED] == 0
 
 
+@pytest.mark.compiled
 @settings(EXAMPLES, max_examples=250)
 @given(damaged_traces())
 def test_damaged_streams_are_survived_and_every_row_is_accounted_for(trace: MadeTrace) -> None:
@@ -192,6 +193,7 @@ def test_threads_known_from_counters_only_have_room_for_messages() -> None:
     assert stacks.counter_calls.tolist() == list(range(9))
 
 
+@pytest.mark.compiled
 def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
     """Each step enters ``solve`` again and again, and never leaves it."""
     lost = 3 * stack.MAX_DEPTH
@@ -207,6 +209,7 @@ def test_outer_call_ends_after_thousands_of_lost_exits() -> None:
     assert stacks.carried <= stack.MAX_DEPTH + 1
 
 
+@pytest.mark.compiled
 def test_stack_that_is_too_deep_loses_its_inner_half() -> None:
     chance = np.random.default_rng(4)
     rows = []

@@ -147,6 +147,7 @@ def slow_open_at(before: Rows, events: Rows, until_us: int) -> Rows:
 rows = st.tuples(st.integers(0, 50), st.sampled_from((0, 1, 65535)), st.integers(0, 2), st.integers(0, 3))
 
 
+@pytest.mark.compiled
 @settings(max_examples=300, deadline=None)
 @given(st.lists(rows, max_size=8), st.lists(rows, max_size=30), st.integers(0, 51))
 def test_calls_open_at_a_moment_are_those_of_the_slow_twin(

@@ -6,6 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -185,6 +186,7 @@ def test_without_details_messages_are_counted_in_order(made: list[tuple[EventTyp
     assert numbers == [keys[: at + 1].count(key) for at, key in enumerate(keys)]
 
 
+@pytest.mark.compiled
 def test_many_channels_get_room_and_too_many_no_number() -> None:
     def step(number: int, partners: range) -> TraceStep:
         rows = [[0, RANK, 0, EventType.SEND, 0, partner, 8, START_US] for partner in partners]

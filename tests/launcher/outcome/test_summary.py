@@ -162,6 +162,19 @@ def test_nothing_lost_is_one_line(summary_of: Summarize) -> None:
     assert lost_lines(summary_of([])) == ["Lost: nothing"]
 
 
+def test_nothing_is_not_said_alone_where_more_may_be_lost(summary_of: Summarize) -> None:
+    whole = summary_of([])
+    unrecorded = msgspec.structs.replace(whole.reports, unrecorded={"0:3": "7 calls"})
+    partial = msgspec.structs.replace(whole, reports=unrecorded)
+    assert lost_lines(partial) == ["Lost: nothing that was counted, but not all was recorded: see below"]
+    (first,) = lost_lines(msgspec.structs.replace(partial, problems=["the recorder has failed"]))
+    assert (
+        first == "Lost: nothing that was counted, but not all was recorded and there were problems: see below"
+    )
+    (first,) = lost_lines(msgspec.structs.replace(whole, problems=["the dashboard has failed"]))
+    assert first == "Lost: nothing that was counted, but there were problems: see below"
+
+
 def test_what_was_lost_comes_with_what_to_do(summary_of: Summarize) -> None:
     losses = {"EXIT without ENTRY": 4, "calls whose EXIT was lost": 5, "things of a new kind": 6}
     first, exits, steps, place = lost_lines(summary_of([], losses=losses, gap_steps=2))

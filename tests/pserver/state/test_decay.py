@@ -36,6 +36,7 @@ def all_of(eras: Decay) -> np.ndarray:
     return eras.remembered(np.arange(FUNCTIONS))
 
 
+@pytest.mark.compiled
 @settings(max_examples=100, deadline=None)
 @given(epochs, st.randoms(use_true_random=False))
 def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
@@ -172,6 +173,7 @@ def test_what_is_saved_goes_on_as_it_was() -> None:
     assert other.drift(np.zeros(1, np.int64))[0] == eras.drift(np.zeros(1, np.int64))[0] > 1.3
 
 
+@pytest.mark.compiled
 @settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(st.integers(2, 12), st.integers(0, 700)), min_size=1, max_size=40))
 def test_eras_end_as_in_the_slow_twin(epochs: list[tuple[int, int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ number = st.one_of(st.integers(0, 5), st.integers(0, MOST_RANK))
 keys = st.tuples(st.integers(0, 3), number, st.one_of(st.just(-1), number))
 
 
+@pytest.mark.compiled
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(keys, max_size=40), max_size=8), st.integers(1, 60))
 def test_rows_are_those_of_a_dictionary(batches: list[list[tuple[int, int, int]]], most: int) -> None:

@@ -55,6 +55,7 @@ def found(slow: SlowRanks) -> list[SlowRank]:
     return slow.slow(lambda number: f"f{number}", lambda program, rank: f"node{rank // 40}")
 
 
+@pytest.mark.compiled
 def test_ranks_that_are_well_are_not_reported() -> None:
     """100 runs of 4 ranks and 10 functions, 1 of 1,000 ranks: 14,000 comparisons."""
     reported = [one for seed in range(100) for one in found(compared(windows(seed, 4)))]

@@ -301,6 +301,7 @@ def test_nothing_outlives_the_server(alone: DashboardProcess, gate: Gate, number
         assert not folder.parent.exists()
 
 
+@pytest.mark.thorough
 def test_a_broker_that_is_lost_is_said_and_replaced(alone: DashboardProcess, gate: Gate) -> None:
     with EventSocket(alone.base) as page:
         job = begin(page)

@@ -60,7 +60,7 @@ def test_a_page_that_shows_something_else_is_found_out(tmp_path: Path) -> None:
 def as_it_should_be(truth: Truth) -> Shown:
     """What a page of the whole run would show."""
     ranks, steps = truth.anomalies.shape
-    order = np.argsort(-truth.anomalies.sum(axis=1), kind="stable")
+    means = truth.anomalies.mean(axis=1)
     axes = {"ranks_per_row": 1, "steps_per_column": 2, "rows": ranks, "columns": steps // 2}
     cells = truth.cells(axes).astype(np.uint8).tobytes()
     functions = sorted(truth.functions.items(), key=lambda item: item[1], reverse=True)
@@ -72,8 +72,9 @@ def as_it_should_be(truth: Truth) -> Shown:
             "last_step": steps - 1,
         },
         "ranking": {
-            "n": 3,
-            "top": [{"rank": int(rank), "total": int(truth.anomalies[rank].sum())} for rank in order[:3]],
+            "by": "mean",
+            "ranks": ranks,
+            "top": [{"rank": int(rank), "value": means[rank]} for rank in np.argsort(-means)[:3]],
         },
         "functions": {
             "top": [
