@@ -1,6 +1,6 @@
 """Records native programs: MPI, functions that the compiler instruments, and what the program names itself.
 
-May import follow, process, recorder.native, symbols, trace, tracer and tracer.writers.
+May import follow, perfflow, process, recorder.native, symbols, trace, tracer and tracer.writers.
 
 The program preloads a C library (``launch`` sees to that, ``native`` builds it), which writes into rings
 in shared memory (``layout``, ``place``), one per thread. A process beside the program begins in

@@ -11,6 +11,8 @@ from typing import NoReturn
 
 import chimbuko
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.perfflow.filename import INSTANCE_PATH_VARIABLE, instance_path
+from chimbuko.perfflow.options import VARIABLE, parse_options
 from chimbuko.preload import PRELOAD_VARIABLE
 from chimbuko.process.lifetime import log
 from chimbuko.recorder.native.library import recorder_library
@@ -54,6 +56,11 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
 def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
     """Start the drain; what the program has to have in its environment."""
     settings = WriterSettings.from_environment(environment)
+    if VARIABLE in environment:
+        try:
+            parse_options(environment[VARIABLE])
+        except ConfigError as error:
+            log(f"{error}; annotations are not written")
     library = recorder_library(mpi_of(program.path, environment), environment)
     folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
     try:
@@ -61,9 +68,10 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     except BaseException:
         remove_place(folder)
         raise
+    nested = {INSTANCE_PATH_VARIABLE: instance_path(environment)} if VARIABLE in environment else {}
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
     first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
-    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first}
+    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first, **nested}
 
 
 def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
-VERSION: Final = 2
+VERSION: Final = 3
 
 NAMES: Final = 2048
-NAME_BYTES: Final = 96
+NAME_BYTES: Final = 256
 COMMUNICATORS: Final = 4096
 LEFT_OUT: Final = 1024
 MAPS_BYTES: Final = 1 << 16

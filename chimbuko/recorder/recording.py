@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from chimbuko.arrays import Int64Array, UInt64Array
 from chimbuko.errors import TraceFormatError
+from chimbuko.perfflow.annotatedname import AnnotatedName, parse_name
+from chimbuko.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.recorder.ending import describe_end
 from chimbuko.recorder.layout import COMMUNICATORS, NAMED, Kind
 from chimbuko.recorder.leftout import describe_left_out
@@ -66,6 +68,8 @@ class Recording:
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
         """A line for each thing that is wrong with these files."""
+        options = asked_options(os.environ)
+        self._annotated = None if options is None else AnnotatedCalls(self.process, options, os.environ)
 
     def header(self, program: str, rank: int) -> Header:
         """What the writer has to know first."""
@@ -108,6 +112,9 @@ class Recording:
             self._taken += len(events)
             if len(events):
                 rows.append(self._rows(ring, events, timers, counters))
+                if self._annotated is not None:
+                    self._annotated.note(ring.number("tid"), events)
+        self._write_annotated()
         metadata = self._new_metadata()
         self._said |= metadata
         self._has_begun = True
@@ -125,6 +132,15 @@ class Recording:
         if end_ns is None:
             return handover._replace(metadata=metadata)
         return handover._replace(metadata=metadata, complete_until_ns=end_ns, is_last=True)
+
+    def _write_annotated(self) -> None:
+        if self._annotated is None:
+            return
+        try:
+            self._annotated.write()
+        except OSError as error:
+            self.problems.append(f"annotated functions in {self._annotated.path}: {error.strerror}")
+            self._annotated = None
 
     def _find_rings(self) -> None:
         stem = self.process.path.stem + "."
@@ -184,17 +200,24 @@ class Recording:
                 self._keys = np.insert(self._keys, place, np.uint64(key))
                 self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
                 new[number] = self.name_of(key)
+                if self._annotated is not None and (annotated := self._annotated_name(key)):
+                    self._annotated.add(key, annotated)
             at = np.searchsorted(self._keys, keys)
         found: Int64Array = self._timers_of_keys[at]
         return found
 
     def name_of(self, key: int) -> str:
         """As TAU writes it; of a function its address, to be looked up."""
+        if annotated := self._annotated_name(key):
+            return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
         if key & NAMED:
             name = self.process.name(key & (NAMED - 1)) or "unknown"
             return f"{name}()" if name.startswith(MPI_PREFIX) else name
         path = self._mappings.path_of(key) or self.executable
         return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
+
+    def _annotated_name(self, key: int) -> AnnotatedName | None:
+        return parse_name(self.process.name(key & (NAMED - 1))) if key & NAMED else None
 
     def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
         for number in np.unique(names).tolist():

@@ -2,5 +2,5 @@
 
 May import annotations, cli.options, cli.output, follow, launcher, launcher.jobs, launcher.nodes,
 launcher.outcome, monitor.messages, monitor.procfs, monitor.service, monitor.topology, process, protocol,
-provenance.query, recorder, recorder.native, runs, trace and tracer.
+provenance.query, recorder, recorder.native, runs, trace, tracer and weaver.
 """

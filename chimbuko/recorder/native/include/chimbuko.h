@@ -12,7 +12,7 @@
  *     chimbuko_end("assemble");
  *
  * They are recorded where the program runs under 'chimbuko trace'; else all of it does nothing, and nothing has to be
- * linked. A name is a text that stays, as literals do, of at most 95 bytes. A process may have some 1,000. */
+ * linked. A name is a text that stays, as literals do, of at most 255 bytes. A process may have some 1,000. */
 #ifndef CHIMBUKO_H
 #define CHIMBUKO_H
 
@@ -30,6 +30,7 @@ void chimbuko_count(unsigned name, double value) __attribute__((weak, no_instrum
 }
 #endif
 
+#define CHIMBUKO_NAME_BYTES 256
 #define CHIMBUKO_UNSEEN __attribute__((unused, no_instrument_function))
 
 static inline CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const char *name)
@@ -41,6 +42,17 @@ static inline CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const ch
         __atomic_store_n(known, number, __ATOMIC_RELAXED);
     }
     return number - 1;
+}
+
+/* The same for a name in two parts; the second is its function's, which the compiler knows. */
+static inline CHIMBUKO_UNSEEN unsigned chimbuko_number_of(unsigned *known, const char *begin, const char *end)
+{
+    char name[CHIMBUKO_NAME_BYTES];
+    unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (number != 0)
+        return number - 1;
+    __builtin_snprintf(name, sizeof name, "%s%s", begin, end);
+    return chimbuko_number(known, name);
 }
 
 static inline CHIMBUKO_UNSEEN void chimbuko_enter_known(unsigned number)

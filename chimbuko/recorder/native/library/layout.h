@@ -13,9 +13,9 @@
 #define RING_MAGIC "CHIMRING"
 
 enum {
-    LAYOUT_VERSION = 2,
+    LAYOUT_VERSION = 3,
     NAMES = 2048,
-    NAME_BYTES = 96,
+    NAME_BYTES = 256,
     COMMUNICATORS = 4096,
     LEFT_OUT = 1024, /* a power of two */
     MAPS_BYTES = 1 << 16,

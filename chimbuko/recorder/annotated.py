@@ -1,0 +1,130 @@
+"""Writes what annotated functions of a native program did into a trace file of PerfFlowAspect's form."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.errors import ConfigError
+from chimbuko.perfflow.annotatedname import AnnotatedName
+from chimbuko.perfflow.eventfile import EventFile, head, line
+from chimbuko.perfflow.filename import file_name, instance_path
+from chimbuko.perfflow.options import VARIABLE, Options, parse_options
+from chimbuko.perfflow.pointcuts import FLOWS, Advice, Flows
+from chimbuko.recorder.layout import Kind
+from chimbuko.recorder.ring import Events, ProcessFile
+
+
+def asked_options(environment: Mapping[str, str]) -> Options | None:
+    """Options of the file that is asked for; None where none is, or what is asked for makes no sense."""
+    try:
+        options = parse_options(environment[VARIABLE])
+    except (KeyError, ConfigError):
+        return None
+    return options if options.is_enabled else None
+
+
+@dataclass
+class _Call:
+    begun_ns: int
+    number: int
+
+
+class AnnotatedCalls:
+    """The trace file of one process.
+
+    Parameters
+    ----------
+    process
+        Whose it is.
+    options
+        Its form and its name.
+    environment
+        Says where the process stands in nested workflows.
+    """
+
+    def __init__(self, process: ProcessFile, options: Options, environment: Mapping[str, str]) -> None:
+        self._pid = process.number("pid")
+        self._offset_ns = process.number("clock_offset_ns")
+        self._is_compact = options.is_compact
+        name = file_name(options, instance_path(environment), platform.node(), self._pid)
+        self._file = EventFile(os.path.join(options.folder, name), options.is_object)
+        self._names: dict[int, AnnotatedName] = {}
+        self._heads: dict[int, str] = {}
+        self._waiting: list[tuple[int, int, int, int]] = []
+        """Time, thread, kind and key of events."""
+        self._open: dict[tuple[int, int], list[_Call]] = {}
+        """Calls of one thread by their function, the outermost first."""
+        self._flows = Flows()
+        self._numbers = itertools.count(1)
+
+    def add(self, key: int, name: AnnotatedName) -> None:
+        """A function that is annotated, by the key of its calls."""
+        self._names[key] = name
+        self._heads[key] = head(name.short, name.file)
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return self._file.path
+
+    def note(self, thread: int, events: Events) -> None:
+        """What one thread has done, by its native id."""
+        keys = np.fromiter(self._names, np.uint64, len(self._names))
+        calls = events[(events["kind"] <= Kind.EXIT) & np.isin(events["value"], keys)]
+        columns = (calls[name].tolist() for name in ("time_ns", "kind", "value"))
+        self._waiting += [(time_ns, thread, kind, key) for time_ns, kind, key in zip(*columns, strict=True)]
+
+    def write(self) -> None:
+        """Write all that was noted.
+
+        Raises
+        ------
+        OSError
+            There is no room.
+        """
+        waiting, self._waiting = self._waiting, []
+        # Of all threads in order of time: a flow ends at the next who takes it.
+        waiting.sort(key=lambda event: event[0])
+        if lines := [text for event in waiting for text in self._lines(*event)]:
+            self._file.append(lines)
+
+    def _lines(self, time_ns: int, thread: int, kind: int, key: int) -> Iterator[str]:
+        advice = self._names[key].advice
+        calls = self._open.setdefault((thread, key), [])
+        begin_flow, end_flow = FLOWS[advice.flow]
+        begin, end = advice.phases
+        is_whole = advice.is_whole(self._is_compact)
+        if kind == Kind.ENTRY:
+            calls.append(call := _Call(time_ns, next(self._numbers)))
+            yield from self._flow(begin_flow, key, thread, time_ns)
+            if begin and not is_whole:
+                yield self._line(self._heads[key], begin, thread, time_ns, _tail(advice, call))
+        elif calls:
+            call = calls.pop()
+            if is_whole:
+                yield self._line(self._heads[key], "X", thread, call.begun_ns, time_ns - call.begun_ns)
+            elif end:
+                yield self._line(self._heads[key], end, thread, time_ns, _tail(advice, call))
+            yield from self._flow(end_flow, key, thread, time_ns)
+
+    def _flow(self, phase: str, key: int, thread: int, time_ns: int) -> Iterator[str]:
+        if phase and (number := self._flows.number_of(phase)) is not None:
+            start = head("flow", self._names[key].file)
+            yield self._line(start, phase, thread, time_ns, f', "id": {number}, "bp": "e"')
+
+    def _line(self, start: str, phase: str, thread: int, time_ns: int, tail: str | int) -> str:
+        return line(start, phase, self._pid, thread, time_ns + self._offset_ns, tail)
+
+
+def _tail(advice: Advice, call: _Call) -> str:
+    if not advice.is_async:
+        return ""
+    scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
+    return f'{scope}, "id": {call.number}'

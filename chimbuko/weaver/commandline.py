@@ -1,0 +1,134 @@
+"""A compiler's command line: which sources it compiles, and the same in two steps. No I/O."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+SUFFIXES = (".c", ".cc", ".cp", ".cpp", ".cxx", ".c++", ".C", ".CPP")
+_WITH_VALUE = frozenset(
+    (
+        *("-o", "-I", "-D", "-U", "-L", "-l", "-include", "-imacros", "-isystem", "-iquote", "-idirafter"),
+        *("-iprefix", "-iwithprefix", "-isysroot", "--sysroot", "-MF", "-MT", "-MQ", "-x", "-T", "-u", "-z"),
+        *("-e", "-A", "-B", "-Xlinker", "-Xpreprocessor", "-Xassembler", "-Xclang", "-mllvm", "-target"),
+        *("--param", "-arch", "-dumpbase", "-dumpdir", "-aux-info", "-wrapper", "-specs"),
+    )
+)
+_NO_COMPILATION = frozenset(("-E", "-M", "-MM", "-fsyntax-only", "-x", "-", "-###", "-v", "--version"))
+"""With these the compiler writes no code, or reads what only it knows."""
+_DEPENDENCIES = ("-MD", "-MMD", "-MP", "-MG", "-MF", "-MT", "-MQ", "-Wp,")
+"""Ask for what a source depends on, which the preprocessor knows."""
+_INCLUDED = ("-include", "-imacros")
+_TO_BEGIN_WITH = ("-c", "-S", "-o")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option with its value, or an input."""
+
+    words: tuple[str, ...]
+    """One or two."""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is a file, a source or another."""
+        return not self.words[0].startswith("-")
+
+    def is_any(self, names: Sequence[str]) -> bool:
+        """Whether it is one of these options, also with the value in the same word."""
+        return not self.is_input and self.words[0].startswith(tuple(names))
+
+
+class CommandLine:
+    """What a compiler is asked to do.
+
+    Parameters
+    ----------
+    words
+        The compiler, and its arguments.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.compiler = words[0]
+        self._options = list(_options(words[1:]))
+
+    @property
+    def sources(self) -> list[str]:
+        """Files that it compiles; none where it is asked for something else."""
+        if any(option.words[0] in _NO_COMPILATION for option in self._options):
+            return []
+        return [option.words[0] for option in self._options if _is_source(option)]
+
+    @property
+    def standard(self) -> str:
+        """``-std=...``, or empty."""
+        given = [option.words[0] for option in self._options if option.words[0].startswith("-std=")]
+        return given[-1] if given else ""
+
+    def preprocessing(self, source: str, more: Sequence[str]) -> list[str]:
+        """The command that preprocesses one source to standard output.
+
+        Parameters
+        ----------
+        more
+            Further options.
+        """
+        kept = [
+            word
+            for option in self._options
+            if not option.is_input and option.words[0] not in _TO_BEGIN_WITH and not _joined(option, "-o")
+            for word in option.words
+        ]
+        return [self.compiler, *kept, *self._dependencies(source), *more, "-E", source]
+
+    def compiling(self, preprocessed: Mapping[str, str], more: Sequence[str]) -> list[str]:
+        """The same command for preprocessed sources.
+
+        Parameters
+        ----------
+        preprocessed
+            Paths by source; others are compiled as they are.
+        """
+        words = []
+        for option in self._options:
+            if option.is_input:
+                words.append(preprocessed.get(option.words[0], option.words[0]))
+            elif not option.is_any(_DEPENDENCIES) and option.words[0] not in _INCLUDED:
+                words += option.words
+        return [self.compiler, *words, *more]
+
+    def _dependencies(self, source: str) -> Iterator[str]:
+        """Names that the compiler would choose itself, and the preprocessor alone cannot know."""
+        names = {option.words[0][:3] for option in self._options}
+        if not any(option.words[0] in ("-MD", "-MMD") for option in self._options):
+            return
+        output = self._output() or os.path.splitext(os.path.basename(source))[0] + ".o"
+        if "-MF" not in names:
+            yield from ("-MF", os.path.splitext(output)[0] + ".d")
+        if not names & {"-MT", "-MQ"}:
+            yield from ("-MT", output)
+
+    def _output(self) -> str:
+        for option in self._options:
+            if option.words[0] == "-o":
+                return option.words[-1]
+            if _joined(option, "-o"):
+                return option.words[0][2:]
+        return ""
+
+
+def _options(words: Sequence[str]) -> Iterator[Option]:
+    rest = iter(words)
+    for word in rest:
+        value = next(rest, None) if word in _WITH_VALUE else None
+        yield Option((word,) if value is None else (word, value))
+
+
+def _is_source(option: Option) -> bool:
+    return option.is_input and os.path.splitext(option.words[0])[1] in SUFFIXES
+
+
+def _joined(option: Option, name: str) -> bool:
+    """Whether it is an option whose value follows at once."""
+    return len(option.words) == 1 and option.words[0].startswith(name) and len(option.words[0]) > len(name)

@@ -1,0 +1,127 @@
+"""Runs a compiler on sources whose annotated functions shall be recorded."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from chimbuko.errors import ConfigError
+from chimbuko.recorder.native.library import INCLUDE
+from chimbuko.weaver.attribute import SIGN
+from chimbuko.weaver.commandline import CommandLine
+
+HEADER = str(INCLUDE / "chimbuko.h")
+_SIGN_OF_CPLUSPLUS = b"namespace chimbuko"
+_OF_CLANG = ("-Qunused-arguments",)
+"""It warns of options for the preprocessor where there is nothing to preprocess."""
+REMEDY = "pip install 'chimbuko[annotations]'"
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a compiler as it was asked for; its exit code.
+
+    Where no source has annotated functions, or something is in the way of recording them, which is one line
+    on stderr, the compiler runs as if we were not there.
+
+    Raises
+    ------
+    ConfigError
+        There is no such compiler.
+    """
+    words = list(_expanded(words))
+    command = CommandLine(words)
+    with tempfile.TemporaryDirectory(prefix="chimbuko-cc-") as folder:
+        woven = {
+            source: str(path)
+            for number, source in enumerate(command.sources)
+            if (path := _woven(command, source, Path(folder, str(number)))) is not None
+        }
+        if woven:
+            more = _OF_CLANG if _is_clang(command.compiler) else ()
+            compiled = _captured(command.compiling(woven, more))
+            if compiled.returncode == 0:
+                sys.stderr.buffer.write(compiled.stderr)
+                return 0
+            # The program's own errors come again, and are seen then.
+            code = _called(words)
+            if code == 0:
+                _report(f"{', '.join(woven)}: annotated functions are not recorded: {_first_error(compiled)}")
+            return code
+    _become(words)
+
+
+def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
+    """Path of a preprocessed source with its annotated functions recorded; None where it has none."""
+    preprocessed = _captured(command.preprocessing(source, ("-include", HEADER)))
+    text = preprocessed.stdout
+    if preprocessed.returncode or SIGN.encode() not in text:
+        return None
+    try:
+        from chimbuko.weaver.definitions import annotated_definitions
+        from chimbuko.weaver.insertion import Woven
+    except ImportError:
+        _report(f"{source}: annotated functions are not recorded: libclang is missing: {REMEDY}")
+        return None
+    is_cplusplus = _SIGN_OF_CPLUSPLUS in text
+    path = folder / Path(source).with_suffix(".ii" if is_cplusplus else ".i").name
+    folder.mkdir()
+    path.write_bytes(text)
+    woven = Woven(text, annotated_definitions(path, is_cplusplus, command.standard), is_cplusplus)
+    for warning in woven.warnings:
+        print(warning, file=sys.stderr)
+    sys.stderr.buffer.write(preprocessed.stderr)
+    path.write_bytes(woven.text)
+    return path
+
+
+def _expanded(words: Sequence[str]) -> Iterator[str]:
+    """Words, with those of files that are named as ``@file``."""
+    for word in words:
+        found = None
+        if word.startswith("@"):
+            with suppress(OSError):
+                found = shlex.split(Path(word[1:]).read_text())
+        yield from [word] if found is None else _expanded(found)
+
+
+def _captured(words: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
+    except OSError as error:
+        raise _missing(words, error) from error
+
+
+def _called(words: Sequence[str]) -> int:
+    return subprocess.run(words).returncode
+
+
+def _become(words: Sequence[str]) -> NoReturn:
+    try:
+        os.execvp(words[0], list(words))
+    except OSError as error:
+        raise _missing(words, error) from error
+
+
+def _missing(words: Sequence[str], error: OSError) -> ConfigError:
+    why = f"cannot be run ({error.strerror})"
+    return ConfigError(f"{words[0]}: {why}; name a compiler, as in 'chimbuko cc g++ …'")
+
+
+def _is_clang(compiler: str) -> bool:
+    return b"clang" in _captured([compiler, "--version"]).stdout
+
+
+def _first_error(compiled: subprocess.CompletedProcess[bytes]) -> str:
+    said = compiled.stderr.decode(errors="replace").splitlines()
+    return next((line for line in said if "error" in line), "the compiler has failed").strip()
+
+
+def _report(text: str) -> None:
+    print(f"chimbuko: {text}", file=sys.stderr)

@@ -1,0 +1,85 @@
+"""Finds the bodies of annotated functions in preprocessed C and C++, by libclang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clang.cindex import Cursor, CursorKind, Index
+
+from chimbuko.weaver.attribute import SIGN
+
+_FUNCTIONS = frozenset(
+    (
+        *(CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.CXX_METHOD),
+        *(CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR, CursorKind.CONVERSION_FUNCTION),
+    )
+)
+_EXPRESSIONS_OF_BODIES = (CursorKind.COMPOUND_STMT, CursorKind.CXX_TRY_STMT)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An annotated function that has its body here. Places are bytes of the text."""
+
+    attribute: str
+    """As ``@critical_path(...)``."""
+    name: str
+    begin: int
+    body: int
+    """Of the brace that opens it."""
+    end: int
+
+
+def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list[Definition]:
+    """All of a file, in order; those in headers of the system are left out.
+
+    Another compiler may have written the text: what libclang does not know of its built-in functions, it
+    passes over.
+
+    Parameters
+    ----------
+    path
+        A preprocessed source.
+    standard
+        Option of the language's, or empty.
+    """
+    language = "c++-cpp-output" if is_cplusplus else "cpp-output"
+    options = ["-x", language, "-ferror-limit=0", *filter(None, [standard])]
+    text = path.read_bytes()
+    unit = Index.create().parse(str(path), args=options)
+    found = {each.body: each for each in _in(unit.cursor, text)}
+    return [found[body] for body in sorted(found)]
+
+
+def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:
+    for cursor in outer.get_children():
+        if cursor.location.is_in_system_header:
+            continue
+        if cursor.kind in _FUNCTIONS:
+            yield from _of(cursor)
+        extent = cursor.extent
+        # Of what is in bodies only local classes and functions without names are of interest.
+        is_body = cursor.kind in _FUNCTIONS or not cursor.kind.is_declaration()
+        if not is_body or SIGN.encode() in text[extent.start.offset : extent.end.offset]:
+            yield from _in(cursor, text)
+
+
+def _of(function: Cursor) -> Iterator[Definition]:
+    children = list(function.get_children())
+    attributes = [one.spelling for one in children if one.kind == CursorKind.ANNOTATE_ATTR]
+    attribute = next((text for text in attributes if SIGN in text), "")
+    bodies = [one for one in children if one.kind in _EXPRESSIONS_OF_BODIES]
+    if not attribute or not bodies:
+        return
+    body = bodies[-1]
+    while body.kind != CursorKind.COMPOUND_STMT:
+        body = next(iter(body.get_children()))
+    name = function.spelling.partition("<")[0] if function.kind in _STRUCTORS else function.spelling
+    extent = function.extent
+    yield Definition(attribute, name, extent.start.offset, body.extent.start.offset, extent.end.offset)
+
+
+_STRUCTORS = (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
+"""Those of a template have its arguments in their names."""

@@ -1,0 +1,56 @@
+"""Which file and line a place of a preprocessed source comes from."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+_MARKER = re.compile(rb'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[^\n]*$', re.MULTILINE)
+_IN_SYSTEM = b"3"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a source."""
+
+    file: bytes
+    """As the preprocessor writes it, with ``\\`` before each ``"`` and ``\\``."""
+    line: int
+    flags: bytes
+    """Of a marker for the same kind of file, with a blank before each."""
+
+    def marker(self, is_silent: bool = False) -> bytes:
+        """A line that says that the next one comes from here.
+
+        Parameters
+        ----------
+        is_silent
+            Compilers warn of nothing there, as in a header of the system.
+        """
+        flags = self.flags or b" 3" if is_silent else self.flags
+        return b'\n# %d "%s"%s\n' % (self.line, self.file, flags)
+
+
+class LineMarkers:
+    """The markers of a preprocessed source.
+
+    Parameters
+    ----------
+    text
+        The source.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._markers = list(_MARKER.finditer(text))
+        self._begins = [marker.end() + 1 for marker in self._markers]
+
+    def place(self, at: int) -> Place:
+        """Of a byte of the text."""
+        number = bisect_right(self._begins, at) - 1
+        if number < 0:
+            return Place(b"", self._text.count(b"\n", 0, at) + 1, b"")
+        line, file, flags = self._markers[number].groups()
+        kept = flags[flags.index(b" 3") :] if _IN_SYSTEM in flags else b""
+        return Place(file, int(line) + self._text.count(b"\n", self._begins[number], at), kept)
