@@ -18,6 +18,7 @@ from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
+from chimbuko.launcher.othertraces import sorted_out, take_in
 from chimbuko.launcher.services import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.engine import public_url
@@ -40,13 +41,17 @@ def lead(options: RunOptions, show: Show) -> int:
     ChimbukoError
         The analysis cannot begin; the program was not started.
     """
-    recorded, problems = _recorded(options)
-    check_agents(options.agents, recorded)
+    traces = sorted_out(options.trace)
+    recorded, problems = _recorded(traces.streams + options.replay)
+    if not traces.others:
+        check_agents(options.agents, recorded)
     config = msgspec.structs.replace(
         options.analysis.config, lockstep=bool(options.trace) or options.lockstep
     )
     await_kernels()
     run = _folder(options, config)
+    if traces.others:
+        recorded += take_in(run, traces.others, config.period_us, options.agents, problems)
     if recorded:
         note_recorded(run, recorded)
     place = _place(options, run)
@@ -80,9 +85,8 @@ def run_with_store(
     return run
 
 
-def _recorded(options: RunOptions) -> tuple[list[StreamName], list[str]]:
+def _recorded(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
     """Streams that were recorded, and a line for each that cannot be read."""
-    patterns = options.trace + options.replay
     return readable(find_recorded(patterns)) if patterns else ([], [])
 
 

@@ -1,0 +1,4 @@
+"""Compiled loops over the text of traces.
+
+May import kernels.
+"""

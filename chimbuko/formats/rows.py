@@ -1,0 +1,177 @@
+"""Makes steps of a stream, in TAU's layout, of the events of one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from chimbuko.arrays import Table, UInt64Array
+from chimbuko.formats.events import Catalogue, Kind, TrackKind
+from chimbuko.formats.nesting import Edge, LaneNumbers, TrackCalls
+from chimbuko.trace.schema import (
+    COMM_COLUMNS,
+    COUNTER_COLUMNS,
+    EVENT_COLUMNS,
+    EVENT_TIME,
+    MAX_TIME_US,
+    NO_PEER,
+    OPERATION_COLUMNS,
+    EventType,
+    Operation,
+    StreamNames,
+)
+
+NS_PER_US: Final = 1000
+THREAD_NAME: Final = "Thread Name"
+PROCESS_NAME: Final = "Process Name"
+GPU_STREAM: Final = "CUDA Stream"
+"""Key of metadata of a thread that stands for a stream of a GPU, whoever made it."""
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """The arrays of one step, as ``TraceStep`` has them."""
+
+    events: UInt64Array
+    comms: UInt64Array
+    counters: UInt64Array
+    operations: UInt64Array
+
+    @property
+    def rows(self) -> int:
+        """Of all arrays together."""
+        return len(self.events) + len(self.comms) + len(self.counters) + len(self.operations)
+
+
+class ProcessRows:
+    """The stream of one process, step by step.
+
+    Parameters
+    ----------
+    process
+        Its number in the catalogue.
+    rank_of
+        Ranks of processes.
+    origin_ns
+        The time of the trace that is 0 in the stream.
+    program
+        Name of the program of the stream.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        process: int,
+        rank_of: Callable[[int], int],
+        origin_ns: int,
+        program: str,
+    ) -> None:
+        self.names = StreamNames(program=program)
+        self.names.event_types |= {int(kind): kind.name for kind in EventType}
+        self._catalogue = catalogue
+        self._rank_of = rank_of
+        self.rank = rank_of(process)
+        self._origin_ns = origin_ns
+        self._lanes = LaneNumbers()
+        self._tracks: dict[int, TrackCalls] = {}
+        self._timers: dict[int, int] = {}
+        self._counters: dict[int, int] = {}
+        self._operations: Counter[int] = Counter()
+        """Collective operations of each group so far."""
+        about = catalogue.processes[process]
+        self.names.metadata |= {(self.rank, 0, key): value for key, value in about.about.items()}
+        if about.name:
+            self.names.metadata[self.rank, 0, PROCESS_NAME] = about.name
+        for number, track in enumerate(catalogue.tracks):
+            if track.process == process and track.is_main:
+                self._track(number)
+
+    def step(self, events: Table, end_ns: int) -> StepRows:
+        """The next events, in order of time; ``end_ns`` is a time before which none will come any more."""
+        edges: list[Edge] = []
+        comms: list[tuple[int, ...]] = []
+        counters: list[tuple[int, ...]] = []
+        operations: list[tuple[int, ...]] = []
+        for time_ns, value, of, number, name, kind in events.tolist():
+            track = self._tracks.get(number) or self._track(number)
+            if kind == Kind.CALL:
+                track.call(time_ns, time_ns + value, name, of, edges)
+            elif kind == Kind.BEGIN:
+                track.begin(time_ns, name, of, edges)
+            elif kind == Kind.END:
+                track.end(time_ns, name, of, edges)
+            elif kind == Kind.COUNTER:
+                counters.append((0, self.rank, track.first_lane, self._counter(name), value, self._us(time_ns)))
+            elif kind == Kind.COLLECTIVE:
+                number_of_group = self._operations[of]
+                self._operations[of] += 1
+                operations.append(
+                    (0, self.rank, track.first_lane, Operation.COLLECTIVE, of, NO_PEER)
+                    + (number_of_group, value, 0, self._us(time_ns))
+                )
+            else:
+                event_type = EventType.SEND if kind == Kind.SEND else EventType.RECV
+                comms.append(
+                    (0, self.rank, track.first_lane, event_type, name, self._rank_of(of), value)
+                    + (self._us(time_ns),)
+                )
+        for track in self._tracks.values():
+            track.pass_to(end_ns, edges)
+        return StepRows(
+            self._event_rows(edges),
+            _array(comms, COMM_COLUMNS),
+            _array(counters, COUNTER_COLUMNS),
+            _array(operations, OPERATION_COLUMNS),
+        )
+
+    def _event_rows(self, edges: list[Edge]) -> UInt64Array:
+        rows = np.zeros((len(edges), EVENT_COLUMNS), np.uint64)
+        rank = self.rank
+        timer = self._timer
+        us = self._us
+        rows[:] = np.array(
+            [(0, rank, lane, kind, timer(name), us(time_ns)) for time_ns, kind, lane, name in edges], np.uint64
+        ).reshape(-1, EVENT_COLUMNS)
+        # Within a thread they are in order.
+        return rows[np.argsort(rows[:, EVENT_TIME], kind="stable")]
+
+    def _us(self, time_ns: int) -> int:
+        return min(max((time_ns - self._origin_ns) // NS_PER_US, 1), MAX_TIME_US - 1)
+
+    def _track(self, number: int) -> TrackCalls:
+        about = self._catalogue.tracks[number]
+        self._lanes.track = number
+        track = self._tracks[number] = TrackCalls(self._catalogue, about.kind, self._lanes)
+        self._describe(track.first_lane, number)
+        return track
+
+    def _describe(self, lane: int, track: int) -> None:
+        about = self._catalogue.tracks[track]
+        metadata = self.names.metadata
+        metadata |= {(self.rank, lane, key): value for key, value in about.about.items()}
+        if about.name:
+            metadata[self.rank, lane, THREAD_NAME] = about.name
+        if about.kind is TrackKind.GPU:
+            metadata.setdefault((self.rank, lane, GPU_STREAM), "0")
+
+    def _timer(self, name: int) -> int:
+        timer = self._timers.get(name)
+        if timer is None:
+            timer = self._timers[name] = len(self._timers)
+            self.names.timers[timer] = self._catalogue.names[name]
+        return timer
+
+    def _counter(self, name: int) -> int:
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = len(self._counters)
+            self.names.counters[counter] = self._catalogue.names[name]
+        return counter
+
+
+def _array(rows: list[tuple[int, ...]], columns: int) -> UInt64Array:
+    return np.array(rows, np.uint64).reshape(-1, columns)
