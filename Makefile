@@ -88,7 +88,7 @@ install: $(VENV)/warm ## The package with its web page, in a virtual environment
 $(VENV)/installed: pyproject.toml viz/static/index.html
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,notebook,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
 	touch $@
 
 $(VENV)/warm: $(VENV)/installed

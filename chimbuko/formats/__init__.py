@@ -1,4 +1,4 @@
-"""Traces of other tools: what their events are, and how they become streams in TAU's layout.
+"""Traces of other tools: what all of them have in common.
 
-May import formats.kernels, trace.
+May import nothing of ours.
 """

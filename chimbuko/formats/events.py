@@ -1,7 +1,7 @@
-"""What all traces have in common: calls, counters, messages, and collective operations of threads of processes.
+"""What all traces have in common: calls, counters, messages and collective operations of threads.
 
-A reader of a format gives events as rows of one table, in any order of time, and enters processes, threads and
-names, which the rows mention by number, in a ``Catalogue``.
+A reader of a format gives events as rows of one table, in any order of time. Processes, threads and names
+stand in a ``Catalogue``; the rows mention them by number.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ MOST_TEXT: Final = 2000
 """Characters of a name."""
 OTHERS: Final = "(functions beyond the first 100,000)"
 NO_NAME: Final = -1
+INSTANTS: Final = "instants"
+"""What is counted of events that have no duration."""
 
 
 class Kind(IntEnum):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.errors import ChimbukoError
+from chimbuko.formats.streams.apart import convert_apart, sorted_out
 from chimbuko.launcher.agents import AgentOptions, check_agents
 from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
-from chimbuko.launcher.othertraces import sorted_out, take_in
 from chimbuko.launcher.services import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.engine import public_url
@@ -51,7 +54,7 @@ def lead(options: RunOptions, show: Show) -> int:
     await_kernels()
     run = _folder(options, config)
     if traces.others:
-        recorded += take_in(run, traces.others, config.period_us, options.agents, problems)
+        recorded += _taken_in(run, traces.others, options, problems)
     if recorded:
         note_recorded(run, recorded)
     place = _place(options, run)
@@ -88,6 +91,29 @@ def run_with_store(
 def _recorded(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
     """Streams that were recorded, and a line for each that cannot be read."""
     return readable(find_recorded(patterns)) if patterns else ([], [])
+
+
+def _taken_in(
+    run: RunDirectory, files: Sequence[Path], options: RunOptions, problems: list[str]
+) -> list[StreamName]:
+    """Streams that are made of traces of other tools; where that cannot be done there is no run."""
+    try:
+        converted = convert_apart(files, run.trace, options.analysis.config.period_us)
+        check_agents(options.agents, converted.streams)
+    except (ChimbukoError, KeyboardInterrupt):
+        _discard(run)
+        raise
+    problems += converted.complaints
+    return converted.streams
+
+
+def _discard(run: RunDirectory) -> None:
+    """Leave nothing of a run that has not begun; what else is in its folder stays."""
+    run.info_path.unlink(missing_ok=True)
+    for folder in (run.logs, run.trace, run.settings):
+        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        run.path.rmdir()
 
 
 def _folder(options: RunOptions, config: AnalysisConfig) -> RunDirectory:

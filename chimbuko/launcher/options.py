@@ -118,7 +118,7 @@ class RunOptions:
     command: tuple[str, ...] = ()
     """The program to run with the analysis beside it."""
     trace: tuple[str, ...] = ()
-    """Patterns of recorded BP files, which are analysed as fast as they can be read."""
+    """Patterns of recorded BP files, and of traces of other tools: analysed as fast as they can be read."""
     replay: tuple[str, ...] = ()
     """Patterns of recorded BP files, which are analysed as a live stream."""
     pace: str = "original"

@@ -40,6 +40,10 @@ _PATTERNS = (
         ),
         Waits.COLLECTIVE,
     ),
+    # PyTorch's names of what its communication libraries do.
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv|c10d::recv"), Waits.RECEIVE),
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send|c10d::send"), Waits.SEND),
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|c10d::\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
 )
 
 
@@ -61,5 +65,5 @@ def is_receive_only(function: str) -> bool:
 
 
 def is_communication(function: str) -> bool:
-    """Whether it is a function of MPI, or a part that a tool adds to one."""
-    return function.startswith(("MPI_", "PMPI_", "MPI "))
+    """Whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
+    return function.startswith(("MPI_", "PMPI_", "MPI ")) or waits_in(function) is not Waits.NOT

@@ -21,7 +21,8 @@ from chimbuko.launcher.options import AnalysisOptions, RunOptions, ServiceChoice
     "--trace",
     multiple=True,
     metavar="PATTERN",
-    help="Analyse recorded BP files as fast as they can be read. Repeatable.",
+    help="Analyse recorded traces as fast as they can be read: BP files, or those of other tools (PyTorch, "
+    "PerfFlowAspect, Chrome, Perfetto, Caliper, OTF2). Repeatable.",
 )
 @click.option(
     "--replay",
@@ -69,6 +70,8 @@ def command(
       chimbuko run -- chimbuko trace simulation.py --steps 100
       chimbuko run --trace 'traces/tau-metrics-*.bp' --json
       chimbuko run --trace 'first/*.bp' --trace 'second/*.bp'
+      chimbuko run --trace 'log/rank*.pt.trace.json'
+      chimbuko run --trace perfflow.array.node7.4711.pfw
       chimbuko run --replay 'traces/tau-metrics-*.bp' --pace 4
     """
     options = RunOptions(

@@ -46,6 +46,7 @@ def compile_kernels() -> None:
     from numba.core.registry import cpu_target
 
     from chimbuko.ad.streamprocess.warmup import warm_kernels
+    from chimbuko.formats.readers.jsontext import warm_kernels as warm_text_kernels
     from chimbuko.provenance.store.encode import warm_kernels as warm_store_kernels
     from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
 
@@ -57,6 +58,7 @@ def compile_kernels() -> None:
     warm_kernels()
     warm_store_kernels()
     warm_server_kernels()
+    warm_text_kernels()
 
 
 def folders_of_kernels() -> set[str]:

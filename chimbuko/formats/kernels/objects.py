@@ -85,7 +85,7 @@ def value_end(text: npt.NDArray[np.uint8], begin: int) -> int:
     if first != OPEN_BRACE and first != OPEN_BRACKET:
         while at < len(text):
             byte = text[at]
-            if byte == COMMA or byte == CLOSE_BRACE or byte == CLOSE_BRACKET or _is_space(byte):
+            if byte in (COMMA, CLOSE_BRACE, CLOSE_BRACKET) or _is_space(byte):
                 return at
             at += 1
         return INCOMPLETE
@@ -97,9 +97,9 @@ def value_end(text: npt.NDArray[np.uint8], begin: int) -> int:
             if at == INCOMPLETE:
                 return INCOMPLETE
             continue
-        if byte == OPEN_BRACE or byte == OPEN_BRACKET:
+        if byte in (OPEN_BRACE, OPEN_BRACKET):
             depth += 1
-        elif byte == CLOSE_BRACE or byte == CLOSE_BRACKET:
+        elif byte in (CLOSE_BRACE, CLOSE_BRACKET):
             depth -= 1
             if depth == 0:
                 return at + 1
@@ -123,4 +123,4 @@ def _string_end(text: npt.NDArray[np.uint8], begin: int) -> int:
 
 @inner
 def _is_space(byte: int) -> bool:
-    return byte == SPACE or byte == NEWLINE or byte == RETURN or byte == TAB
+    return byte in (SPACE, NEWLINE, RETURN, TAB)

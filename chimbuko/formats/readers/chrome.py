@@ -1,7 +1,8 @@
 """Reads the trace events of Chrome's format, as its viewers, PerfFlowAspect and many others write them.
 
-The phases of events are those of "Trace Event Format": ``X``, ``B`` and ``E`` are calls, ``b``, ``e``, ``S`` and
-``F`` asynchronous ones, ``s``, ``t`` and ``f`` are flows, ``C`` are counters, ``M`` has names. Times are in µs.
+The phases of events are those of "Trace Event Format": ``X``, ``B`` and ``E`` are calls, ``b``, ``e``, ``S``
+and ``F`` asynchronous ones, ``s``, ``t`` and ``f`` are flows, ``C`` are counters, ``M`` has names. Times
+are in µs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from chimbuko.arrays import Table
-from chimbuko.formats.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.formats.events import INSTANTS, NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
 from chimbuko.formats.readers.flows import Flows
 from chimbuko.formats.readers.jsontext import JsonText
 
@@ -23,12 +24,12 @@ NS_PER_US: Final = 1000
 MOST_FUNCTIONS: Final = 1 << 18
 _RANK: Final = re.compile(r"\brank\s*[:#=]?\s*(\d{1,7})\b", re.IGNORECASE)
 _WITHOUT_MEANING: Final = {
-    "i": "instants",
-    "I": "instants",
-    "R": "instants",
-    "n": "instants",
-    "T": "instants",
-    "p": "instants",
+    "i": INSTANTS,
+    "I": INSTANTS,
+    "R": INSTANTS,
+    "n": INSTANTS,
+    "T": INSTANTS,
+    "p": INSTANTS,
     "P": "samples",
     "N": "objects",
     "O": "objects",
@@ -136,7 +137,7 @@ class Reader:
             return [event for text in texts if (event := self._decoded_one(text)) is not None]
 
     def _decoded_one(self, text: bytes) -> ChromeEvent | None:
-        """An event that a stricter reader does not take: Python writes NaN, others bytes that are no UTF-8."""
+        """An event that the strict reader does not take: with Python's NaN, or bytes that are no UTF-8."""
         try:
             return _ONE.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -291,7 +292,7 @@ class Reader:
 
 
 def rank_in(name: str) -> int | None:
-    """The rank that the name of a process says, as in ``rank 3`` and ``MPI Rank: 3``; None where it says none."""
+    """The rank that the name of a process says, as in ``rank 3`` and ``MPI Rank: 3``; None without one."""
     match = _RANK.search(name)
     return int(match[1]) if match else None
 

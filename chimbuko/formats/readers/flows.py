@@ -27,6 +27,7 @@ class Flows:
         self._losses = losses
         self._begun: OrderedDict[int, End] = OrderedDict()
         self._ended: OrderedDict[int, End] = OrderedDict()
+        self._joined: OrderedDict[int, End] = OrderedDict()
 
     def put(self, identity: int, phase: str, here: End, tag: int) -> list[Row]:
         """One end: ``s`` begins a flow, ``t`` ends one and begins the next, ``f`` ends one.
@@ -48,6 +49,21 @@ class Flows:
             else:
                 self._keep(self._begun, identity, here)
         return rows
+
+    def join(self, identity: int, here: End, tag: int, is_last: bool) -> list[Row]:
+        """One end of a flow that goes through any number of events, of which none is said to be the first.
+
+        What it makes known: a message from the event before it, by time.
+        """
+        before = self._joined.pop(identity, None) or self._begun.pop(identity, None)
+        if before is None:
+            self._keep(self._begun, identity, here)
+            return []
+        if not is_last:
+            self._joined[identity] = here
+            if len(self._joined) > MOST_OPEN:
+                self._joined.popitem(last=False)
+        return self._message(min(before, here), max(before, here), tag)
 
     def finish(self) -> None:
         """Count what has no other end."""

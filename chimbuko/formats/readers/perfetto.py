@@ -1,7 +1,7 @@
 """Reads Perfetto's traces: packets of track events, as its protocol buffers define them.
 
-A packet is field 1 of the message that a file is; packets are taken one by one, so that a file may be of any size
-and lack its end. What is no track event (the kernel's scheduling, memory dumps, samples) is counted and left out.
+A packet is field 1 of the message that a file is; packets are taken one by one, so that a file may be of any
+size and lack its end. What is no track event (scheduling, memory dumps, samples) is counted and left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 
 from chimbuko.arrays import Table
-from chimbuko.formats.events import NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
+from chimbuko.formats.events import INSTANTS, NO_NAME, Catalogue, Kind, Row, TrackKind, table_of
 from chimbuko.formats.readers.chrome import rank_in
 from chimbuko.formats.readers.flows import Flows
 
@@ -141,7 +141,7 @@ class Reader:
                         unit_ns, clock.is_incremental, clock.timestamp * unit_ns
                     )
         if packet.HasField("interned_data"):
-            sequence.names |= {one.iid: one.name for one in packet.interned_data.event_names}
+            sequence.names |= {one.iid: _text(one.name) for one in packet.interned_data.event_names}
         if packet.HasField("track_descriptor"):
             self._describe(packet.track_descriptor)
         elif packet.HasField("track_event"):
@@ -164,12 +164,12 @@ class Reader:
     def _describe(self, descriptor: Any) -> None:
         track = self._tracks.setdefault(descriptor.uuid, _Track())
         track.parent = descriptor.parent_uuid or track.parent
-        track.name = descriptor.name or descriptor.static_name or track.name
+        track.name = _text(descriptor.name or descriptor.static_name) or track.name
         if descriptor.HasField("process"):
-            track.process = descriptor.process.pid, descriptor.process.process_name
+            track.process = descriptor.process.pid, _text(descriptor.process.process_name)
         if descriptor.HasField("thread"):
             thread = descriptor.thread
-            track.thread = thread.pid, thread.tid, thread.thread_name
+            track.thread = thread.pid, thread.tid, _text(thread.thread_name)
         if descriptor.HasField("counter"):
             track.is_counter = True
             track.unit = descriptor.counter.unit_multiplier or 1
@@ -184,7 +184,9 @@ class Reader:
             return
         uuid = event.track_uuid if event.HasField("track_uuid") else sequence.default_track
         if event.type == TrackEvent.TYPE_COUNTER:
-            value = event.double_counter_value if event.HasField("double_counter_value") else event.counter_value
+            value = (
+                event.double_counter_value if event.HasField("double_counter_value") else event.counter_value
+            )
             self._counter(uuid, time_ns, value)
             return
         track = self._track(uuid)
@@ -196,15 +198,15 @@ class Reader:
             self._catalogue.losses["events of an unknown type"] += 1
             return
         elif not (event.flow_ids or event.terminating_flow_ids):
-            self._catalogue.losses["instants"] += 1
+            self._catalogue.losses[INSTANTS] += 1
         for uuid_, value in zip(event.extra_counter_track_uuids, event.extra_counter_values, strict=False):
             self._counter(uuid_, time_ns, value)
         here = time_ns, track, self._catalogue.tracks[track].process
         tag = self._catalogue.name("flow")
         for identity in event.terminating_flow_ids:
-            self._rows += self._flows.put(identity, "f", here, tag)
+            self._rows += self._flows.join(identity, here, tag, is_last=True)
         for identity in event.flow_ids:
-            self._rows += self._flows.put(identity, "t", here, tag)
+            self._rows += self._flows.join(identity, here, tag, is_last=False)
 
     def _counter(self, uuid: int, time_ns: int, value: float) -> None:
         described = self._tracks.get(uuid, _Track())
@@ -222,7 +224,7 @@ class Reader:
     def _name(self, event: Any, sequence: _Sequence) -> int:
         if event.HasField("name_iid"):
             return self._catalogue.name(sequence.names.get(event.name_iid, "(name not received)"))
-        return self._catalogue.name(event.name)
+        return self._catalogue.name(_text(event.name))
 
     def _time_ns(self, packet: Any, event: Any, sequence: _Sequence) -> int | None:
         clock_id = packet.timestamp_clock_id or sequence.default_clock
@@ -278,3 +280,8 @@ class Reader:
         process.name = process.name or name
         process.rank = rank_in(process.name) if process.rank is None else process.rank
         return number
+
+
+def _text(value: str | bytes) -> str:
+    """A text of a message; what is not in UTF-8 comes as bytes."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")

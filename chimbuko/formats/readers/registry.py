@@ -42,8 +42,8 @@ class Format:
     is_it: Callable[[bytes, str], bool]
     """By the first bytes of a file, unpacked, and its name."""
     module: str
-    """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its name,
-    or ``events``, which takes the path of the file instead of its name, and gives its events."""
+    """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
+    name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
     needs: str = ""
     """What is to be installed for it."""
     is_streamed: bool = True
@@ -77,7 +77,7 @@ FORMATS: Final = (
         "OTF2",
         lambda head, name: name.endswith(".otf2"),
         "otf2",
-        "pip install otf2, or Debian's python3-otf2",
+        "pip install 'chimbuko[otf2]'",
         is_streamed=False,
     ),
 )
@@ -95,6 +95,22 @@ def open_unpacked(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         is_packed = file.read(2) == _GZIP
     return gzip.open(path) if is_packed else path.open("rb")  # type: ignore[return-value]
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """The bytes of a file, a few megabytes at a time; before an error all that came before it."""
+    held, size = [], 0
+    try:
+        while data := file.read1(PIECE_BYTES):  # type: ignore[attr-defined]
+            held.append(data)
+            size += len(data)
+            if size >= PIECE_BYTES:
+                yield b"".join(held)
+                held, size = [], 0
+    except (OSError, EOFError, zlib.error):
+        yield b"".join(held)
+        raise
+    yield b"".join(held)
 
 
 def format_of(path: Path) -> Format:
@@ -143,7 +159,7 @@ def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
         if form.is_streamed:
             reader = reader_of(form, catalogue, source, path.name)
             with open_unpacked(path) as file:
-                while data := file.read(PIECE_BYTES):
+                for data in pieces(file):
                     yield reader.feed(data)
         else:
             yield from _module(form).events(catalogue, source, path)
@@ -171,7 +187,9 @@ def _module(form: Format) -> Any:
     try:
         return importlib.import_module(f"chimbuko.formats.readers.{form.module}")
     except ImportError as error:
-        raise TraceFormatError(f"to read a trace of {form.name} install what that needs: {form.needs}") from error
+        raise TraceFormatError(
+            f"to read a trace of {form.name} install what that needs: {form.needs}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 
 from chimbuko.arrays import Table
 from chimbuko.errors import TraceFormatError
-from chimbuko.formats.events import NO_EVENTS, Catalogue
-from chimbuko.formats.ranks import assigned
+from chimbuko.formats.events import INSTANTS, NO_EVENTS, Catalogue
 from chimbuko.formats.readers.registry import events_of
-from chimbuko.formats.rows import NS_PER_US, ProcessRows
-from chimbuko.formats.spill import Spill
+from chimbuko.formats.streams.ranks import assigned
+from chimbuko.formats.streams.rows import NS_PER_US, ProcessRows
+from chimbuko.formats.streams.spill import Spill
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.engines import BP5
 from chimbuko.trace.writer import StreamWriter
@@ -72,16 +72,17 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
         raise TraceFormatError(f"{folder}: the streams cannot be written ({error.strerror})") from error
     result.complaints = catalogue.complaints + losses_of(catalogue)
     if not result.streams:
-        reasons = "; ".join(result.complaints) or "it is empty"
+        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "it is empty"
         raise TraceFormatError(f"{paths[0]}: there are no calls in it ({reasons})")
     return result
 
 
 def losses_of(catalogue: Catalogue) -> list[str]:
-    """A line for what was left out."""
-    if not catalogue.losses:
+    """A line for what was left out; instants, which have no duration, are no loss."""
+    losses = {kind: count for kind, count in catalogue.losses.items() if kind != INSTANTS}
+    if not losses:
         return []
-    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(catalogue.losses.items()))
+    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(losses.items()))
     return [f"left out of the traces: {kinds}"]
 
 

@@ -1,4 +1,4 @@
-"""Brings events in order of time, in bounded memory: sorted runs in a temporary file, and windows of all of them."""
+"""Brings events in order of time, in bounded memory: sorted runs on a disk, and windows of all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Spill:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self._lengths: list[int] = []
         self._held: list[Table] = []
         self._held_rows = 0
@@ -88,7 +88,9 @@ def ordered(events: Table) -> Table:
 
 
 def _next_ns(runs: list[Table], at: Int64Array) -> int | None:
-    times = [int(run["time_ns"][begin]) for run, begin in zip(runs, at.tolist(), strict=True) if begin < len(run)]
+    times = [
+        int(run["time_ns"][begin]) for run, begin in zip(runs, at.tolist(), strict=True) if begin < len(run)
+    ]
     return min(times, default=None)
 
 
@@ -100,5 +102,3 @@ def _ends(runs: list[Table], at: Int64Array, now_ns: int, period_ns: int) -> Int
         if (ends - at).sum() <= WINDOW_ROWS or end_ns <= now_ns + 1:
             return np.maximum(ends, at)
         end_ns = now_ns + max(1, (end_ns - now_ns) // 2)
-
-

@@ -6,6 +6,7 @@ asynchronous ones do, goes to a further lane, which is a thread of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,15 +46,15 @@ class TrackCalls:
 
     Parameters
     ----------
-    lanes
-        Gives numbers to lanes.
+    new_lane
+        Gives a lane its number.
     """
 
-    def __init__(self, catalogue: Catalogue, kind: TrackKind, lanes: LaneNumbers) -> None:
+    def __init__(self, catalogue: Catalogue, kind: TrackKind, new_lane: Callable[[], int]) -> None:
         self._losses = catalogue.losses
         self._is_asynchronous = kind is TrackKind.ASYNCHRONOUS
-        self._numbers = lanes
-        self._lanes = [Lane(lanes.new())]
+        self._new_number = new_lane
+        self._lanes = [Lane(new_lane())]
         self._lane_of: dict[int, Lane] = {}
 
     @property
@@ -120,25 +121,9 @@ class TrackCalls:
         if len(self._lanes) >= MOST_LANES:
             self._losses["calls that overlap more than 255 others"] += 1
             return self._lanes[-1]
-        self._lanes.append(Lane(self._numbers.new()))
+        self._lanes.append(Lane(self._new_number()))
         return self._lanes[-1]
-
-
-class LaneNumbers:
-    """Threads of a stream, numbered as they appear."""
-
-    def __init__(self) -> None:
-        self.tracks: list[int] = []
-        """Of each lane its track."""
-        self.track = 0
-        """Of lanes that are new."""
-
-    def new(self) -> int:
-        """Number of a lane that is new."""
-        self.tracks.append(self.track)
-        return len(self.tracks) - 1
 
 
 def _is_ended(call: Open, name: int) -> bool:
     return call.end_ns == NEVER and name in (NO_NAME, call.name)
-

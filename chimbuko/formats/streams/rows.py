@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from chimbuko.arrays import Table, UInt64Array
-from chimbuko.formats.events import Catalogue, Kind, TrackKind
-from chimbuko.formats.nesting import Edge, LaneNumbers, TrackCalls
+from chimbuko.formats.events import Catalogue, Kind, Track, TrackKind
+from chimbuko.formats.streams.nesting import Edge, TrackCalls
 from chimbuko.trace.schema import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -76,7 +77,7 @@ class ProcessRows:
         self._rank_of = rank_of
         self.rank = rank_of(process)
         self._origin_ns = origin_ns
-        self._lanes = LaneNumbers()
+        self._lanes = 0
         self._tracks: dict[int, TrackCalls] = {}
         self._timers: dict[int, int] = {}
         self._counters: dict[int, int] = {}
@@ -105,20 +106,17 @@ class ProcessRows:
             elif kind == Kind.END:
                 track.end(time_ns, name, of, edges)
             elif kind == Kind.COUNTER:
-                counters.append((0, self.rank, track.first_lane, self._counter(name), value, self._us(time_ns)))
+                point = self._counter(name), value, self._us(time_ns)
+                counters.append((0, self.rank, track.first_lane, *point))
             elif kind == Kind.COLLECTIVE:
-                number_of_group = self._operations[of]
+                operation = self._operations[of], value, 0, self._us(time_ns)
                 self._operations[of] += 1
-                operations.append(
-                    (0, self.rank, track.first_lane, Operation.COLLECTIVE, of, NO_PEER)
-                    + (number_of_group, value, 0, self._us(time_ns))
-                )
+                begun = Operation.COLLECTIVE, of, NO_PEER
+                operations.append((0, self.rank, track.first_lane, *begun, *operation))
             else:
                 event_type = EventType.SEND if kind == Kind.SEND else EventType.RECV
-                comms.append(
-                    (0, self.rank, track.first_lane, event_type, name, self._rank_of(of), value)
-                    + (self._us(time_ns),)
-                )
+                message = event_type, name, self._rank_of(of), value, self._us(time_ns)
+                comms.append((0, self.rank, track.first_lane, *message))
         for track in self._tracks.values():
             track.pass_to(end_ns, edges)
         return StepRows(
@@ -134,7 +132,8 @@ class ProcessRows:
         timer = self._timer
         us = self._us
         rows[:] = np.array(
-            [(0, rank, lane, kind, timer(name), us(time_ns)) for time_ns, kind, lane, name in edges], np.uint64
+            [(0, rank, lane, kind, timer(name), us(time_ns)) for time_ns, kind, lane, name in edges],
+            np.uint64,
         ).reshape(-1, EVENT_COLUMNS)
         # Within a thread they are in order.
         return rows[np.argsort(rows[:, EVENT_TIME], kind="stable")]
@@ -143,20 +142,22 @@ class ProcessRows:
         return min(max((time_ns - self._origin_ns) // NS_PER_US, 1), MAX_TIME_US - 1)
 
     def _track(self, number: int) -> TrackCalls:
-        about = self._catalogue.tracks[number]
-        self._lanes.track = number
-        track = self._tracks[number] = TrackCalls(self._catalogue, about.kind, self._lanes)
-        self._describe(track.first_lane, number)
+        kind = self._catalogue.tracks[number].kind
+        new_lane = partial(self._new_lane, self._catalogue.tracks[number])
+        track = self._tracks[number] = TrackCalls(self._catalogue, kind, new_lane)
         return track
 
-    def _describe(self, lane: int, track: int) -> None:
-        about = self._catalogue.tracks[track]
+    def _new_lane(self, track: Track) -> int:
+        """Number of a thread of the stream, with what is known of it."""
+        lane = self._lanes
+        self._lanes += 1
         metadata = self.names.metadata
-        metadata |= {(self.rank, lane, key): value for key, value in about.about.items()}
-        if about.name:
-            metadata[self.rank, lane, THREAD_NAME] = about.name
-        if about.kind is TrackKind.GPU:
+        metadata |= {(self.rank, lane, key): value for key, value in track.about.items()}
+        if track.name:
+            metadata[self.rank, lane, THREAD_NAME] = track.name
+        if track.kind is TrackKind.GPU:
             metadata.setdefault((self.rank, lane, GPU_STREAM), "0")
+        return lane
 
     def _timer(self, name: int) -> int:
         timer = self._timers.get(name)

@@ -11,7 +11,7 @@ MOST_RANK = 10_000_000
 
 
 def assigned(processes: Sequence[Process], used: Collection[int]) -> list[int]:
-    """A rank for each process: the one that the trace gives it, if no other has it, else the next that is free.
+    """A rank for each process: the one that the trace gives it, if no other has it, or one that is free.
 
     Parameters
     ----------

@@ -1,0 +1,104 @@
+"""Reads event traces of Caliper (``.cali``): beginnings and ends of regions, with times.
+
+Caliper writes them with its services event, trace, timer and recorder. Profiles, which have sums only, hold
+no calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from caliperreader import CaliperStreamReader
+from caliperreader.readererror import ReaderError
+
+from chimbuko.arrays import Table
+from chimbuko.formats.events import Catalogue, Kind, Row, table_of
+from chimbuko.formats.readers.registry import open_unpacked
+
+LINES_AT_ONCE: Final = 50_000
+MOST_LINE_BYTES: Final = 1 << 20
+MOST_NS: Final = 1 << 62
+_BEGIN, _END = "event.begin#", "event.end#"
+_TIMES: Final = (("time.offset.ns", 1), ("time.offset", 1000))
+"""Times since the beginning, and their units in ns."""
+_RANK: Final = "mpi.rank"
+_THREADS: Final = ("pthread.id", "omp.thread.id")
+
+
+def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
+    """The events of a file."""
+    reader = CaliperStreamReader()
+    regions = _Regions(catalogue, source)
+    complaint = ""
+    with open_unpacked(path) as file:
+        lines = (
+            line.decode("utf-8", "replace") for line in iter(lambda: file.readline(MOST_LINE_BYTES), b"")
+        )
+        while not complaint and (some := list(itertools.islice(lines, LINES_AT_ONCE))):
+            try:
+                reader.read([line for line in some if not line.isspace()], regions.take)
+            except (
+                ReaderError,
+                LookupError,
+                ValueError,
+                AttributeError,
+                RuntimeError,
+                RecursionError,
+            ) as error:
+                complaint = f"it holds a line that is not Caliper's ({' '.join(str(error).split())[:80]})"
+            yield regions.rows()
+    if not complaint and not regions.count:
+        complaint = "it has no events with times; record with CALI_SERVICES_ENABLE=event,recorder,timer,trace"
+    if complaint:
+        catalogue.complaints.append(f"{path}: {complaint}; what came before is taken")
+
+
+class _Regions:
+    """Events of regions, as records come."""
+
+    def __init__(self, catalogue: Catalogue, source: int) -> None:
+        self.count = 0
+        self._catalogue = catalogue
+        self._source = source
+        self._rows: list[Row] = []
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """One record."""
+        time_ns = _time_ns(record)
+        if time_ns is None:
+            return
+        track = self._track(record)
+        for key, value in record.items():
+            kind = Kind.BEGIN if key.startswith(_BEGIN) else Kind.END if key.startswith(_END) else None
+            if kind is not None:
+                self._rows.append((time_ns, 0, 0, track, self._catalogue.name(_last(value)), kind))
+                self.count += 1
+
+    def rows(self) -> Table:
+        """Those that have come since."""
+        rows, self._rows = self._rows, []
+        return table_of(rows)
+
+    def _track(self, record: Mapping[str, Any]) -> int:
+        rank = _last(record.get(_RANK, ""))
+        process = self._catalogue.process((self._source, rank))
+        if rank.isdecimal() and len(rank) < 9:
+            self._catalogue.processes[process].rank = int(rank)
+        thread = next((_last(record[name]) for name in _THREADS if name in record), "")
+        return self._catalogue.track(process, thread)
+
+
+def _time_ns(record: Mapping[str, Any]) -> int | None:
+    for name, unit_ns in _TIMES:
+        if name in record:
+            time_ns = round(float(_last(record[name])) * unit_ns)
+            return time_ns if 0 <= time_ns < MOST_NS else None
+    return None
+
+
+def _last(value: Any) -> str:
+    """The innermost of the values of a record."""
+    return str(value[-1]) if isinstance(value, list) else str(value)

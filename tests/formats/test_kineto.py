@@ -1,0 +1,80 @@
+"""Traces of PyTorch's profiler: a real training, and what only GPUs give, written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from chimbuko.formats.readers.kineto import CORRELATION_ID
+from chimbuko.formats.streams.conversion import convert
+from chimbuko.trace.schema import OPERATION_COMMUNICATOR, OPERATION_NUMBER, OPERATION_RANK
+from tests.formats.traces import calls_of, converted, rows_of, steps_of
+from tests.places import DATA
+
+TRAINING = DATA / "kineto"
+
+
+def trace(rank: int, *events: dict[str, Any]) -> bytes:
+    """A trace of one rank, as the profiler writes it."""
+    whole = [{"ph": "X", "pid": 77, "tid": 77, "dur": 10, **event} for event in events]
+    about = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "baseTimeNanoseconds": 10**15}
+    return json.dumps(about | {"traceEvents": whole}).encode()
+
+
+def test_a_real_training(tmp_path: Path) -> None:
+    result = convert(sorted(TRAINING.glob("*.gz"), reverse=True), tmp_path / "streams", "training", 10**6)
+    assert [stream.rank for stream in result.streams] == [0, 1, 2, 3]
+    assert result.complaints == []
+    calls = calls_of(result)
+    # Times are those of the clock on the wall, so the truth is found by them.
+    for delay in json.loads((TRAINING / "truth.json").read_text()):
+        assert any(
+            (rank, function) == (delay["rank"], delay["function"])
+            and begin <= delay["begin_us"]
+            and delay["end_us"] <= end
+            for rank, _, function, begin, end in calls
+        )
+    operations = rows_of(result, "operations")
+    groups = {row[OPERATION_COMMUNICATOR] for row in operations}
+    assert len(groups) == 2, "what is asked for, and what gloo does"
+    for group in groups:
+        for rank in range(4):
+            numbers = [
+                row[OPERATION_NUMBER]
+                for row in operations
+                if (row[OPERATION_COMMUNICATOR], row[OPERATION_RANK]) == (group, rank)
+            ]
+            assert numbers == list(range(72))
+
+
+def test_ranks_and_times(tmp_path: Path) -> None:
+    texts = [trace(rank, {"name": f"ProfilerStep#{rank}", "ts": 5.25}) for rank in (3, 1)]
+    result = converted(tmp_path, *texts, trace(3, {"name": "again", "ts": 5}))
+    time_us = 10**12 + 5
+    assert calls_of(result) == [
+        (0, 0, "again", time_us, time_us + 10),
+        (1, 0, "ProfilerStep", time_us, time_us + 10),
+        (3, 0, "ProfilerStep", time_us, time_us + 10),
+    ]
+
+
+def test_launches_and_kernels(tmp_path: Path) -> None:
+    result = converted(
+        tmp_path,
+        trace(
+            0,
+            {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "ts": 100, "args": {"correlation": 41}},
+            {
+                **{"name": "gemm", "cat": "kernel", "ts": 150, "pid": 0, "tid": 7},
+                "args": {"correlation": 41, "device": 0, "stream": 7},
+            },
+            {"name": "PyTorch Profiler (0)", "cat": "Trace", "ts": 0, "pid": "Spans", "tid": "x"},
+        ),
+    )
+    (stream,) = result.streams
+    _, names = steps_of(stream.path)
+    assert names.counters == {0: CORRELATION_ID}
+    assert names.metadata == {(0, 1, "CUDA Device"): "0", (0, 1, "CUDA Stream"): "7"}
+    assert [(row[2], row[4]) for row in rows_of(result, "counters")] == [(0, 41), (1, 41)]
+    assert [call[2] for call in calls_of(result)] == ["cudaLaunchKernel", "gemm"]

@@ -1,0 +1,56 @@
+"""Traces of other tools, through the whole of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from tests.integration.conftest import Run, Start
+from tests.places import DATA
+
+TRAINING = DATA / "kineto"
+
+
+def incidents_of(run: Run) -> list[IncidentSummary]:
+    """The costliest first."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        return Incidents(provenance.reader).page(limit=100).incidents
+
+
+def test_each_straggler_of_a_training_is_an_incident(start: Start) -> None:
+    """Of PyTorch, recorded with its profiler: the rank that was late, what it did, and who waited."""
+    run = start("--trace", TRAINING / "rank*.json.gz", "--agents", "2")
+    assert run.end() == 0, run.output
+    assert "Problem" not in run.output
+    found = incidents_of(run)
+    for delay in json.loads((TRAINING / "truth.json").read_text()):
+        of_delay = [
+            one for one in found[:3] if (one.rank, one.function) == (delay["rank"], delay["function"])
+        ]
+        assert len(of_delay) == 1, (delay, found)
+        (incident,) = of_delay
+        assert incident.ranks == 4, "three waited for it"
+        assert incident.begin_us <= delay["begin_us"] and delay["end_us"] <= incident.end_us
+        assert "waited" in incident.sentence and "gloo:all_reduce" in incident.sentence
+
+
+def test_a_trace_that_is_none_leaves_no_run(start: Start, tmp_path: Path) -> None:
+    trace = tmp_path / "broken.json"
+    trace.write_text('[{"ph": "X", "name": "f"}, {"ph')
+    run = start("--trace", trace)
+    assert run.end() == 3
+    (complaint,) = run.lines
+    assert complaint.startswith(f"chimbuko: {trace}: there are no calls in it (it ends within")
+    assert not run.folder.exists()
+
+
+def test_more_agents_than_processes(start: Start, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.pfw"
+    trace.write_text('[{"ph": "X", "name": "f", "pid": 1, "tid": 1, "ts": 5, "dur": 1},\n')
+    run = start("--trace", trace, "--agents", "2")
+    assert run.end() == 2
+    assert run.lines == ["chimbuko: --agents 2: there are only 1 stream"]
+    assert not run.folder.exists()
