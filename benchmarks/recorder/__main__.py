@@ -5,7 +5,7 @@ halo's run time, alone and with the whole analysis on the same cores.
 
 Needs an mpicc: that of the mpich wheel, or another one on the PATH. TAU is measured where a tau_exec for
 this MPI is on the PATH. Kinds take turns, so that other work on the machine falls on all alike. On a quiet
-machine it takes some six minutes. The halo program runs 2 ranks; where less than two cores are free its run
+machine it takes some ten minutes. The halo program runs 2 ranks; where less than two cores are free its run
 time says more of the machine than of the recorder, and the CPU time of the drains says more.
 """
 
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.measuring import processes
+from chimbuko.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
 BESIDE_PYTHON = str(Path(sys.executable).parent)
@@ -34,7 +35,7 @@ TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 TAU = ["tau_exec", "-T", "mpi,pthread", "-adios2_trace"]
 KINDS = ("function", "MPI call", "MPI call with messages")
-ITERATIONS, SWEEPS = 10_000, 4
+ITERATIONS, SWEEPS = 40_000, 4
 RESAMPLES = 2000
 DRAIN = "chimbuko.recorder.drain"
 LOOK_PERIOD_S = 0.2
@@ -121,13 +122,17 @@ def halo(folder: Path, rounds: int) -> dict[str, Any]:
     program = build("halo.c", folder / "halo", "-finstrument-functions")
     launch = [tool("mpirun"), "-n", "2"]
     size = [str(ITERATIONS), str(SWEEPS)]
-    streams = {"TAU_ADIOS2_FILENAME": str(folder / "tau-halo"), "TAU_ADIOS2_PERIOD": "1000000"}
     recorded, analysed, rates, drains = [], [], [], []
     for number in range(rounds):
         plain_s, calls = output([*launch, program, *size])
         rates.append(calls / plain_s)
-        with DrainClock() as clock:
-            recorded_s, _ = output([*launch, *TRACE, program, *size], **streams)
+        # In memory, where followed files of a run are.
+        with (
+            tempfile.TemporaryDirectory(prefix="chimbuko-halo-", dir=MEMORY) as streams,
+            DrainClock() as clock,
+        ):
+            variables = {"TAU_ADIOS2_FILENAME": f"{streams}/tau-halo", "TAU_ADIOS2_PERIOD": "1000000"}
+            recorded_s, _ = output([*launch, *TRACE, program, *size], **variables)
         drains.append(clock.cpu_s / recorded_s)
         recorded.append(recorded_s / plain_s)
         run = [*CHIMBUKO, "run", "--no-dashboard", "--output", folder / f"run{number}", "--"]

@@ -20,7 +20,15 @@ from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import log
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
 from chimbuko.process.ranks import rank_from, stated_rank
-from chimbuko.recorder.place import READY, drain, is_alive, process_files, remove_place
+from chimbuko.recorder.place import (
+    READY,
+    Listing,
+    drain,
+    is_alive,
+    is_process_file,
+    process_files,
+    remove_place,
+)
 from chimbuko.recorder.recording import Recording
 from chimbuko.recorder.unwritten import unwritten
 from chimbuko.trace.tausettings import WriterSettings
@@ -73,6 +81,7 @@ class _Drain:
 
     def __init__(self, folder: Path, pid: int) -> None:
         self._folder = folder
+        self._listing = Listing(folder)
         self._first = pid
         self._first_descriptor = _process_descriptor(pid)
         self._members = Members()
@@ -97,8 +106,9 @@ class _Drain:
             log(f"{refused} processes were not recorded: too many at a time, or in all")
 
     def _take_in(self) -> None:
-        for path in process_files(self._folder):
-            if path not in self._seen:
+        for name in self._listing.news():
+            path = self._folder / name
+            if is_process_file(name) and path not in self._seen:
                 self._seen.add(path)
                 self._begin(path)
 

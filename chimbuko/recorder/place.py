@@ -19,6 +19,8 @@ DIARY = "chimbuko-recorder.log"
 """Beside the streams, where there is something to say: what went wrong in processes that drained rings."""
 PROCESS_SUFFIX = ".process"
 LOOK_PERIOD_S = 0.02
+TICK_NS = 20_000_000
+"""Longer than a tick of the clock that file systems stamp with."""
 READY = b"ready"
 """Whoever is about to drain says it on standard output, where the program may begin."""
 _LOCK = ".lock"
@@ -140,8 +142,35 @@ def process_files(place: Path) -> list[Path]:
     """Files of the processes that are, or were, recorded into a place."""
     with suppress(OSError):
         names = sorted(os.listdir(place))
-        return [place / name for name in names if name.endswith(PROCESS_SUFFIX) and not name.startswith(".")]
+        return [place / name for name in names if is_process_file(name)]
     return []
+
+
+def is_process_file(name: str) -> bool:
+    """Whether a file of this name is a process's, and complete."""
+    return name.endswith(PROCESS_SUFFIX) and not name.startswith(".")
+
+
+class Listing:
+    """Names in a folder that is looked at ten times a second, and hardly ever changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed_ns = 0
+
+    def news(self) -> list[str]:
+        """All names where the folder may have changed since the last look, in order; else none."""
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+            if changed_ns == self._changed_ns:
+                return []
+            # What changes within the same tick of the file system's clock leaves the same time.
+            is_settled = time.time_ns() > changed_ns + TICK_NS
+            names = sorted(os.listdir(self._folder))
+        except OSError:
+            return []
+        self._changed_ns = changed_ns if is_settled else 0
+        return names
 
 
 def is_in_use(place: Path) -> bool:

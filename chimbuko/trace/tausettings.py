@@ -297,7 +297,7 @@ class WriterSettings:
         """
         from chimbuko.trace.writer import StreamWriter
 
-        parameters = SAFE_SST_PARAMETERS if self.engine.upper() == SST else {}
+        parameters = SAFE_SST_PARAMETERS if self.engine.upper() == SST else FILE_PARAMETERS
         path = self.stream_path(program, rank, first_rank)
         return StreamWriter(path, self.engine, parameters, self.config_file)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -169,30 +169,33 @@ class StepBuilder:
             taken, thread.events = _split(thread.events, until_ns)
             if number == MAIN_THREAD:
                 self._open_on_main = open_timers(self._open_on_main, taken[:, 0])
-            kinds, timers = taken[:, :1] & 1, taken[:, :1] >> 1
-            events.append(self._rows(number, kinds, timers, taken[:, 1]))
+            events.append(self._rows(number, taken[:, 0] & 1, taken[:, 0] >> 1, taken[:, 1]))
             taken, thread.messages = _split(thread.messages, until_ns)
-            messages.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+            messages.append(self._rows(number, *taken.T))
             taken, thread.counters = _split(thread.counters, until_ns)
-            counters.append(self._rows(number, taken[:, :-1], taken[:, -1]))
+            counters.append(self._rows(number, *taken.T))
             taken, thread.operations = _split(thread.operations, until_ns)
-            operations.append(self._rows(number, taken[:, :-1], taken[:, -1]))
-        all_messages = _by_time(_merged(messages, 3 + _MESSAGE_COLUMNS))
+            operations.append(self._rows(number, *taken.T))
+        all_messages = _by_time(messages)
         details = all_messages[:, -1 - DETAIL_COLUMNS : -1]
         return Step(
-            _merged(events, 3 + 1 + EVENT_COLUMNS),
+            _merged(events),
             np.delete(all_messages, np.s_[-1 - DETAIL_COLUMNS : -1], 1),
-            _by_time(_merged(counters, 3 + COUNTER_COLUMNS)),
+            _by_time(counters),
             details if details.any() else NO_DETAILS,
-            _by_time(_merged(operations, 3 + OPERATION_COLUMNS)),
+            _by_time(operations),
         )
 
     def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
         """Rows in TAU's layout: program, rank, thread, the columns, and the time in µs since the epoch."""
         *values, time_ns = columns
-        head = np.full((len(time_ns), 3), (0, self._rank, thread), np.int64)
-        time_us = (time_ns[:, None] + self._offset_ns) // 1000
-        return np.hstack((head, *values, time_us)).astype(np.uint64)
+        # Column by column: stacked and converted, 100,000 rows take twice as long.
+        rows = np.empty((len(time_ns), 3 + len(columns)), np.int64)
+        rows[:, :3] = 0, self._rank, thread
+        for at, column in enumerate(values, 3):
+            rows[:, at] = column
+        rows[:, -1] = (time_ns + self._offset_ns) // 1000
+        return rows.view(np.uint64)
 
 
 def open_timers(before: list[int], codes: Int64Array) -> list[int]:
@@ -226,11 +229,11 @@ def _split(rows: Int64Array, until_ns: int) -> tuple[Int64Array, Int64Array]:
     return rows[:position], rows[position:]
 
 
-def _merged(blocks: Iterable[UInt64Array], columns: int) -> UInt64Array:
-    return np.concatenate((np.empty((0, columns), np.uint64), *blocks))
+def _merged(blocks: Sequence[UInt64Array]) -> UInt64Array:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def _by_time(rows: UInt64Array) -> UInt64Array:
-    """Sorted by time, then by the other columns in their order, as TAU does."""
-    keys = [rows[:, column] for column in (-1, *range(rows.shape[1] - 1))]
-    return rows[np.lexsort(keys[::-1])]
+def _by_time(blocks: Sequence[UInt64Array]) -> UInt64Array:
+    """Sorted by time; of a thread, rows of the same µs keep their order."""
+    rows = _merged(blocks)
+    return rows if len(blocks) == 1 else rows[np.argsort(rows[:, -1], kind="stable")]
