@@ -14,9 +14,16 @@ SAME_TAKING_US = 1_000_000
 """Calls that lost a core to the same process are one delay, with no more than this between them."""
 
 
+OF_NODE_SHARE = 0.5
+"""Of a call's excess, that its node must explain to be why it was slow."""
+
+
 def main_part(parts: Sequence[Part]) -> Part:
-    """The part that explains most."""
-    return max(parts, key=lambda part: part.lost_us)
+    """The part that explains most; none of the node where all of these together are less than the others."""
+    of_node_us = sum(part.lost_us for part in parts if part.kind in OF_NODE)
+    is_of_node = of_node_us >= OF_NODE_SHARE * sum(part.lost_us for part in parts)
+    named = [part for part in parts if is_of_node or part.kind not in OF_NODE]
+    return max(named, key=lambda part: part.lost_us)
 
 
 def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> str:

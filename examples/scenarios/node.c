@@ -1,11 +1,13 @@
 /* MPI programs that their node delays, by one known cause each: five delays of 200 ms in the second half of a run.
+   Beside them are two that delay themselves (computes, sleeps), and one without delays (clean).
 
    mpicc -g -O1 -finstrument-functions -pthread node.c -o node
    chimbuko run -- mpirun -n 2 chimbuko trace ./node stopped
    chimbuko incidents
 
    Usage: node NAME [FOLDER]; on two ranks. Rank 1 is delayed in kernel(), and rank 0 waits for it in MPI_Allreduce.
-   Between two steps all sleep, so that ranks that share a core do not disturb each other. */
+   Between two steps all sleep, so that ranks that share a core do not disturb each other. What is work takes 200 ms
+   of CPU time, also where others use the machine. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 
 #define QUIET __attribute__((no_instrument_function))
 
-enum { ITERATIONS = 400, EACH = 40, MIB = 1 << 20 };
+enum { ITERATIONS = 400, EACH = 40, MIB = 1 << 20, RIVALS = 4 };
 
 static const double DELAY_MS = 200.0, USUAL_MS = 4.0;
 static int rank;
@@ -44,10 +46,12 @@ QUIET static void pass(double ms) {
   nanosleep(&left, NULL);
 }
 
+/* To ask for this clock is a system call, so it is asked seldom. */
 QUIET static void compute(double ms) {
   double until = now_ms(CLOCK_THREAD_CPUTIME_ID) + ms;
-  while (now_ms(CLOCK_THREAD_CPUTIME_ID) < until) {
-  }
+  while (now_ms(CLOCK_THREAD_CPUTIME_ID) < until)
+    for (volatile int some = 0; some < 50000; some++) {
+    }
 }
 
 QUIET static void pin(int core) {
@@ -66,6 +70,33 @@ QUIET static int last_core(void) {
   return core;
 }
 
+/* Several threads of one process take the last core for some time: who computes there meanwhile has a fifth of it. */
+QUIET static void *spin(void *ms) {
+  double until = now_ms(CLOCK_MONOTONIC) + *(double *)ms;
+  pin(last_core());
+  while (now_ms(CLOCK_MONOTONIC) < until) {
+  }
+  return NULL;
+}
+
+QUIET static void take_last_core(double ms) {
+  pthread_t others[RIVALS - 1];
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  for (int one = 0; one < RIVALS - 1; one++) pthread_create(&others[one], NULL, spin, &ms);
+  spin(&ms);
+  for (int one = 0; one < RIVALS - 1; one++) pthread_join(others[one], NULL);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+QUIET static void compute_on_last_core(double ms) {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  pin(last_core());
+  compute(ms);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
 /* Runs beside the ranks, as somebody else's process would: it has another name, and is there from the beginning.
    It takes the last core for as long as it is told to, in ms. */
 static volatile int *asked_ms;
@@ -75,23 +106,19 @@ QUIET static void start_spinner(void) {
   if (fork() != 0) return;
   prctl(PR_SET_NAME, "spinner");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  pin(last_core());
-  nice(-10);
   while (*asked_ms >= 0) {
-    double until = now_ms(CLOCK_MONOTONIC) + *asked_ms;
+    double ms = *asked_ms;
     *asked_ms = 0;
-    while (now_ms(CLOCK_MONOTONIC) < until) {
-    }
+    if (ms > 0) take_last_core(ms);
     pass(1.0);
   }
   _exit(0);
 }
 
 QUIET static void stolen(void) {
-  pin(last_core());
   *asked_ms = (int)DELAY_MS;
   pass(2.0);
-  compute(DELAY_MS / 4);
+  compute_on_last_core(DELAY_MS / (RIVALS + 1));
 }
 
 QUIET static void stopped(void) {
@@ -106,8 +133,8 @@ QUIET static void stopped(void) {
 }
 
 QUIET static void page_faults(void) {
-  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
-  while (now_ms(CLOCK_MONOTONIC) < until) {
+  double until = now_ms(CLOCK_THREAD_CPUTIME_ID) + DELAY_MS;
+  while (now_ms(CLOCK_THREAD_CPUTIME_ID) < until) {
     char *some = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(some, 4 * MIB, MADV_NOHUGEPAGE);
     for (int at = 0; at < 4 * MIB; at += 4096) some[at] = 1;
@@ -134,15 +161,14 @@ QUIET static void held_lock(void) {
   pthread_join(holder, NULL);
 }
 
+/* Much at a time goes to the disk itself: the thread sleeps until all of it is there. */
 QUIET static void slow_disk(void) {
-  char path[4096], *some = malloc(MIB);
+  char path[4096], *some = aligned_alloc(4096, 16 * MIB);
   snprintf(path, sizeof path, "%s/node-scenario-%d", folder, getpid());
-  int file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+  int file = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_DIRECT | O_DSYNC, 0600);
   double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
-  memset(some, rank, MIB);
-  while (now_ms(CLOCK_MONOTONIC) < until) {
-    if (pwrite(file, some, 65536, 0) < 0) break;
-    fsync(file);
+  memset(some, rank, 16 * MIB);
+  while (now_ms(CLOCK_MONOTONIC) < until && pwrite(file, some, 16 * MIB, 0) > 0) {
   }
   close(file);
   unlink(path);
@@ -150,13 +176,24 @@ QUIET static void slow_disk(void) {
 }
 
 QUIET static void system_calls(void) {
-  double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
-  char some[1];
+  double until = now_ms(CLOCK_THREAD_CPUTIME_ID) + DELAY_MS;
+  char some[4096];
   int zero = open("/dev/zero", O_RDONLY);
-  while (now_ms(CLOCK_MONOTONIC) < until)
+  while (now_ms(CLOCK_THREAD_CPUTIME_ID) < until)
     for (int one = 0; one < 1000; one++)
-      if (pread(zero, some, 1, 0) < 0) return;
+      if (pread(zero, some, sizeof some, 0) < 0) return;
   close(zero);
+}
+
+QUIET static void computes(void) {
+  compute(DELAY_MS);
+}
+
+QUIET static void sleeps(void) {
+  pass(DELAY_MS);
+}
+
+QUIET static void clean(void) {
 }
 
 QUIET static void migrations(void) {
@@ -190,7 +227,6 @@ QUIET static void memory_limit(void) {
   free(some);
 }
 
-/* The other rank moves to this one's core, and computes there meanwhile. */
 static const struct {
   const char *name;
   void (*delay)(void);
@@ -198,14 +234,15 @@ static const struct {
     {"stolen", stolen},         {"stopped", stopped},           {"page_faults", page_faults},
     {"held_lock", held_lock},   {"slow_disk", slow_disk},       {"system_calls", system_calls},
     {"migrations", migrations}, {"memory_limit", memory_limit}, {"shared_core", NULL},
+    {"computes", computes},     {"sleeps", sleeps},             {"clean", clean},
 };
 
+/* Threads of the other rank compute on this one's core meanwhile. */
 QUIET static void share_a_core(void) {
-  cpu_set_t before;
-  sched_getaffinity(0, sizeof before, &before);
-  pin(last_core());
-  compute(DELAY_MS / 2);
-  sched_setaffinity(0, sizeof before, &before);
+  if (rank == 0)
+    take_last_core(DELAY_MS);
+  else
+    compute_on_last_core(DELAY_MS / (RIVALS + 1));
 }
 
 static int is_delayed, scenario;

@@ -27,6 +27,8 @@ AT_ONCE = 2_000
 HORIZON_US = 60_000_000
 """Calls that ended so much earlier have nothing to do with one any more: they are forgotten."""
 
+FOREVER_US = 1 << 62
+
 
 class Explained(msgspec.Struct, frozen=True):
     """What was found."""
@@ -56,6 +58,8 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
     book = IncidentBook(found.last_number() + 1, dict(found.of_calls()))
+    for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
+        book.put_samples(batch)
     for stream in provenance.health():
         book.scene.ranks[stream.program].add(stream.rank)
     short = Interruptions()

@@ -23,16 +23,10 @@ def names(ranks: int = 4) -> list[ThreadName]:
 
 def thread(rank: int, begin_ms: float, end_ms: float, tid: int = 0, **values: Any) -> np.void:
     """A THREAD row of a rank's main thread, which ran all the time if nothing else is said; times in ms."""
+    values = {"slices": 3, "ran_us": round(1000 * (end_ms - begin_ms)), "call": -1, "state": b"R", **values}
     row = np.zeros((), THREAD)
-    length_us = round(1000 * (end_ms - begin_ms))
-    row["begin_us"], row["length_us"], row["pid"], row["tid"] = (
-        at(begin_ms),
-        length_us,
-        100 + rank,
-        100 + rank,
-    )
-    row["tid"] = tid or 100 + rank
-    row["ran_us"], row["call"], row["state"] = length_us, -1, b"R"
+    row["begin_us"], row["length_us"] = at(begin_ms), round(1000 * (end_ms - begin_ms))
+    row["pid"], row["tid"] = 100 + rank, tid or 100 + rank
     for name, value in values.items():
         row[name] = value
     return row[()]
@@ -51,13 +45,14 @@ def other(begin_ms: float, end_ms: float, core: int, ran_ms: float, name: str = 
 
 
 def batch(
-    threads: list[np.void],
+    looks: list[np.void],
     others: list[np.void] | None = None,
     states: list[tuple[Any, ...]] | None = None,
+    periods: list[np.void] | None = None,
     **more: Any,
 ) -> NodeBatch:
     """What comes from the node."""
-    rows = np.array(threads, THREAD)
+    rows = np.array([*looks, *(periods or [])], THREAD)
     begin_us, end_us = int(rows["begin_us"].min()), int((rows["begin_us"] + rows["length_us"]).max())
     return NodeBatch(
         NODE_NAME,
@@ -66,7 +61,8 @@ def batch(
         begin_us,
         end_us,
         more.pop("names", names()),
-        threads=rows.tobytes(),
+        threads=np.array(periods or [], THREAD).tobytes(),
+        looks=np.array(looks, THREAD).tobytes(),
         others=np.array(others or [], OTHER).tobytes(),
         states=np.array(states or [], NODE).tobytes(),
         **more,

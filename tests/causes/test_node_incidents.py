@@ -12,7 +12,7 @@ from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.sentence import sentence
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from tests.causes.flagged import flag
-from tests.causes.nodes import batch, other, ticks
+from tests.causes.nodes import batch, other, thread, ticks
 
 STOPPED = flag("compute", 3, 0, 200)
 WAITS = [flag("MPI_Allreduce()", rank, 2, 201) for rank in range(3)]
@@ -56,8 +56,10 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
     rows = [row for rank in (1, 3) for row in ticks(rank, 0, 1000, ran_us=2_000, waited_us=18_000, core=1)]
     later = flag("compute", 1, 9_000, 9_200)
     rows += ticks(1, 9_000, 9_200, ran_us=2_000, waited_us=18_000, core=1)
+    # It is longer than it is usual for them.
+    usual = batch([], periods=[thread(rank, -60_000, 0) for rank in (1, 3)], is_sum=True)
     first, second = sorted(
-        incidents([*hit, later], batch(rows, [other(-50, 9_500, 1, 9_000)]), late=late),
+        incidents([*hit, later], usual, batch(rows, [other(-50, 9_500, 1, 9_000)]), late=late),
         key=lambda one: one.begin_us,
     )
     assert first.flags == 6 and second.flags == 1

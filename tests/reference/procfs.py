@@ -31,12 +31,12 @@ def status(data: bytes) -> tuple[int, int, str] | None:
     return int(voluntary), int(involuntary), cpus.decode(errors="replace")
 
 
-def schedstat(data: bytes) -> tuple[int, int] | None:
-    """Nanoseconds that it ran, and that it waited."""
+def schedstat(data: bytes) -> tuple[int, int, int] | None:
+    """Nanoseconds that it ran, and that it waited; how often it was put on a core."""
     words = data.split()
-    if len(words) < 2 or not all(word.isdigit() and int(word) <= LARGEST for word in words[:2]):
+    if len(words) != 3 or not all(word.isdigit() and int(word) <= LARGEST for word in words):
         return None
-    return int(words[0]), int(words[1])
+    return int(words[0]), int(words[1]), int(words[2])
 
 
 def memory(data: bytes) -> tuple[int, int, int]:

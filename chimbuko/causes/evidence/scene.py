@@ -10,7 +10,8 @@ from chimbuko.causes.evidence.clocks import Clocks
 from chimbuko.causes.evidence.ends import Ends
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.flagindex import FlagIndex
-from chimbuko.causes.evidence.nodescene import NodeScene, Seen
+from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene
+from chimbuko.causes.evidence.threadtime import Seen
 from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
@@ -74,8 +75,14 @@ class Scene:
     def seen(self, flag: Flag) -> Seen | None:
         """What its node's samples say of a call's thread; None without any."""
         if flag.id not in self._seen:
-            self._seen[flag.id] = self.nodes.seen(flag)
+            self._seen[flag.id] = self.nodes.seen(flag, self._disturbed(flag))
         return self._seen[flag.id]
+
+    def _disturbed(self, flag: Flag) -> list[tuple[int, int]]:
+        """When other calls of its thread were slow, around the time that it lost."""
+        begin_us, end_us = flag.common_from_us - AROUND_US, flag.common_to_us + AROUND_US
+        near = self._of_rank[flag.program, flag.rank].during(begin_us, end_us)
+        return [(one.lost_from_us, one.lost_to_us) for one in near if one.thread == flag.thread]
 
     def is_held_up(self, flag: Flag) -> bool:
         """Whether a call's thread did not run, so that it is no wait for others, whatever it was in."""

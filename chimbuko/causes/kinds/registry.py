@@ -18,34 +18,19 @@ from chimbuko.causes.kinds import (
     owncode,
     slowoperation,
 )
-from chimbuko.causes.nodekinds import (
-    heldlock,
-    memorypressure,
-    migration,
-    pagefaults,
-    stopped,
-    storage,
-    systemtime,
-    waitedforcore,
-)
+from chimbuko.causes.nodekinds import heldup, spent
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     latesender.parts,
     latereceiver.parts,
     lateatcollective.parts,
     # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
-    stopped.parts,
-    waitedforcore.parts,
+    heldup.parts,
     morebytes.parts,
     slowoperation.parts,
     inchild.parts,
     morecalls.parts,
-    memorypressure.parts,
-    pagefaults.parts,
-    migration.parts,
-    storage.parts,
-    heldlock.parts,
-    systemtime.parts,
+    spent.parts,
     latechild.parts,
     owncode.parts,
 )

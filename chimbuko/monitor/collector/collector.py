@@ -40,6 +40,7 @@ SUMS_OF_A_LENGTH = 120
 RING_ROWS = 65_536
 MOST_KEPT_ROWS = 500_000
 """Rows around flagged calls that leave the node in one run: 30 MB before they are packed."""
+LOOKS = "looks"
 KEYS: dict[str, list[str]] = {
     "threads": ["pid", "tid"],
     "cores": ["cpu"],
@@ -122,7 +123,7 @@ class Collector:
         if not self._fast_threads:
             return
         began_ns = time.thread_time_ns()
-        has_waited = self._fast.read(now_us, self._fast_threads)
+        has_waited = self._fast.read(self._fast_threads)
         cost_us = (time.thread_time_ns() - began_ns) // 1000
         self.fast_cost_us += cost_us
         wanted_s = min(max(cost_us / 1e6 / FAST_SHARE, FAST_S), SLOWEST_S)
@@ -158,19 +159,21 @@ class Collector:
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
         """Samples that overlap intervals and were not given away before; None without any."""
-        parts: dict[str, list[Rows]] = {name: [] for name in self._rings}
+        parts: dict[str, list[Rows]] = {name: [] for name in (*self._rings, LOOKS)}
         bounds = []
         for begin_us, end_us in intervals:
             bounds += [begin_us, end_us]
             for name, ring in self._rings.items():
                 parts[name].append(ring.take(begin_us, end_us))
-            parts["threads"].append(self._fast.take(begin_us, end_us))
+            parts[LOOKS].append(self._fast.take(begin_us, end_us))
         if not bounds:
             return None
         rows = {name: np.concatenate(found) for name, found in parts.items()}
-        threads = rows["threads"]
         # What slept all the time explains nothing, and most threads of a node do.
-        rows["threads"] = threads[(threads["ran_us"] > 0) | (threads["waited_us"] > 0) | _is_main(threads)]
+        for name in ("threads", LOOKS):
+            of_threads = rows[name]
+            has_run = (of_threads["ran_us"] > 0) | (of_threads["waited_us"] > 0)
+            rows[name] = of_threads[has_run | _is_main(of_threads)]
         count = sum(map(len, rows.values()))
         if not count:
             return None
@@ -202,6 +205,7 @@ class Collector:
     def close(self) -> None:
         """Close all files."""
         self._sampler.close()
+        self._fast.close()
         self._files.close()
 
     def _put(self, name: str, rows: Rows) -> None:
@@ -228,7 +232,7 @@ class Collector:
                     if len(chosen) < MOST_FAST:
                         chosen[tid] = one.pid
         for tid in self._fast_threads.keys() - chosen.keys():
-            self._fast.forget(self._fast_threads[tid], tid)
+            self._fast.forget(tid)
         self._fast_threads = chosen
 
     def _look_for_others(self, now_us: int) -> None:
@@ -241,15 +245,15 @@ class Collector:
 
     def _batch(self, rows: dict[str, Rows], is_sum: bool, begin_us: int, end_us: int) -> NodeBatch:
         self._sequence += 1
-        tids = np.unique(rows["threads"]["tid"]).tolist() if "threads" in rows else []
-        packed = {name: rows[name].tobytes() if name in rows else b"" for name in KEYS}
+        tids = {tid for name in ("threads", LOOKS) if name in rows for tid in rows[name]["tid"].tolist()}
+        packed = {name: rows[name].tobytes() if name in rows else b"" for name in (*KEYS, LOOKS)}
         batch = NodeBatch(
             self._node,
             self._sequence,
             is_sum,
             begin_us,
             end_us,
-            [name for name in map(self._name, tids) if name is not None],
+            [name for name in map(self._name, sorted(tids)) if name is not None],
             packed["threads"],
             packed["cores"],
             packed["others"],
@@ -257,6 +261,7 @@ class Collector:
             cost_us=self.cost_us,
             fast_cost_us=self.fast_cost_us,
             left_out=self._left_out,
+            looks=packed[LOOKS],
         )
         self.cost_us = self.fast_cost_us = self._left_out = 0
         return batch

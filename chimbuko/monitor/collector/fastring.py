@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.monitor.procfs.task import TaskStat, parse_schedstat, parse_stat
+from chimbuko.monitor.procfs.task import TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import NO_CALL, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
@@ -17,9 +18,11 @@ TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 MOST_READINGS = 16_384
 """Some 400 bytes each: 60 s of five threads at 20 ms."""
 MUCH_WAITED = 0.2
+RESTLESS_PER_S = 1_000
+"""A thread that is put on a core so often may be one that is moved all the time."""
+MOST_MOVES = 65_535
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
-FILES = ("stat", "schedstat", "syscall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class _Reading:
     stat: bytes
     sched: bytes
     call: bytes
+    moved: bytes
+    """How often it was moved; not read where it is put on a core as seldom as most threads are."""
 
 
 @dataclass(slots=True)
@@ -43,54 +48,90 @@ class _Pair:
     is_taken: bool = False
 
 
+class _Thread:
+    """The files of one thread."""
+
+    __slots__ = ("_call", "_moved", "_pid", "_sched", "_stat", "_tid", "last")
+
+    def __init__(self, files: ProcReader, pid: int, tid: int) -> None:
+        folder = f"/proc/{pid}/task/{tid}/"
+        self._pid, self._tid = pid, tid
+        self._stat, self._sched, self._call, self._moved = (
+            files.file(folder + name) for name in ("stat", "schedstat", "syscall", "sched")
+        )
+        self.last: _Reading | None = None
+
+    def read(self) -> _Reading | None:
+        """It now; None where it has ended."""
+        sched, last = self._sched.read(), self.last
+        now_us = time.time_ns() // 1000
+        if last is not None and sched and sched == last.sched:
+            # It has not been on a core since: all of it is as it was.
+            stat, call, moved = last.stat, last.call, last.moved
+        else:
+            stat = self._stat.read()
+            # What it sleeps in can only be seen while it does.
+            is_asleep = stat[stat.rfind(b") ") + 2 :][:1] in (b"S", b"D")
+            call = self._call.read() if is_asleep else b""
+            is_restless = last is not None and _slices_per_s(last, sched, now_us) > RESTLESS_PER_S
+            moved = self._moved.read() if is_restless else b""
+        self.last = _Reading(now_us, self._tid, self._pid, stat, sched, call, moved) if stat else None
+        return self.last
+
+    def close(self) -> None:
+        for file in (self._stat, self._sched, self._call, self._moved):
+            file.close()
+
+
 class FastRing:
     """Reads threads, and remembers the newest readings."""
 
     def __init__(self, files: ProcReader, capacity: int = MOST_READINGS) -> None:
         self._files = files
         self._pairs: deque[_Pair] = deque(maxlen=capacity)
-        self._last: dict[int, _Reading] = {}
+        self._threads: dict[int, _Thread] = {}
 
-    def read(self, time_us: int, threads: dict[int, int]) -> bool:
+    def read(self, threads: dict[int, int]) -> bool:
         """Look at threads, by their number and that of their process.
 
         Returns whether one of them waited for a core for ``MUCH_WAITED`` of the time since the last look.
         """
-        read = self._files.read
-        last, self._last = self._last, {}
         has_waited = False
         for tid, pid in threads.items():
-            folder = f"/proc/{pid}/task/{tid}/"
-            stat = read(folder + "stat")
-            if not stat:
-                continue
-            sched = read(folder + "schedstat")
-            # What it sleeps in can only be seen while it does.
-            is_asleep = stat[stat.rfind(b") ") + 2 :][:1] in (b"S", b"D")
-            call = read(folder + "syscall") if is_asleep else b""
-            now = self._last[tid] = _Reading(time_us, tid, pid, stat, sched, call)
-            before = last.get(tid)
-            if before is not None:
+            thread = self._threads.get(tid)
+            if thread is None:
+                thread = self._threads[tid] = _Thread(self._files, pid, tid)
+            before, now = thread.last, thread.read()
+            if before is not None and now is not None:
                 self._pairs.append(_Pair(before, now))
                 has_waited = has_waited or _has_waited(before, now)
         return has_waited
 
-    def forget(self, pid: int, tid: int) -> None:
+    def forget(self, tid: int) -> None:
         """A thread is not looked at any longer."""
-        for name in FILES:
-            self._files.forget(f"/proc/{pid}/task/{tid}/{name}")
+        thread = self._threads.pop(tid, None)
+        if thread is not None:
+            thread.close()
 
     def take(self, begin_us: int, end_us: int) -> Rows:
         """THREAD rows of an interval that were not taken before."""
         rows = []
-        for pair in self._pairs:
-            if pair.is_taken or pair.now.time_us <= begin_us or pair.before.time_us >= end_us:
+        # The newest first: what is asked for was not long ago.
+        for pair in reversed(self._pairs):
+            if pair.now.time_us <= begin_us:
+                break
+            if pair.is_taken or pair.before.time_us >= end_us:
                 continue
             pair.is_taken = True
             row = _row(pair.before, pair.now)
             if row is not None:
                 rows.append(row)
         return np.array(rows, THREAD)
+
+    def close(self) -> None:
+        """Close all files."""
+        for tid in list(self._threads):
+            self.forget(tid)
 
 
 def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
@@ -100,24 +141,37 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
         return None
     if not 0 < length_us <= LONGEST_US:
         return None
-    times = parse_schedstat(before.sched), parse_schedstat(now.sched)
-    user_us, system_us = _ticks(first, second)
-    ran_us, waited_us = user_us + system_us, 0
-    if times[0] is not None and times[1] is not None:
-        ran_us = max(0, times[1].ran_ns - times[0].ran_ns) // 1000
-        waited_us = max(0, times[1].waited_ns - times[0].waited_ns) // 1000
+    system_us = max(0, second.system_ticks - first.system_ticks) * TICK_US
+    old, new = parse_schedstat(before.sched), parse_schedstat(now.sched)
+    if old is not None and new is not None:
+        ran_ns, waited_ns, slices = (max(0, later - earlier) for earlier, later in zip(old, new, strict=True))
+    else:
+        ran_ns, waited_ns, slices = 1000 * (system_us + _user_us(first, second)), 0, 0
     return (
-        *(before.time_us, length_us, now.pid, now.tid, ran_us, waited_us, user_us, system_us),
+        *(before.time_us, length_us, now.pid, now.tid, ran_ns // 1000, waited_ns // 1000, system_us),
         max(0, second.minor_faults - first.minor_faults),
         max(0, second.major_faults - first.major_faults),
-        *(0, 0, int(first.processor != second.processor), second.processor),
+        *(slices, _moves(before, now, first.processor != second.processor), second.processor),
         *(system_call(now.call), second.state.encode()),
     )
 
 
-def _ticks(first: TaskStat, second: TaskStat) -> tuple[int, int]:
-    user, system = second.user_ticks - first.user_ticks, second.system_ticks - first.system_ticks
-    return max(0, user) * TICK_US, max(0, system) * TICK_US
+def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
+    """How often it was moved: as far as that was read, else whether it is on another core than before."""
+    first, second = parse_migrations(before.moved), parse_migrations(now.moved)
+    counted = 0 if first is None or second is None else min(second - first, MOST_MOVES)
+    return max(counted, int(is_elsewhere))
+
+
+def _slices_per_s(last: _Reading, sched: bytes, now_us: int) -> float:
+    before, now = parse_schedstat(last.sched), parse_schedstat(sched)
+    if before is None or now is None:
+        return 0.0
+    return 1e6 * (now.slices - before.slices) / max(1, now_us - last.time_us)
+
+
+def _user_us(first: TaskStat, second: TaskStat) -> int:
+    return max(0, second.user_ticks - first.user_ticks) * TICK_US
 
 
 def system_call(data: bytes) -> int:

@@ -24,8 +24,8 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
         rows.append(
             (
                 *(*interval, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0)),
-                *(_us(one.user_s), _us(one.system_s), one.minor_faults, one.major_faults),
-                *(one.voluntary, one.involuntary, one.migrations, one.processor, NO_CALL),
+                *(_us(one.system_s), one.minor_faults, one.major_faults),
+                *(one.voluntary + one.involuntary, one.migrations, one.processor, NO_CALL),
                 one.state.encode(),
             )
         )

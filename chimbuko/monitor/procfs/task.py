@@ -119,19 +119,24 @@ class SchedStat(NamedTuple):
 
     ran_ns: int
     waited_ns: int
-    """While it could have run, and its core was another's."""
+    """While it could have run, and its core was another's; counted when the wait is over."""
+    slices: int
+    """How often it was put on a core."""
 
 
 def parse_schedstat(data: bytes) -> SchedStat | None:
     """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
-    fields = data.split(None, 2)
-    if len(fields) < 2:
+    fields = data.split(None, 3)
+    if len(fields) != 3 or not all(field.isdigit() and len(field) <= 20 for field in fields):
         return None
-    ran, waited = fields[0], fields[1]
-    if not (ran.isdigit() and waited.isdigit()) or max(len(ran), len(waited)) > 20:
-        return None
-    ran_ns, waited_ns = int(ran), int(waited)
-    return SchedStat(ran_ns, waited_ns) if ran_ns | waited_ns <= LARGEST else None
+    ran_ns, waited_ns, slices = map(int, fields)
+    return SchedStat(ran_ns, waited_ns, slices) if ran_ns | waited_ns | slices <= LARGEST else None
+
+
+def parse_migrations(data: bytes) -> int | None:
+    """How often a thread was moved to another core, by its ``sched``; None where that does not say."""
+    found = data.find(b"\nse.nr_migrations")
+    return counter(data[found + 1 :].partition(b"\n")[0].partition(b":")[2].strip()) if found >= 0 else None
 
 
 class ProcessIO(NamedTuple):

@@ -39,7 +39,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     names: list[ThreadName]
     """Of all threads in it."""
     threads: bytes = b""
-    """``THREAD`` rows, and so on."""
+    """``THREAD`` rows of whole periods, and so on."""
     cores: bytes = b""
     others: bytes = b""
     states: bytes = b""
@@ -50,6 +50,8 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     fast_cost_us: int = 0
     left_out: int = 0
     """Rows since the batch before for which there was no room."""
+    looks: bytes = b""
+    """``THREAD`` rows of single threads between two fast looks at them; of the same time as ``threads``."""
 
     @property
     def is_known(self) -> bool:
@@ -59,6 +61,10 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     def thread_rows(self) -> Rows:
         """THREAD[n], in no order."""
         return np.frombuffer(self.threads, THREAD)
+
+    def look_rows(self) -> Rows:
+        """THREAD[n], in no order; those of one thread do not overlap."""
+        return np.frombuffer(self.looks, THREAD)
 
     def core_rows(self) -> Rows:
         """CORE[n]."""

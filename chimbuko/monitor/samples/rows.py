@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 """Of all rows: it changes with any of them."""
 
 _INTERVAL = [("begin_us", "<i8"), ("length_us", "<u4")]
@@ -16,19 +16,17 @@ THREAD = np.dtype(
         ("tid", "<i4"),
         ("ran_us", "<u4"),
         ("waited_us", "<u4"),  # while it could have run and its core was another's
-        ("user_us", "<u4"),
-        ("system_us", "<u4"),
+        ("system_us", "<u4"),  # of what it ran; from the kernel's ticks of 10 ms
         ("minor_faults", "<u4"),
         ("major_faults", "<u4"),
-        ("voluntary", "<u4"),  # how often it gave up its core; 0 in fast rows, which do not look at it
-        ("involuntary", "<u4"),
+        ("slices", "<u4"),  # how often it was put on a core
         ("migrations", "<u2"),  # how often it was found on another core than before
         ("core", "<i2"),  # where it ran last; -1 where that is not known
         ("call", "<i2"),  # number of the system call that it slept in at the end; NO_CALL without
         ("state", "S1"),  # at the end, the kernel's letter
     ]
 )
-"""A thread. ``user_us`` and ``system_us`` come from the kernel's ticks of 10 ms, ``ran_us`` does not."""
+"""A thread."""
 
 CORE = np.dtype(
     [

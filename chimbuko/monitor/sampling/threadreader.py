@@ -49,7 +49,7 @@ class ThreadReader:
             return None
         tid, name, state, _, minor, major, user, system, start, processor = found
         voluntary, involuntary, cpus = self._switches
-        ran_ns, waited_ns = parse_schedstat(times) or (None, None)
+        ran_ns, waited_ns, _ = parse_schedstat(times) or (None, None, None)
         self._counters = ThreadCounters(
             self._pid, tid, name, state, start, user, system, minor, major, processor,
             voluntary, involuntary, cpus, ran_ns, waited_ns,

@@ -16,6 +16,7 @@ from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pre
 from chimbuko.monitor.procfs.task import (
     allowed_cpus,
     parse_io,
+    parse_migrations,
     parse_process_memory,
     parse_schedstat,
     parse_stat,
@@ -29,6 +30,7 @@ PARSERS: dict[Callable[[bytes], Any], bytes] = {
     parse_process_memory: STATUS,
     allowed_cpus: STATUS,
     parse_schedstat: b"778213 47580 1\n",
+    parse_migrations: b"cat (1, #threads: 1)\nse.nr_migrations      :         2617\n",
     parse_io: b"read_bytes: 4096\nwrite_bytes: 1\n",
     parse_cores: b"cpu  1 2 3 4\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 5\n",
     parse_meminfo: b"MemTotal: 24684096 kB\nMemFree: 9242220 kB\nMemAvailable: 2 kB\n",

@@ -15,6 +15,7 @@ from chimbuko.monitor.procfs.task import (
     TaskStatus,
     allowed_cpus,
     parse_io,
+    parse_migrations,
     parse_process_memory,
     parse_schedstat,
     parse_stat,
@@ -99,9 +100,12 @@ def test_status() -> None:
 
 
 def test_schedstat_and_io() -> None:
-    assert parse_schedstat(b"778213 47580 1\n") == SchedStat(778213, 47580)
+    assert parse_schedstat(b"778213 47580 1\n") == SchedStat(778213, 47580, 1)
     assert parse_schedstat(b"778213 -4 1\n") is None
     assert parse_schedstat(b"") is None
+    sched = b"cat (1, #threads: 1)\n----\nse.nr_migrations      :         2617\nnr_switches  :   3\n"
+    assert parse_migrations(sched) == 2617
+    assert parse_migrations(b"cat (1, #threads: 1)\n") is None and parse_migrations(sched[:50]) is None
     assert parse_io(b"rchar: 7\nread_bytes: 4096\nwrite_bytes: 1\ncancelled_write_bytes: 0\n") == ProcessIO(
         4096, 1
     )

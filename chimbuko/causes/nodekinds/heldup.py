@@ -1,0 +1,47 @@
+"""A call took longer because its thread did not run: it was stopped, or its core was another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.nodescene import Rival
+from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.scene import POLLING_SHARE, Scene
+from chimbuko.causes.evidence.threadtime import Seen
+from chimbuko.causes.nodekinds.division import LEAST_SHARE, divided
+
+CULPRIT_SHARE = 0.4
+"""Of the wait, that a rival must have run for to be named."""
+THROTTLED_SHARE = 0.5
+"""Of the wait, that its control group must have been kept from its cores."""
+LIMIT = "the CPU limit of its control group"
+
+
+def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
+    """For how long it stood still in state T, and for how long it waited for a core that another had."""
+    seen = scene.seen(flag)
+    if seen is None:
+        return
+    lost_us = divided(seen, scene.nodes.group(flag), flag.excess_us)
+    if lost_us.get(Kind.STOPPED, 0.0) >= LEAST_SHARE * flag.excess_us:
+        yield Part(Kind.STOPPED, lost_us[Kind.STOPPED])
+    waited_us = lost_us.get(Kind.WAITED_FOR_CORE, 0.0)
+    if waited_us >= (POLLING_SHARE if flag.is_wait else LEAST_SHARE) * flag.excess_us:
+        yield _waited(waited_us, flag, scene, seen)
+
+
+def _waited(waited_us: float, flag: Flag, scene: Scene, seen: Seen) -> Part:
+    if scene.nodes.group(flag).throttled_us >= THROTTLED_SHARE * waited_us:
+        return Part(Kind.WAITED_FOR_CORE, waited_us, by=LIMIT)
+    rivals = scene.nodes.rivals(flag, seen.cores)
+    rival = culprit(waited_us + seen.usual_wait_us, rivals)
+    if rival is None:
+        return Part(Kind.WAITED_FOR_CORE, waited_us)
+    return Part(Kind.WAITED_FOR_CORE, waited_us, by=rival.name, is_foreign=rival.is_foreign, core=rival.core)
+
+
+def culprit(waited_us: float, rivals: tuple[Rival, ...]) -> Rival | None:
+    """Who ran most on its cores; None where nobody ran long enough."""
+    first = rivals[0] if rivals else None
+    return first if first is not None and first.ran_us >= CULPRIT_SHARE * waited_us else None

@@ -1,0 +1,101 @@
+"""What a thread did in an interval: the parts add up, and each is where it happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.causes.evidence.systemcalls import FILES, LOCKS
+from chimbuko.causes.evidence.threadtime import Seen, seen_in
+from chimbuko.monitor.samples.rows import THREAD
+from tests.causes.flagged import at
+from tests.causes.nodes import thread, ticks
+
+
+def seen(rows: list[np.void], begin_ms: float, end_ms: float, *disturbed: tuple[float, float]) -> Seen:
+    others = [(at(begin), at(end)) for begin, end in disturbed]
+    return seen_in(np.array(rows, THREAD), at(begin_ms), at(end_ms), others)
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> list[np.void]:
+    rows, time = [], 0.0
+    for _ in range(draw(st.integers(1, 12))):
+        length = draw(st.integers(1, 60))
+        ran = draw(st.integers(0, length * 1100))
+        waited = draw(st.integers(0, length * 3000))
+        state = draw(st.sampled_from([b"R", b"S", b"D", b"T"]))
+        system = draw(st.sampled_from([0, 10_000, 20_000]))
+        values = {"ran_us": ran, "waited_us": waited, "state": state, "system_us": system}
+        rows.append(thread(0, time, time + length, call=draw(st.integers(-1, 300)), **values))
+        time += length + draw(st.sampled_from([0, 0, 0, 5]))
+    return rows
+
+
+@given(looks(), st.integers(-20, 200), st.integers(1, 300))
+def test_no_more_is_seen_than_there_was_time(rows: list[np.void], begin: int, length: int) -> None:
+    found = seen(rows, begin, begin + length)
+    times = [found.ran_us, found.waited_us, found.usual_wait_us, *found.asleep_us.values()]
+    assert all(us >= 0 for us in times) and sum(times) <= found.length_us * (1 + 1e-9) + 1
+    assert found.system_us <= found.ran_us + 1e-6
+
+
+def test_a_wait_is_counted_by_the_kernel_when_it_is_over_and_was_before() -> None:
+    # It stood in the queue for 150 ms, of which nothing is to be read before its end.
+    rows = [
+        *ticks(1, 0, 20),
+        *ticks(1, 20, 160, ran_us=0),
+        *ticks(1, 160, 180, ran_us=10_000, waited_us=150_000),
+        *ticks(1, 180, 240),
+    ]
+    found = seen(rows, 20, 180)
+    assert (round(found.waited_us), round(found.ran_us)) == (150_000, 10_000)
+    assert seen(rows, 0, 20).waited_us == 0 and seen(rows, 180, 240).waited_us == 0
+
+
+def test_of_a_row_that_lies_in_the_call_only_partly_what_is_not_usual_happened_in_it() -> None:
+    calm = [*ticks(1, -200, 0), *ticks(1, 60, 260)]
+    rows = [thread(1, 0, 20, ran_us=10_000, state=b"T"), thread(1, 20, 40, ran_us=10_000), *ticks(1, 40, 60)]
+    found = seen([*calm, *rows], 10, 30)
+    assert found.stopped_us == pytest.approx(20_000) and found.ran_us == pytest.approx(0)
+    # Without knowing what is usual of it a half of each row is.
+    assert seen(rows, 10, 30).stopped_us == pytest.approx(10_000)
+
+
+def test_a_wait_that_is_usual_of_it_is_no_more_than_that() -> None:
+    # All the time it has half of a core, in turns of 3 ms.
+    rows = ticks(1, -400, 600, ran_us=10_000, waited_us=10_000)
+    found = seen(rows, 0, 200)
+    assert (round(found.waited_us), round(found.usual_wait_us)) == (0, 100_000)
+    # A while of it is no usual one if other calls were slow then.
+    mixed = [*ticks(1, -400, 0), *ticks(1, 0, 600, ran_us=10_000, waited_us=10_000)]
+    assert seen(mixed, 0, 200, (200, 600)).waited_us == pytest.approx(100_000)
+
+
+def test_a_thread_that_is_woken_often_waits_as_often() -> None:
+    calm = ticks(1, -400, 0, ran_us=1_000, waited_us=500, slices=1, state=b"S")
+    woken = ticks(1, 0, 200, ran_us=4_000, waited_us=10_000, slices=20, state=b"D", call=min(FILES))
+    found = seen([*calm, *woken], 0, 200)
+    assert found.waited_us == pytest.approx(0) and found.usual_wait_us == pytest.approx(100_000)
+
+
+def test_long_rows_say_only_what_cannot_have_happened_beside_the_call() -> None:
+    second = thread(1, -300, 700, ran_us=850_000, waited_us=150_000)
+    assert seen([second], 0, 200).waited_us == 0
+    still = thread(1, -300, 700, ran_us=100_000, state=b"T")
+    assert seen([still], 0, 200).stopped_us == pytest.approx(100_000)
+
+
+def test_a_thread_that_is_often_woken_slept_in_what_it_is_found_in() -> None:
+    short = [
+        row
+        for n in range(0, 200, 40)
+        for row in (
+            *ticks(1, n, n + 20, ran_us=5_000, state=b"R"),
+            *ticks(1, n + 20, n + 40, ran_us=5_000, state=b"D", call=min(FILES)),
+        )
+    ]
+    found = seen(short, 0, 200)
+    assert found.slept_us(FILES) == pytest.approx(150_000) and found.slept_us(LOCKS) == 0
