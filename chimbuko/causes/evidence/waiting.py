@@ -41,9 +41,10 @@ _PATTERNS = (
         Waits.COLLECTIVE,
     ),
     # PyTorch's names of what its communication libraries do.
-    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv|c10d::recv"), Waits.RECEIVE),
-    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send|c10d::send"), Waits.SEND),
-    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|c10d::\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
+    # ``c10d::`` only asks these for it.
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
+    (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
 )
 
 

@@ -197,7 +197,8 @@ class Reader:
         if time_ns is not None:
             here = time_ns, self._thread(event), self._process(event.pid)
             tag = self.catalogue.name(_text(event.name))
-            self._rows += self._flows.put(_identity(event), event.ph, here, tag)
+            size_bytes = _whole(self.arguments(event).get("bytes")) or 0
+            self._rows += self._flows.put(_identity(event), event.ph, here, tag, size_bytes)
 
     def _counter(self, event: ChromeEvent) -> None:
         time_ns = self._ns(event.ts)

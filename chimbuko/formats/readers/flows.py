@@ -29,7 +29,7 @@ class Flows:
         self._ended: OrderedDict[int, End] = OrderedDict()
         self._joined: OrderedDict[int, End] = OrderedDict()
 
-    def put(self, identity: int, phase: str, here: End, tag: int) -> list[Row]:
+    def put(self, identity: int, phase: str, here: End, tag: int, size_bytes: int) -> list[Row]:
         """One end: ``s`` begins a flow, ``t`` ends one and begins the next, ``f`` ends one.
 
         What it makes known: a message that was sent, and received.
@@ -38,14 +38,14 @@ class Flows:
         if phase != "s":
             begin = self._begun.pop(identity, None)
             if begin is not None:
-                rows = self._message(begin, here, tag)
+                rows = self._message(begin, here, tag, size_bytes)
             else:
                 # Events that are written when they end may come before those that they depend on.
                 self._keep(self._ended, identity, here)
         if phase != "f":
             end = self._ended.pop(identity, None) if phase == "s" else None
             if end is not None:
-                rows += self._message(here, end, tag)
+                rows += self._message(here, end, tag, size_bytes)
             else:
                 self._keep(self._begun, identity, here)
         return rows
@@ -63,19 +63,19 @@ class Flows:
             self._joined[identity] = here
             if len(self._joined) > MOST_OPEN:
                 self._joined.popitem(last=False)
-        return self._message(min(before, here), max(before, here), tag)
+        return self._message(min(before, here), max(before, here), tag, 0)
 
     def finish(self) -> None:
         """Count what has no other end."""
         self._lose(len(self._begun) + len(self._ended))
 
-    def _message(self, begin: End, end: End, tag: int) -> list[Row]:
+    def _message(self, begin: End, end: End, tag: int, size_bytes: int) -> list[Row]:
         if begin[2] == end[2]:
             self._losses["flows within a process"] += 1
             return []
         return [
-            (begin[0], 0, end[2], begin[1], tag, Kind.SEND),
-            (end[0], 0, begin[2], end[1], tag, Kind.RECEIVE),
+            (begin[0], size_bytes, end[2], begin[1], tag, Kind.SEND),
+            (end[0], size_bytes, begin[2], end[1], tag, Kind.RECEIVE),
         ]
 
     def _keep(self, ends: OrderedDict[int, End], identity: int, here: End) -> None:

@@ -24,7 +24,8 @@ _ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_anno
 _LAUNCHING: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver"))
 _OF_THE_PROFILER: Final = frozenset(("Trace", "overhead"))
 """Categories of what the program did not do."""
-_COLLECTIVE: Final = re.compile(r"(gloo|nccl|ucc|mpi|xccl|c10d:)(?::|Dev)(?!send|recv|Kernel_SendRecv)\w+")
+_COLLECTIVE: Final = re.compile(r"(gloo|nccl|ucc|mpi|xccl)(?::(?!send|recv)|(?:Dev)?Kernel_(?!SendRecv))\w+")
+"""What communication libraries do; ``c10d::`` only asks them for it."""
 _STEP: Final = re.compile(r"ProfilerStep#\d+")
 _MOST_BASE_NS: Final = 1 << 62
 
@@ -82,6 +83,6 @@ class Reader(chrome.Reader):
                 self.put((inside_ns, identity, 0, track, self._correlation, Kind.COUNTER))
         if type(name) is str and _COLLECTIVE.match(name):
             group = self.arguments(event).get("Process Group Name", "")
-            layer = name.partition(":")[0]
+            layer = "kernel" if category in _ON_GPU else "host"
             of = zlib.crc32(f"{group} {layer}".encode()) + 1
             self.put((inside_ns, 0, of, track, self.catalogue.name(name), Kind.COLLECTIVE))

@@ -7,10 +7,22 @@ import pytest
 from chimbuko.causes.evidence.waiting import Waits, is_communication, waits_in
 
 OF = {
-    Waits.RECEIVE: ["MPI_Recv()", "MPI_Waitall()", "MPI_Wait()", "MPI_Sendrecv()", "MPI_Probe()"],
-    Waits.SEND: ["MPI_Send()", "MPI_Ssend()"],
+    Waits.RECEIVE: [
+        "MPI_Recv()",
+        "MPI_Waitall()",
+        "MPI_Wait()",
+        "MPI_Sendrecv()",
+        "MPI_Probe()",
+        "gloo:recv",
+    ],
+    Waits.SEND: ["MPI_Send()", "MPI_Ssend()", "nccl:send"],
     Waits.COLLECTIVE: [
         *("MPI_Barrier()", "MPI_Bcast()", "MPI_Allreduce()", "MPI_Alltoallv()", "MPI_Comm_split()"),
+        *(
+            "gloo:all_reduce",
+            "nccl:broadcast",
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)",
+        ),
         *("MPI Collective Sync", "MPI_Reduce_scatter_block()", "MPI_Win_fence()", "MPI_File_write_all()"),
     ],
     Waits.NOT: [
@@ -22,6 +34,7 @@ OF = {
             "MPI_Comm_rank()",
             "MPI_Alloc_mem()",
         ),
+        "c10d::allreduce_",
         *("MPI_Send_init()", "MPI_Get_count()", "relax [{heat.c} {1,0}]", "waitall", "MPInput::read"),
     ],
 }

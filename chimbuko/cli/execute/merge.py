@@ -1,0 +1,57 @@
+"""``chimbuko merge``: puts traces of any formats together into one, on one clock."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from chimbuko.formats.streams.apart import sorted_out
+from chimbuko.formats.streams.merging import merge
+from chimbuko.trace.discovery import find_recorded
+from chimbuko.units import format_duration_us, number_of
+
+
+@click.command("merge", short_help="Put traces of any formats together into one, on one clock.")
+@click.argument("patterns", metavar="TRACE...", nargs=-1, required=True)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="What to write: a file ending in .json (Chrome), .pfw (PerfFlowAspect) or .pftrace (Perfetto), or a "
+    "folder, for streams that --trace and --replay read.",
+)
+@click.option(
+    "--align/--no-align",
+    default=True,
+    show_default=True,
+    help="Correct clocks that contradict messages or collective operations.",
+)
+def command(patterns: tuple[str, ...], target: Path, align: bool) -> None:
+    """Put recorded streams and traces of other tools together, and write them as one trace.
+
+    Each process has a rank of its own. No message is received before it was sent, and nobody leaves a
+    collective operation before the last one came: where the clocks of processes contradict that, they are
+    corrected, by as little as need be, and by how much is printed. One trace is converted.
+
+    \b
+    Examples:
+      chimbuko merge 'perfflow.array.*.pfw' --to all.pfw
+      chimbuko merge 'node?/rank*.pt.trace.json' --to training.pftrace
+      chimbuko merge 'traces/tau-metrics-*.bp' --to traces.json
+      chimbuko merge trace.json.gz --to streams
+    """
+    traces = sorted_out(patterns)
+    streams = find_recorded(traces.streams) if traces.streams else []
+    merged = merge(streams, traces.others, target, align)
+    for line in merged.complaints:
+        print(f"chimbuko: {line}", file=sys.stderr)
+    for rank, (ahead_us, uncertain_us) in sorted(merged.offsets_us.items()):
+        direction = "ahead" if ahead_us > 0 else "behind"
+        click.echo(
+            f"the clock of rank {rank} was {format_duration_us(abs(ahead_us))} {direction}, "
+            f"give or take {format_duration_us(uncertain_us)}"
+        )
+    click.echo(f"merged {number_of(merged.ranks, 'ranks')}, {number_of(merged.rows, 'rows')}")
