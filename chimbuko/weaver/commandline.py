@@ -50,8 +50,10 @@ class CommandLine:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.compiler = words[0]
-        self._options = list(_options(words[1:]))
+        count = next((at for at, word in enumerate(words) if at and _is_argument(word)), len(words))
+        self.compiler = list(words[:count])
+        """It may stand behind others, as in ``ccache gcc``."""
+        self._options = list(_options(words[count:]))
 
     @property
     def sources(self) -> list[str]:
@@ -80,7 +82,7 @@ class CommandLine:
             if not option.is_input and option.words[0] not in _TO_BEGIN_WITH and not _joined(option, "-o")
             for word in option.words
         ]
-        return [self.compiler, *kept, *self._dependencies(source), *more, "-E", source]
+        return [*self.compiler, *kept, *self._dependencies(source), *more, "-E", source]
 
     def compiling(self, preprocessed: Mapping[str, str], more: Sequence[str]) -> list[str]:
         """The same command for preprocessed sources.
@@ -96,7 +98,7 @@ class CommandLine:
                 words.append(preprocessed.get(option.words[0], option.words[0]))
             elif not option.is_any(_DEPENDENCIES) and option.words[0] not in _INCLUDED:
                 words += option.words
-        return [self.compiler, *words, *more]
+        return [*self.compiler, *words, *more]
 
     def _dependencies(self, source: str) -> Iterator[str]:
         """Names that the compiler would choose itself, and the preprocessor alone cannot know."""
@@ -116,6 +118,10 @@ class CommandLine:
             if _joined(option, "-o"):
                 return option.words[0][2:]
         return ""
+
+
+def _is_argument(word: str) -> bool:
+    return word.startswith("-") or "." in os.path.basename(word)
 
 
 def _options(words: Sequence[str]) -> Iterator[Option]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 from chimbuko.errors import ConfigError
 from chimbuko.recorder.native.library import INCLUDE
@@ -35,40 +35,51 @@ def run(words: Sequence[str]) -> int:
     ConfigError
         There is no such compiler.
     """
+    if shutil.which(words[0]) is None:
+        raise ConfigError(f"{words[0]}: no such program; name a compiler, as in 'chimbuko cc g++ …'")
     words = list(_expanded(words))
     command = CommandLine(words)
     with tempfile.TemporaryDirectory(prefix="chimbuko-cc-") as folder:
-        woven = {
-            source: str(path)
-            for number, source in enumerate(command.sources)
-            if (path := _woven(command, source, Path(folder, str(number)))) is not None
-        }
+        woven, obstacles = {}, []
+        for number, source in enumerate(command.sources):
+            try:
+                if (path := _woven(command, source, Path(folder, str(number)))) is not None:
+                    woven[source] = str(path)
+            except ConfigError as error:
+                obstacles.append(f"{source}: annotated functions are not recorded: {error}")
         if woven:
             more = _OF_CLANG if _is_clang(command.compiler) else ()
             compiled = _captured(command.compiling(woven, more))
             if compiled.returncode == 0:
                 sys.stderr.buffer.write(compiled.stderr)
-                return 0
-            # The program's own errors come again, and are seen then.
-            code = _called(words)
-            if code == 0:
-                _report(f"{', '.join(woven)}: annotated functions are not recorded: {_first_error(compiled)}")
-            return code
-    _become(words)
+                return _reported(0, obstacles)
+            why = f"annotated functions are not recorded: {_first_error(compiled)}"
+            obstacles += [f"{source}: {why}" for source in woven]
+    if not obstacles:
+        os.execvp(words[0], words)
+    # The program's own errors are seen here.
+    return _reported(subprocess.run(words).returncode, obstacles)
 
 
 def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
-    """Path of a preprocessed source with its annotated functions recorded; None where it has none."""
+    """Path of a preprocessed source with its annotated functions recorded; None where it has none.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be made, though the source may have some.
+    """
     preprocessed = _captured(command.preprocessing(source, ("-include", HEADER)))
     text = preprocessed.stdout
-    if preprocessed.returncode or SIGN.encode() not in text:
+    if preprocessed.returncode:
+        raise ConfigError(_first_error(preprocessed))
+    if SIGN.encode() not in text:
         return None
     try:
         from chimbuko.weaver.definitions import annotated_definitions
         from chimbuko.weaver.insertion import Woven
-    except ImportError:
-        _report(f"{source}: annotated functions are not recorded: libclang is missing: {REMEDY}")
-        return None
+    except ImportError as error:
+        raise ConfigError(f"libclang is missing: {REMEDY}") from error
     is_cplusplus = _SIGN_OF_CPLUSPLUS in text
     path = folder / Path(source).with_suffix(".ii" if is_cplusplus else ".i").name
     folder.mkdir()
@@ -79,6 +90,13 @@ def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
     sys.stderr.buffer.write(preprocessed.stderr)
     path.write_bytes(woven.text)
     return path
+
+
+def _reported(code: int, obstacles: Sequence[str]) -> int:
+    """Where the compiler has not failed: then its errors are what matters."""
+    for obstacle in obstacles if code == 0 else ():
+        print(f"chimbuko: {obstacle}", file=sys.stderr)
+    return code
 
 
 def _expanded(words: Sequence[str]) -> Iterator[str]:
@@ -92,36 +110,13 @@ def _expanded(words: Sequence[str]) -> Iterator[str]:
 
 
 def _captured(words: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
-    except OSError as error:
-        raise _missing(words, error) from error
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
 
 
-def _called(words: Sequence[str]) -> int:
-    return subprocess.run(words).returncode
-
-
-def _become(words: Sequence[str]) -> NoReturn:
-    try:
-        os.execvp(words[0], list(words))
-    except OSError as error:
-        raise _missing(words, error) from error
-
-
-def _missing(words: Sequence[str], error: OSError) -> ConfigError:
-    why = f"cannot be run ({error.strerror})"
-    return ConfigError(f"{words[0]}: {why}; name a compiler, as in 'chimbuko cc g++ …'")
-
-
-def _is_clang(compiler: str) -> bool:
-    return b"clang" in _captured([compiler, "--version"]).stdout
+def _is_clang(compiler: Sequence[str]) -> bool:
+    return b"clang" in _captured([*compiler, "--version"]).stdout
 
 
 def _first_error(compiled: subprocess.CompletedProcess[bytes]) -> str:
     said = compiled.stderr.decode(errors="replace").splitlines()
     return next((line for line in said if "error" in line), "the compiler has failed").strip()
-
-
-def _report(text: str) -> None:
-    print(f"chimbuko: {text}", file=sys.stderr)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clang.cindex import Cursor, CursorKind, Index
+from clang.cindex import (
+    Cursor,
+    CursorKind,
+    Index,
+    LibclangError,
+    TranslationUnit,
+    TranslationUnitLoadError,
+)
 
+from chimbuko.errors import ConfigError
 from chimbuko.weaver.attribute import SIGN
 
 _FUNCTIONS = frozenset(
@@ -44,13 +53,30 @@ def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list
         A preprocessed source.
     standard
         Option of the language's, or empty.
+
+    Raises
+    ------
+    ConfigError
+        There is no libclang, or it refuses.
     """
     language = "c++-cpp-output" if is_cplusplus else "cpp-output"
-    options = ["-x", language, "-ferror-limit=0", *filter(None, [standard])]
+    options = ["-x", language, "-ferror-limit=0"]
     text = path.read_bytes()
-    unit = Index.create().parse(str(path), args=options)
+    try:
+        unit = _parsed(path, [*options, standard] if standard else options) or _parsed(path, options)
+    except LibclangError as error:
+        raise ConfigError(f"libclang cannot be loaded ({error})") from error
+    if unit is None:
+        raise ConfigError("libclang cannot read it")
     found = {each.body: each for each in _in(unit.cursor, text)}
     return [found[body] for body in sorted(found)]
+
+
+def _parsed(path: Path, options: list[str]) -> TranslationUnit | None:
+    """None where libclang refuses, as it does for a standard that is newer than it is."""
+    with suppress(TranslationUnitLoadError):
+        return Index.create().parse(str(path), args=options)
+    return None
 
 
 def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:

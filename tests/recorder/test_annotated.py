@@ -171,9 +171,32 @@ def test_what_the_compiler_says_is_said_once(tmp_path: Path, text: str, code: in
     assert done.stderr.count(said) == 1 if said else not done.stderr
 
 
+def test_what_is_in_the_way_is_one_line_and_the_program_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text('__attribute__((annotate("@critical_path()"))) int f(void) { return 0; }')
+    # A preprocessor that fails, in a compiler that does not.
+    compiler = tmp_path / "fickle"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-E*) echo an error >&2; exit 1;; esac\nexec gcc -w "$@"\n')
+    compiler.chmod(0o755)
+    words = [*CC, compiler, "-c", "a.c"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and (tmp_path / "a.o").exists()
+    assert done.stderr == "chimbuko: a.c: annotated functions are not recorded: an error\n"
+
+
+def test_standards_that_libclang_does_not_know(tmp_path: Path) -> None:
+    from chimbuko.weaver.definitions import annotated_definitions
+
+    attribute = "@critical_path(flow='in')"
+    text = f'__attribute__((annotate("{attribute}"))) int f() {{ return 0; }}'
+    (tmp_path / "a.ii").write_text(text)
+    for standard in ("", "-std=c++17", "-std=c++99x"):
+        (found,) = annotated_definitions(tmp_path / "a.ii", True, standard)
+        assert (found.name, found.attribute, found.body) == ("f", attribute, text.index("{"))
+
+
 def test_no_compiler_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("")
     for words in (["nocc", "-c", "a.c"], ["nocc", "a.o"]):
         done = subprocess.run([*CC, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and done.stderr.count("\n") == 1
-        assert done.stderr.startswith("chimbuko: nocc: cannot be run")
+        assert done.stderr.startswith("chimbuko: nocc: no such program")

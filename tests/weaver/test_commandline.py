@@ -22,6 +22,7 @@ def command(text: str) -> CommandLine:
         ("cc a.o libb.a -o prog", []),
         ("cc -E a.c", []),
         ("cc -M a.c", []),
+        ("ccache gcc -c a.c", ["a.c"]),
         ("cc -x c++ a.c", []),
         ("cc --version", []),
         ("cc", []),
@@ -37,6 +38,7 @@ def test_sources(text: str, sources: list[str]) -> None:
     [
         ("cc -O2 -c a.c -o x/a.o", "cc -O2 +++ -E a.c", "cc -O2 -c NEW -o x/a.o ***"),
         ("cc -DX=1 a.c b.c c.o -oprog -lm", "cc -DX=1 -lm +++ -E a.c", "cc -DX=1 NEW b.c c.o -oprog -lm ***"),
+        ("ccache gcc -c a.c", "ccache gcc +++ -E a.c", "ccache gcc -c NEW ***"),
         ("cc -MMD -c d/a.c", "cc -MMD -MF a.d -MT a.o +++ -E a.c", "cc -c NEW ***"),
         ("cc -MD -MP -c a.c -o x/a.o", "cc -MD -MP -MF x/a.d -MT x/a.o +++ -E a.c", "cc -c NEW -o x/a.o ***"),
         ("cc -MD -MF d -MTt -c a.c", "cc -MD -MF d -MTt +++ -E a.c", "cc -c NEW ***"),

@@ -33,7 +33,7 @@ void chimbuko_count(unsigned name, double value) __attribute__((weak, no_instrum
 #define CHIMBUKO_NAME_BYTES 256
 #define CHIMBUKO_UNSEEN __attribute__((unused, no_instrument_function))
 
-static inline CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const char *name)
+static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const char *name)
 {
     /* 1 is added, so that 0 says that it was not asked for yet; it is the same whoever asks. */
     unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
@@ -45,7 +45,7 @@ static inline CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const ch
 }
 
 /* The same for a name in two parts; the second is its function's, which the compiler knows. */
-static inline CHIMBUKO_UNSEEN unsigned chimbuko_number_of(unsigned *known, const char *begin, const char *end)
+static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_number_of(unsigned *known, const char *begin, const char *end)
 {
     char name[CHIMBUKO_NAME_BYTES];
     unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
@@ -55,13 +55,13 @@ static inline CHIMBUKO_UNSEEN unsigned chimbuko_number_of(unsigned *known, const
     return chimbuko_number(known, name);
 }
 
-static inline CHIMBUKO_UNSEEN void chimbuko_enter_known(unsigned number)
+static __inline__ CHIMBUKO_UNSEEN void chimbuko_enter_known(unsigned number)
 {
     if (number != 0 && chimbuko_enter)
         chimbuko_enter(number);
 }
 
-static inline CHIMBUKO_UNSEEN void chimbuko_leave_known(unsigned number)
+static __inline__ CHIMBUKO_UNSEEN void chimbuko_leave_known(unsigned number)
 {
     if (number != 0 && chimbuko_leave)
         chimbuko_leave(number);
@@ -115,13 +115,13 @@ class Region
 
 #else
 
-static inline CHIMBUKO_UNSEEN unsigned chimbuko_entered(unsigned number)
+static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_entered(unsigned number)
 {
     chimbuko_enter_known(number);
     return number;
 }
 
-static inline CHIMBUKO_UNSEEN void chimbuko_left(unsigned *number) { chimbuko_leave_known(*number); }
+static __inline__ CHIMBUKO_UNSEEN void chimbuko_left(unsigned *number) { chimbuko_leave_known(*number); }
 
 #define CHIMBUKO_REGION(name)                                                                                \
     static unsigned CHIMBUKO_JOIN(chimbuko_known_, __LINE__);                                                \
