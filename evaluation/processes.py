@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,19 @@ class LiveResult:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def measure(name: str) -> LiveResult:
-    """Run one of the programs with the default detector, and look for its delays."""
+def measure(name: str, tracing: Sequence[str] = ()) -> LiveResult:
+    """Run one of the programs with the default detector, and look for its delays.
+
+    Parameters
+    ----------
+    tracing
+        Options of ``chimbuko trace``.
+    """
     program = PROGRAMS[name]
     with tempfile.TemporaryDirectory(prefix="chimbuko-detection-") as temporary:
         folder = Path(temporary)
         commands = [
-            _command(program, own, rank, folder / f"truth.{own}.{rank}.txt", folder)
+            _command(program, own, rank, folder / f"truth.{own}.{rank}.txt", folder, tracing)
             for own, rank in program.processes
         ]
         together = " & ".join(shlex.join(command) for command in commands)
@@ -140,10 +146,12 @@ def table(results: Iterable[LiveResult]) -> ResultTable:
     return ResultTable("Real runs", columns, rows)
 
 
-def _command(program: LiveProgram, own: str, rank: int, truth: Path, folder: Path) -> list[str]:
+def _command(
+    program: LiveProgram, own: str, rank: int, truth: Path, folder: Path, tracing: Sequence[str]
+) -> list[str]:
     """One process; a program is named as its script is."""
     script = shutil.copy(WORKER, folder / f"{own}.py")
-    words = [sys.executable, "-m", "chimbuko", "trace", "--rank", str(rank), str(script)]
+    words = [sys.executable, "-m", "chimbuko", "trace", *tracing, "--rank", str(rank), str(script)]
     words += ["--rank", str(rank), "--cycles", str(program.cycles), "--truth", str(truth)]
     words += ["--modes-ms", *map(str, program.modes_ms), "--delayed-ms", str(program.delayed_ms)]
     return [*words, "--delayed", *map(str, program.delayed)]
@@ -152,7 +160,8 @@ def _command(program: LiveProgram, own: str, rank: int, truth: Path, folder: Pat
 def _run(folder: Path, *words: str) -> list[CallSummary]:
     """All anomalies of one ``chimbuko run``."""
     command = [sys.executable, "-m", "chimbuko", "run", "--output", str(folder), "--no-dashboard"]
-    command += ["--period", str(PERIOD_S), *words]
+    # What a live run flags; when it has ended, delays that come again and again are findings, and no flags.
+    command += ["--period", str(PERIOD_S), "--no-relabel", *words]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise RuntimeError(f"{shlex.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
