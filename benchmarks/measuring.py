@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+RESAMPLES = 2000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -79,6 +81,20 @@ def cpu_of(pids: Iterable[int]) -> float:
     """CPU time of running processes so far, in seconds."""
     found = processes()
     return sum(found[pid].cpu_s for pid in pids if pid in found)
+
+
+def cost_of(ratios: list[float]) -> dict[str, float]:
+    """Mean of what a run took longer, and its interval, in percent."""
+    low, high = interval(ratios)
+    means = {"mean": statistics.fmean(ratios), "low": low, "high": high}
+    return {name: 100 * (ratio - 1) for name, ratio in means.items()}
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """95 % interval of the mean, by resampling."""
+    draw = random.Random(1)
+    means = sorted(statistics.fmean(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return means[RESAMPLES // 40], means[-RESAMPLES // 40]
 
 
 def median_ratio(mine: list[float], its: list[float]) -> float:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -26,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.measuring import processes
+from benchmarks.measuring import cost_of, processes
 from chimbuko.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +35,6 @@ CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 TAU = ["tau_exec", "-T", "mpi,pthread", "-adios2_trace"]
 KINDS = ("function", "MPI call", "MPI call with messages")
 ITERATIONS, SWEEPS = 40_000, 4
-RESAMPLES = 2000
 DRAIN = "chimbuko.recorder.drain"
 LOOK_PERIOD_S = 0.2
 
@@ -146,13 +144,6 @@ def halo(folder: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def cost_of(ratios: list[float]) -> dict[str, float]:
-    """Mean of what a run took longer, and its interval, in percent."""
-    low, high = interval(ratios)
-    means = {"mean": statistics.fmean(ratios), "low": low, "high": high}
-    return {name: 100 * (ratio - 1) for name, ratio in means.items()}
-
-
 class DrainClock:
     """CPU time of all drains on this machine while they live, after they have begun to drain."""
 
@@ -177,13 +168,6 @@ class DrainClock:
                     # What it takes to begin is before the program does.
                     self._first.setdefault(process.pid, process.cpu_s)
                     self._last[process.pid] = process.cpu_s
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """95 % interval of the mean, by resampling."""
-    draw = random.Random(1)
-    means = sorted(statistics.fmean(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return means[RESAMPLES // 40], means[-RESAMPLES // 40]
 
 
 def table(found: Mapping[str, object]) -> str:

@@ -98,7 +98,7 @@ def sync_event(pointcut: str, name: str, category: str) -> None:
     """
     phase = _phase(SYNC_PHASES, pointcut)
     if _file is not None:
-        _put(_file, head(name, category), phase, perf_counter_ns(), "")
+        _put(_file, head(name, category, phase), "")
     if not tracer.is_active():
         return
     regions = _regions.setdefault(get_native_id(), [])
@@ -123,7 +123,7 @@ def async_event(
     if _file is not None:
         tail = f', "scope": {json.dumps(scope)}' if scope else ""
         number = json.dumps(id or DEFAULT_ID)
-        _put(_file, head(name, category), phase, perf_counter_ns(), f'{tail}, "id": {number}')
+        _put(_file, head(name, category, phase), f'{tail}, "id": {number}')
 
 
 def _phase(phases: dict[str, str], pointcut: str) -> str:
@@ -132,9 +132,9 @@ def _phase(phases: dict[str, str], pointcut: str) -> str:
     return phases[pointcut]
 
 
-def _put(file: TraceFile, start: str, phase: str, time_ns: int, tail: str | int) -> None:
+def _put(file: TraceFile, start: str, tail: str) -> None:
     file.begin()
-    file.put((start, phase, get_native_id(), time_ns, tail))
+    file.put((start, get_native_id(), perf_counter_ns(), tail))
 
 
 def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any]:
@@ -159,21 +159,22 @@ def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any
 
 
 def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = notes.start, notes.file.put, perf_counter_ns, get_native_id
+    begin, end = notes.head("B"), notes.head("E")
+    put, clock, thread = notes.file.put, perf_counter_ns, get_native_id
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        put((start, "B", thread(), clock(), ""))
+        put((begin, thread(), clock(), ""))
         try:
             return function(*args, **kwargs)
         finally:
-            put((start, "E", thread(), clock(), ""))
+            put((end, thread(), clock(), ""))
 
     return noted
 
 
 def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = notes.start, notes.file.put, perf_counter_ns, get_native_id
+    start, put, clock, thread = notes.head("X"), notes.file.put, perf_counter_ns, get_native_id
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -181,7 +182,7 @@ def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         finally:
-            put((start, "X", thread(), begun_ns, clock() - begun_ns))
+            put((start, thread(), begun_ns, clock() - begun_ns))
 
     return noted
 
@@ -199,12 +200,14 @@ class Notes:
         name = getattr(function, "__qualname__", repr(function))
         category = getattr(function, "__module__", None) or ""
         self.file = file
-        self.start = head(name, category)
-        self._flow_start = head("flow", category)
+        self.head = functools.partial(head, name, category)
+        """Of its lines, by phase."""
+        self._flow_heads = {phase: head("flow", category, phase) for phase in "sf"}
         self._flow_phases = FLOWS[advice.flow]
         self._is_async = advice.is_async
         self._is_whole = advice.is_whole(file.options.is_compact)
         self._phases = ("", "") if self._is_whole else advice.phases
+        self._heads = {phase: self.head(phase) for phase in ("X", "C", *advice.phases)}
         self._has_usage = file.options.has_usage and advice.pointcut == "around"
         self._scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
 
@@ -230,7 +233,7 @@ class Notes:
         self._flow(self._flow_phases[1], now_ns)
 
     def _note(self, phase: str, time_ns: int, tail: str | int) -> None:
-        self.file.put((self.start, phase, get_native_id(), time_ns, tail))
+        self.file.put((self._heads[phase], get_native_id(), time_ns, tail))
 
     def _note_usage(self, time_ns: int, used: usage.Usage) -> None:
         values = {
@@ -243,7 +246,8 @@ class Notes:
     def _flow(self, phase: str, time_ns: int) -> None:
         if not phase or (number := _flows.number_of(phase)) is None:
             return
-        self.file.put((self._flow_start, phase, get_native_id(), time_ns, f', "id": {number}, "bp": "e"'))
+        tail = f', "id": {number}, "bp": "e"'
+        self.file.put((self._flow_heads[phase], get_native_id(), time_ns, tail))
 
 
 class Noted:

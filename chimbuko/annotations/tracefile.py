@@ -6,21 +6,23 @@ import os
 import platform
 import sys
 import threading
-from collections import deque
 
-from chimbuko.perfflow.eventfile import EventFile, line
+from chimbuko.perfflow.eventfile import EVENT_FIELDS, EventFile, lines
 from chimbuko.perfflow.filename import INSTANCE_PATH_VARIABLE, file_name, instance_path
 from chimbuko.perfflow.options import VARIABLE, Options
 from chimbuko.tracer.eventrecorder import clock_offset_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from chimbuko.perfflow.eventfile import Event
 
 WRITE_PERIOD_S = 0.2
 """What a killed program loses at most."""
 MOST_EVENTS = 1_000_000
 """That wait to be written, some 200 MB: where the disk cannot keep up, further ones are counted, and lost."""
-
-Event = tuple[str, str, int, int, "str | int"]
-"""Head of its line, phase, native id of its thread, time by the monotonic clock in ns, and the tail of its
-line, or, in an ``X``, its duration in ns."""
 
 
 class TraceFile:
@@ -39,8 +41,9 @@ class TraceFile:
         self.options = options
         self._instance_path = instance_path(os.environ)
         os.environ[INSTANCE_PATH_VARIABLE] = self._instance_path
-        self._events: deque[Event] = deque()
-        self.put = self._events.append
+        self._fields: list[Any] = []
+        """Of events, one after the other: as tuples they would keep the garbage collector busy."""
+        self.put: Callable[[Event], None] = self._fields.extend
         self._begin_anew()
         os.register_at_fork(after_in_child=self._continue_in_child)
 
@@ -68,13 +71,15 @@ class TraceFile:
     def write(self) -> None:
         """Write what was put into it until now."""
         with self._is_writing:
-            lost = max(len(self._events) - MOST_EVENTS, 0)
-            for _ in range(lost):
-                self._events.popleft()
-            events = [self._events.popleft() for _ in range(len(self._events))]
+            # Each is one operation, between which other threads may put more at the end.
+            fields = self._fields[:]
+            del self._fields[: len(fields)]
+            lost = max(len(fields) // EVENT_FIELDS - MOST_EVENTS, 0)
+            each = iter(fields[lost * EVENT_FIELDS :])
             try:
-                if events and not self._has_failed:
-                    self._file.append(map(self._line, events))
+                if fields and not self._has_failed:
+                    events = zip(each, each, each, each, strict=True)
+                    self._file.append(lines(events, os.getpid(), self._offset_ns))
             except OSError as error:
                 self._has_failed = True
                 reason = f"{self._file.path}: {error.strerror}; annotations are not written any more"
@@ -92,15 +97,11 @@ class TraceFile:
         while not self._stopping.wait(WRITE_PERIOD_S):
             self.write()
 
-    def _line(self, event: Event) -> str:
-        start, phase, thread, time_ns, tail = event
-        return line(start, phase, os.getpid(), thread, time_ns + self._offset_ns, tail)
-
     def _continue_in_child(self) -> None:
         """A forked process writes a file of its own; what waits is its parent's."""
         is_begun = self._writer is not None and not self._stopping.is_set()
         self._file.abandon()
-        self._events.clear()
+        self._fields.clear()
         self._begin_anew()
         if is_begun:
             self.begin()

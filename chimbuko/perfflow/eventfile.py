@@ -15,33 +15,37 @@ _BEGIN = {False: "[\n", True: '{"displayTimeUnit": "us", "otherData": {}, "trace
 _END = {False: "\n]\n", True: "\n]}\n"}
 
 
-def head(name: str, category: str) -> str:
-    """How the lines of a function begin."""
-    return f'{{"name": {json.dumps(name)}, "cat": {json.dumps(category)}, '
+EVENT_FIELDS = 4
+Event = tuple[str, int, int, "str | int"]
+"""Head of its line, native id of its thread, time in ns, and the tail of its line, from a comma on; or, of a
+whole call (``X``), its duration in ns."""
 
 
-def line(start: str, phase: str, pid: int, thread: int, time_ns: int, tail: str | int) -> str:
-    """One event.
+def head(name: str, category: str, phase: str) -> str:
+    """How the lines of a function begin that have a phase, as the Chrome trace format has it."""
+    return f'{{"name": {json.dumps(name)}, "cat": {json.dumps(category)}, "ph": "{phase}", "ts": '
+
+
+def lines(events: Iterable[Event], pid: int, offset_ns: int) -> list[str]:
+    """Events as they stand in the file.
 
     Parameters
     ----------
-    start
-        What ``head`` gives.
-    phase
-        As the Chrome trace format has it.
-    thread
-        Its native id.
-    time_ns
-        Since the epoch.
-    tail
-        Of the line, from a comma on; or, of an ``X``, its duration in ns.
+    offset_ns
+        Added to a time it gives ns since the epoch.
     """
-    if isinstance(tail, int):
-        tail = f', "dur": {tail // 1000}.{tail % 1000:03d}'
-    return (
-        f'{start}"pid": {pid}, "tid": {thread}, '
-        f'"ts": {time_ns // 1000}.{time_ns % 1000:03d}, "ph": "{phase}"{tail}}}'
-    )
+    # At 5,000 calls a second each µs is half a percent of the program's time. Divisions take twice as long.
+    end = f', "pid": {pid}'
+    return [
+        f'{start}{(at := str(time_ns + offset_ns))[:-3]}.{at[-3:]}, "tid": {thread}{end}'
+        f"{tail if isinstance(tail, str) else _duration(tail)}}}"
+        for start, thread, time_ns, tail in events
+    ]
+
+
+def _duration(duration_ns: int) -> str:
+    digits = f"{duration_ns:04}"
+    return f', "dur": {digits[:-3]}.{digits[-3:]}'
 
 
 class EventFile:
@@ -61,8 +65,8 @@ class EventFile:
         self._file = -1
         self._end_at = 0
 
-    def append(self, lines: Iterable[str]) -> None:
-        """Write events in one call, with what ends the file, so that a killed program leaves it whole.
+    def append(self, new: Iterable[str]) -> None:
+        """Write lines in one call, with what ends the file, so that a killed program leaves it whole.
 
         Raises
         ------
@@ -72,7 +76,7 @@ class EventFile:
         if self._file < 0:
             os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        events = ",\n".join(lines)
+        events = ",\n".join(new)
         text = f"{',' + chr(10) if self._end_at else self._begin}{events}".encode()
         end = self._end.encode()
         if os.pwrite(self._file, text + end, self._end_at) < len(text) + len(end):

@@ -13,7 +13,7 @@ import numpy as np
 
 from chimbuko.errors import ConfigError
 from chimbuko.perfflow.annotatedname import AnnotatedName
-from chimbuko.perfflow.eventfile import EventFile, head, line
+from chimbuko.perfflow.eventfile import Event, EventFile, head, lines
 from chimbuko.perfflow.filename import file_name, instance_path
 from chimbuko.perfflow.options import VARIABLE, Options, parse_options
 from chimbuko.perfflow.pointcuts import FLOWS, Advice, Flows
@@ -56,7 +56,8 @@ class AnnotatedCalls:
         name = file_name(options, instance_path(environment), platform.node(), self._pid)
         self._file = EventFile(os.path.join(options.folder, name), options.is_object)
         self._names: dict[int, AnnotatedName] = {}
-        self._heads: dict[int, str] = {}
+        self._heads: dict[tuple[int, str], str] = {}
+        """Of their lines, by phase."""
         self._waiting: list[tuple[int, int, int, int]] = []
         """Time, thread, kind and key of events."""
         self._open: dict[tuple[int, int], list[_Call]] = {}
@@ -67,7 +68,9 @@ class AnnotatedCalls:
     def add(self, key: int, name: AnnotatedName) -> None:
         """A function that is annotated, by the key of its calls."""
         self._names[key] = name
-        self._heads[key] = head(name.short, name.file)
+        short = name.short
+        self._heads |= {(key, phase): head(short, name.file, phase) for phase in ("X", *name.advice.phases)}
+        self._heads |= {(key, phase): head("flow", name.file, phase) for phase in "sf"}
 
     @property
     def path(self) -> str:
@@ -92,10 +95,10 @@ class AnnotatedCalls:
         waiting, self._waiting = self._waiting, []
         # Of all threads in order of time: a flow ends at the next who takes it.
         waiting.sort(key=lambda event: event[0])
-        if lines := [text for event in waiting for text in self._lines(*event)]:
-            self._file.append(lines)
+        if events := [event for one in waiting for event in self._events(*one)]:
+            self._file.append(lines(events, self._pid, self._offset_ns))
 
-    def _lines(self, time_ns: int, thread: int, kind: int, key: int) -> Iterator[str]:
+    def _events(self, time_ns: int, thread: int, kind: int, key: int) -> Iterator[Event]:
         advice = self._names[key].advice
         calls = self._open.setdefault((thread, key), [])
         begin_flow, end_flow = FLOWS[advice.flow]
@@ -105,22 +108,18 @@ class AnnotatedCalls:
             calls.append(call := _Call(time_ns, next(self._numbers)))
             yield from self._flow(begin_flow, key, thread, time_ns)
             if begin and not is_whole:
-                yield self._line(self._heads[key], begin, thread, time_ns, _tail(advice, call))
+                yield self._heads[key, begin], thread, time_ns, _tail(advice, call)
         elif calls:
             call = calls.pop()
             if is_whole:
-                yield self._line(self._heads[key], "X", thread, call.begun_ns, time_ns - call.begun_ns)
+                yield self._heads[key, "X"], thread, call.begun_ns, time_ns - call.begun_ns
             elif end:
-                yield self._line(self._heads[key], end, thread, time_ns, _tail(advice, call))
+                yield self._heads[key, end], thread, time_ns, _tail(advice, call)
             yield from self._flow(end_flow, key, thread, time_ns)
 
-    def _flow(self, phase: str, key: int, thread: int, time_ns: int) -> Iterator[str]:
+    def _flow(self, phase: str, key: int, thread: int, time_ns: int) -> Iterator[Event]:
         if phase and (number := self._flows.number_of(phase)) is not None:
-            start = head("flow", self._names[key].file)
-            yield self._line(start, phase, thread, time_ns, f', "id": {number}, "bp": "e"')
-
-    def _line(self, start: str, phase: str, thread: int, time_ns: int, tail: str | int) -> str:
-        return line(start, phase, self._pid, thread, time_ns + self._offset_ns, tail)
+            yield self._heads[key, phase], thread, time_ns, f', "id": {number}, "bp": "e"'
 
 
 def _tail(advice: Advice, call: _Call) -> str:
