@@ -26,6 +26,7 @@ SECTIONS = {
             "monitor": "Watch a program's threads and cores, without a trace.",
             "filter": "Propose functions to leave out of the trace.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
+            "follow": "Feed traces that other tools are writing to an analysis.",
             "merge": "Put traces of any formats together into one, on one clock.",
             "launch": "Print the job script of a run on many nodes.",
             "serve": "Run the services of a run on many nodes.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
@@ -54,3 +55,35 @@ def test_more_agents_than_processes(start: Start, tmp_path: Path) -> None:
     assert run.end() == 2
     assert run.lines == ["chimbuko: --agents 2: there are only 1 stream"]
     assert not run.folder.exists()
+
+
+PROGRAM = """
+import json, os, sys, time
+
+with open(sys.argv[1], "w") as file:
+    file.write("[")
+    for number in range(150):
+        for phase in "BE":
+            here = {"pid": os.getpid(), "tid": os.getpid(), "ts": time.time_ns() / 1000}
+            file.write(json.dumps({"name": "work", "cat": "app", "ph": phase} | here) + ",\\n")
+            file.flush()
+            time.sleep((0.4 if number == 120 else 0.01) if phase == "B" else 0.0)
+sys.exit(7)
+"""
+
+
+def test_a_trace_is_analysed_while_it_is_written(start: Start, tmp_path: Path) -> None:
+    """And the program's exit code is passed on, through both."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    follow = [sys.executable, "-m", "chimbuko", "follow", "--trace", tmp_path / "*.pfw", "--"]
+    run = start(
+        "--no-dashboard", "--period", "0.2", "--", *follow, sys.executable, program, tmp_path / "t.pfw"
+    )
+    assert run.end() == 7, run.output
+    (health,) = run.health
+    assert (health.calls, health.state) == (150, "ended")
+    worst = max(run.anomalies, key=lambda call: call.severity_us)
+    assert worst.function == "work [app]"
+    assert worst.inclusive_us >= 400_000
+    assert incidents_of(run)[0].call_id == worst.id

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from chimbuko.arrays import Table
 from chimbuko.errors import TraceFormatError
 from chimbuko.formats.events import INSTANTS, NO_EVENTS, Catalogue
+from chimbuko.formats.readers import frames
 from chimbuko.formats.readers.registry import events_of
+from chimbuko.formats.streams.processes import Streams
 from chimbuko.formats.streams.ranks import assigned
-from chimbuko.formats.streams.rows import NS_PER_US, ProcessRows
+from chimbuko.formats.streams.rows import NS_PER_US
 from chimbuko.formats.streams.spill import Spill
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import STREAM_PREFIX, StreamName
 from chimbuko.trace.engines import BP5
 from chimbuko.trace.writer import StreamWriter
+
+if TYPE_CHECKING:
+    import pandas
 
 LATEST_NS: Final = 1 << 62
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
@@ -53,17 +58,60 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
         A file is in no format that is known, or there are no calls in any of them; or there is no room.
     """
     catalogue = Catalogue()
+    parts = (events for source, path in enumerate(paths) for events in events_of(path, catalogue, source))
+    result = write(parts, catalogue, folder, program, period_us)
+    if not result.streams:
+        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "it is empty"
+        raise TraceFormatError(f"{paths[0]}: there are no calls in it ({reasons})")
+    return result
+
+
+def convert_frame(
+    frame: pandas.DataFrame, folder: Path, program: str = "frame", period_us: int = 1_000_000
+) -> Converted:
+    """Write streams of the calls in a pandas frame into a folder; ``run`` then takes ``FOLDER/*.bp``.
+
+    Parameters
+    ----------
+    frame
+        A row for each call: ``function``, ``begin_us`` and ``end_us``, and perhaps ``rank`` and ``thread``.
+        Or one for each beginning and end, as Pipit has them: ``Timestamp (ns)``, ``Event Type`` (``Enter``
+        and ``Leave``), ``Name``, and perhaps ``Process`` and ``Thread``. In any order of time.
+    program, period_us
+        As of ``convert``.
+
+    Raises
+    ------
+    TraceFormatError
+        The frame lacks a column or is empty, or there is no room.
+    """
+    catalogue = Catalogue()
+    result = write([frames.events_of(frame, catalogue)], catalogue, folder, program, period_us)
+    if not result.streams:
+        raise TraceFormatError("there are no calls in the frame")
+    return result
+
+
+def write(
+    parts: Iterable[Table], catalogue: Catalogue, folder: Path, program: str, period_us: int
+) -> Converted:
+    """Write streams of events, which come in any order.
+
+    Raises
+    ------
+    TraceFormatError
+        There is no room.
+    """
     result = Converted()
     tracks: set[int] = set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         spill = Spill(folder)
         try:
-            for source, path in enumerate(paths):
-                for events in events_of(path, catalogue, source):
-                    result.events += len(events)
-                    tracks.update(np.unique(events["track"]).tolist())
-                    spill.put(events)
+            for events in parts:
+                result.events += len(events)
+                tracks.update(np.unique(events["track"]).tolist())
+                spill.put(events)
             used = {catalogue.tracks[track].process for track in tracks}
             _write(spill, catalogue, used, folder, program, period_us, result)
         finally:
@@ -71,9 +119,6 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
     except OSError as error:
         raise TraceFormatError(f"{folder}: the streams cannot be written ({error.strerror})") from error
     result.complaints = catalogue.complaints + losses_of(catalogue)
-    if not result.streams:
-        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "it is empty"
-        raise TraceFormatError(f"{paths[0]}: there are no calls in it ({reasons})")
     return result
 
 
@@ -93,59 +138,6 @@ def program_name(path: Path) -> str:
     return _NOT_OF_NAMES.sub("_", stem).replace(".", "_").strip("_")[:60] or "trace"
 
 
-class Streams:
-    """Streams that are being written, one for each process as it appears.
-
-    Parameters
-    ----------
-    ranks
-        Of each process of the catalogue.
-    """
-
-    def __init__(
-        self, catalogue: Catalogue, folder: Path, program: str, ranks: Sequence[int], stack: ExitStack
-    ) -> None:
-        self.names: list[StreamName] = []
-        self.rows = 0
-        self._catalogue = catalogue
-        self._folder = folder
-        self._program = program
-        self._ranks = ranks
-        self._stack = stack
-        self._processes: dict[int, tuple[ProcessRows, StreamWriter]] = {}
-        self._origin_ns: int | None = None
-
-    def write(self, events: Table, end_ns: int) -> None:
-        """A step of all processes: the next events, in order of time; before ``end_ns`` no more will come."""
-        if self._origin_ns is None and len(events):
-            # A stream has no time before 1 µs.
-            self._origin_ns = min(0, int(events["time_ns"][0]) - NS_PER_US)
-        owners = self._owners()[events["track"]]
-        for process in np.unique(owners).tolist():
-            if process not in self._processes:
-                self._open(process)
-        for process, (rows, writer) in self._processes.items():
-            step = rows.step(events[owners == process], end_ns)
-            if step.rows or len(events):
-                writer.write_step(
-                    step.events, step.comms, step.counters, rows.names, operations=step.operations
-                )
-                self.rows += step.rows
-
-    def _owners(self) -> Table:
-        return np.array([track.process for track in self._catalogue.tracks], np.int32)
-
-    def _open(self, process: int) -> None:
-        rank = self._ranks[process]
-        name = StreamName(self._program, rank, self._folder / f"tau-metrics-{self._program}-{rank}.bp")
-        writer = self._stack.enter_context(StreamWriter(name.path, BP5))
-        rows = ProcessRows(
-            self._catalogue, process, self._ranks.__getitem__, self._origin_ns or 0, self._program
-        )
-        self._processes[process] = rows, writer
-        self.names.append(name)
-
-
 def _write(
     spill: Spill,
     catalogue: Catalogue,
@@ -156,8 +148,16 @@ def _write(
     result: Converted,
 ) -> None:
     with ExitStack() as stack:
-        streams = Streams(catalogue, folder, program, assigned(catalogue.processes, used), stack)
+        ranks = assigned(catalogue.processes, used)
+
+        def opened(rank: int) -> StreamWriter:
+            name = StreamName(program, rank, folder / f"{STREAM_PREFIX}-{program}-{rank}.bp")
+            result.streams.append(name)
+            return StreamWriter(name.path, BP5)
+
+        streams = Streams(catalogue, program, ranks.__getitem__, opened, stack)
         for window in spill.windows(period_us * NS_PER_US):
             streams.write(window, int(window["time_ns"][-1]))
         streams.write(NO_EVENTS, LATEST_NS)
-        result.streams, result.rows = sorted(streams.names), streams.rows
+        result.rows = streams.rows
+    result.streams.sort()
