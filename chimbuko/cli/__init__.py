@@ -27,7 +27,6 @@ SECTIONS = {
             "filter": "Propose functions to leave out of the trace.",
             "replay": "Feed recorded traces to readers as if the application ran now.",
             "follow": "Feed traces that other tools are writing to an analysis.",
-            "merge": "Put traces of any formats together into one, on one clock.",
             "launch": "Print the job script of a run on many nodes.",
             "serve": "Run the services of a run on many nodes.",
             "agent": "Read the streams of this node, for a run on many nodes.",
@@ -52,6 +51,7 @@ SECTIONS = {
         {
             "runs": "List, rename, delete, archive, import or prune runs.",
             "relabel": "Judge the recorded calls again, by the final model.",
+            "merge": "Put traces of any formats together into one, on one clock.",
             "index": "Make a recorded trace ready for the dashboard's timeline.",
             "deliver": "Store findings that were left in an agent's folder.",
             "doctor": "Check this machine before a run.",
