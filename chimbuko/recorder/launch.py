@@ -23,6 +23,7 @@ from chimbuko.trace.tausettings import WriterSettings
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
+USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
 READY_TIMEOUT_S = 30.0
 """For the process that drains the rings, which takes 0.4 s where nothing else is done."""
 
@@ -56,11 +57,6 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
 def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
     """Start the drain; what the program has to have in its environment."""
     settings = WriterSettings.from_environment(environment)
-    if VARIABLE in environment:
-        try:
-            parse_options(environment[VARIABLE])
-        except ConfigError as error:
-            log(f"{error}; annotations are not written")
     library = recorder_library(mpi_of(program.path, environment), environment)
     folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
     try:
@@ -68,10 +64,22 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     except BaseException:
         remove_place(folder)
         raise
-    nested = {INSTANCE_PATH_VARIABLE: instance_path(environment)} if VARIABLE in environment else {}
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
     first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
-    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first, **nested}
+    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first, **_annotations(environment)}
+
+
+def _annotations(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a program has to know whose annotated functions are written into a file of their own."""
+    if VARIABLE not in environment:
+        return {}
+    try:
+        options = parse_options(environment[VARIABLE])
+    except ConfigError as error:
+        log(f"{error}; annotations are not written")
+        return {}
+    usage = {USAGE_VARIABLE: "1"} if options.has_usage else {}
+    return {INSTANCE_PATH_VARIABLE: instance_path(environment), **usage}
 
 
 def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:

@@ -135,6 +135,37 @@ def test_ranks_of_mpi(tmp_path: Path, mpi: Mpi) -> None:
     assert [Counter(e["ph"] for e in events) for events in written] == 2 * [Counter(B=5, E=5)]
 
 
+def test_processor_time_and_memory_of_a_call(tmp_path: Path) -> None:
+    source = tmp_path / "busy.c"
+    source.write_text("""
+        #include <time.h>
+        #include <unistd.h>
+        #define AROUND __attribute__((annotate("@critical_path()")))
+        AROUND static void spin(void)
+        {
+            clock_t end = clock() + CLOCKS_PER_SEC * 3 / 10;
+            while (clock() < end)
+                ;
+        }
+        AROUND static void rest(void) { usleep(200000); }
+        int main(void) { spin(); rest(); }
+    """)
+    compiled(["gcc", "-O2", source, "-o", "busy"], tmp_path)
+    options = f"log-dir={tmp_path}:log-event=Compact:cpu-mem-usage=True"
+    (stream,) = record(tmp_path, [tmp_path / "busy"], PERFFLOW_OPTIONS=options)
+    assert len(stream.counters) == 12
+    (path,) = tmp_path.glob("*.pfw")
+    events: list[dict[str, Any]] = json.loads(path.read_text())
+    assert "".join(e["ph"] for e in events) == "CCXCCX"
+    spin, none, call, rest = events[:4]
+    assert spin["ts"] == call["ts"] and spin["name"] == call["name"] == "spin"
+    # On a busy machine the wall time is longer, but not this.
+    assert 0.25e6 < spin["args"]["thread_cpu_usage"] / 100 * call["dur"] < 0.35e6
+    assert rest["args"]["thread_cpu_usage"] / 100 * events[5]["dur"] < 0.1e6
+    assert spin["args"]["cpu_usage"] > 0 and spin["args"]["memory_usage"] > 500
+    assert none["args"] == {"cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
+
+
 def test_make_with_objects_and_what_they_depend_on(tmp_path: Path) -> None:
     (tmp_path / "part.h").write_text('__attribute__((annotate("@critical_path()"))) int part(int n);\n')
     (tmp_path / "part.c").write_text('#include "part.h"\nint part(int n) { return n; }\n')

@@ -2,6 +2,7 @@
 #include "recorder.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 {
@@ -22,20 +23,48 @@ EXPORTED unsigned chimbuko_name(const char *name)
     return key == 0 ? 0 : (unsigned)(key & ~NAMED) + 1;
 }
 
-EXPORTED void chimbuko_enter(unsigned name)
-{
-    if (name != 0)
-        enter(NAMED | (name - 1));
-}
-
-EXPORTED void chimbuko_leave(unsigned name)
-{
-    if (name != 0)
-        leave(NAMED | (name - 1), SHORT_NS);
-}
-
 EXPORTED void chimbuko_count(unsigned name, double value)
 {
     if (name != 0)
         record(COUNTER, (struct event){.value = value, .tag = (int32_t)(name - 1)});
+}
+
+static void count_known(unsigned *known, const char *name, double value)
+{
+    /* Whoever asks, it is the same. */
+    unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (number == 0)
+        __atomic_store_n(known, number = chimbuko_name(name), __ATOMIC_RELAXED);
+    chimbuko_count(number, value);
+}
+
+/* What the clocks say before an annotated call and before its end, where PERFFLOW_OPTIONS asks for that. */
+static void count_usage(Key key)
+{
+    static unsigned user, thread, memory;
+    struct rusage used;
+    struct timespec own;
+    if (LIKELY(!is_usage_wanted) || process == NULL || process->names[key & ~NAMED].text[0] != ANNOTATED)
+        return;
+    getrusage(RUSAGE_SELF, &used);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    count_known(&user, USER_TIME, 1e6 * (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec);
+    count_known(&thread, THREAD_TIME, 1e6 * (double)own.tv_sec + 1e-3 * (double)own.tv_nsec);
+    count_known(&memory, PEAK_MEMORY, (double)used.ru_maxrss);
+}
+
+EXPORTED void chimbuko_enter(unsigned name)
+{
+    if (name == 0)
+        return;
+    count_usage(NAMED | (name - 1));
+    enter(NAMED | (name - 1));
+}
+
+EXPORTED void chimbuko_leave(unsigned name)
+{
+    if (name == 0)
+        return;
+    count_usage(NAMED | (name - 1));
+    leave(NAMED | (name - 1), SHORT_NS);
 }

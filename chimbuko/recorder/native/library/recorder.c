@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
+#define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 
 __thread struct thread self;
 struct process *process;
+bool is_usage_wanted;
 
 static char folder[PATH_BYTES];
 static char stem[64]; /* of the names of this process's files */
@@ -327,6 +329,7 @@ static void prepare(void)
     if (given == NULL || given[0] != '/' || strlen(given) >= sizeof folder - 160)
         return;
     strcpy(folder, given);
+    is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
     pthread_key_create(&at_thread_end, end_thread);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -30,6 +30,13 @@ struct thread {
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct process *process __attribute__((visibility("hidden")));
 
+/* Of names of annotated functions, the first letter; and counters of what a call has used. */
+#define ANNOTATED '@'
+#define USER_TIME "user time of the process (us)"
+#define THREAD_TIME "CPU time of the thread (us)"
+#define PEAK_MEMORY "peak memory of the process (KiB)"
+extern bool is_usage_wanted __attribute__((visibility("hidden")));
+
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
