@@ -1,4 +1,4 @@
 """What nodes did beside the calls of a run, as it is stored.
 
-May import monitor.samples, provenance.query and provenance.store.
+May import calls, causes.evidence, monitor.samples, provenance.query and provenance.store.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -170,9 +170,10 @@ class NodeScene:
             if tid == own:
                 continue
             rows = node.best(tid, begin_us, end_us)
-            rows = rows[np.isin(rows["core"], wanted)]
+            # One that was found elsewhere before ran there for some of the time, nobody knows how long.
+            rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
             for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
-                ran[_called(name), False, core] += us
+                ran[called(name), False, core] += us
         for some in node.others:
             rows = overlapping(some, begin_us, end_us)
             rows = rows[np.isin(rows["core"], wanted)]
@@ -181,6 +182,14 @@ class NodeScene:
                 ran[f"{name_of} ({user}, process {row['pid']})", True, int(row["core"])] += us
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
+
+    def threads(self, node: str, begin_us: int, end_us: int) -> Iterator[tuple[ThreadName, Rows]]:
+        """Threads of a node, each with the best THREAD rows of an interval, in order of time."""
+        of_node = self._nodes[node]
+        for tid, name in of_node.names.items():
+            rows = of_node.best(tid, begin_us, end_us)
+            if len(rows):
+                yield name, rows[np.argsort(rows["begin_us"])]
 
     def siblings(self, flag: Flag) -> tuple[str, ...]:
         """Other threads of a call's process that ran while it lost time, most first."""
@@ -217,5 +226,6 @@ def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
     return [float(us) for us in ran_us.tolist()]
 
 
-def _called(name: ThreadName) -> str:
+def called(name: ThreadName) -> str:
+    """A thread as sentences name it."""
     return f"rank {name.rank}" if name.thread == 0 else f"{name.name} of rank {name.rank}"

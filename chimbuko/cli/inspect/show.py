@@ -14,12 +14,15 @@ from chimbuko.cli.output.incident import print_incident, print_recurrence
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
+from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
 from chimbuko.units import format_duration_us, format_offset_us
 
 SELF = "▶"
 """Stands beside the call itself."""
+MOST_USERS = 8
+"""Of cores, that are listed."""
 
 _ENTRY = Column("ENTRY", is_number=True)
 _RUNTIME = Column("RUNTIME", is_number=True)
@@ -65,10 +68,12 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
         call = provenance.calls.record(wanted)
         normal = provenance.calls.normal_like(call)
         if as_json:
-            answer = {"call": as_object(call), "normal": as_object(normal)}
+            beside = node_beside(provenance.reader, call)
+            answer = {"call": as_object(call), "normal": as_object(normal), "node": beside}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))
             return
         metric = provenance.run().config.metric
+        beside = node_beside(provenance.reader, call)
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()
     _print_headline(output, call, metric, program, time_range[0] if time_range else call.step_start_us)
@@ -77,6 +82,8 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
     _print_messages(output, call)
     _print_counters(output, call)
     _print_node_state(output, call)
+    if beside is not None:
+        _print_beside(output, beside)
     _print_comparison(output, call, normal)
 
 
@@ -182,6 +189,25 @@ def _print_node_state(output: Output, call: CallRecord) -> None:
         output.heading("State of the node in this step")
         columns = [_TIME, Column("VALUE", is_number=True), Column("COUNTER")]
         output.table(columns, [_counter(call, value) for value in call.node_state])
+
+
+def _print_beside(output: Output, beside: NodeBeside) -> None:
+    output.heading("Its thread in the time that was lost, by samples of the node")
+    whole_us = sum(one.time_us for one in beside.times) or 1.0
+    shares = [
+        [one.what, format_duration_us(one.time_us), f"{100 * one.time_us / whole_us:.0f} %"]
+        for one in beside.times
+    ]
+    output.table([Column("WHAT"), _RUNTIME, Column("SHARE", is_number=True)], shares)
+    output.line(
+        f"{beside.minor_faults:,.0f} page faults, {beside.major_faults:,.0f} of pages read from storage; "
+        f"{beside.slices:,.0f} times put on a core, {beside.moves:,} times moved to another"
+    )
+    if beside.cores:
+        output.heading("Who else ran on its cores meanwhile")
+        columns = [Column("CORE", is_number=True), Column("RAN", is_number=True), Column("WHO")]
+        used = [[str(one.core), format_duration_us(one.ran_us), one.by] for one in beside.cores[:MOST_USERS]]
+        output.table(columns, used)
 
 
 def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | None) -> None:

@@ -98,7 +98,7 @@ class Collector:
         """By thread, of all that there are in sums to come: what has ended has a name, too."""
         self._is_running = False
         self._others_due_us = self._others_soonest_us = 0
-        self._wants_others = False
+        self._wants_others = self._has_waited = False
         self._fast_s = FAST_S
         self.cost_us = self.fast_cost_us = 0
         """CPU time of samples since the last batch."""
@@ -123,7 +123,8 @@ class Collector:
         if not self._fast_threads:
             return
         began_ns = time.thread_time_ns()
-        has_waited = self._fast.read(self._fast_threads)
+        had_waited, has_waited = self._has_waited, self._fast.read(self._fast_threads)
+        self._has_waited = has_waited
         cost_us = (time.thread_time_ns() - began_ns) // 1000
         self.fast_cost_us += cost_us
         wanted_s = min(max(cost_us / 1e6 / FAST_SHARE, FAST_S), SLOWEST_S)
@@ -135,6 +136,10 @@ class Collector:
             self._look_for_others(now_us)
             # Once more, when who takes the core has done so for a while.
             self._wants_others = has_waited
+        elif self._has_node and (has_waited or had_waited):
+            began_ns = time.thread_time_ns()
+            self._put("others", self._others.look_again(now_us))
+            self.fast_cost_us += (time.thread_time_ns() - began_ns) // 1000
 
     def period(self) -> None:
         """Sample all of it; once a period."""

@@ -18,6 +18,7 @@ from chimbuko.monitor.sampling.procreader import ProcReader
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 LEAST_US = 20_000
 """Of CPU time since a process was reported last: the kernel counts it in ticks of 10 ms."""
+MOST_SUSPECTS = 6
 
 
 class _Seen(NamedTuple):
@@ -33,16 +34,32 @@ class Others:
     def __init__(self, files: ProcReader) -> None:
         self._files = files
         self._last: dict[int, _Seen] = {}
+        self._suspects: dict[int, int] = {}
+        """When a process was found to run, of those that did last."""
         self._boot_us = 0
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
         """OTHER rows of processes that ran since the last look; what began meanwhile counts from then on."""
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - set(watched)
+        rows, now = self._look(time_us, pids)
+        for pid in self._last.keys() - now.keys():
+            self._files.forget(_path(pid))
+        self._last = now
+        running = sorted(self._suspects.items(), key=lambda one: -one[1])[:MOST_SUSPECTS]
+        self._suspects = {pid: at_us for pid, at_us in running if pid in now}
+        return rows
+
+    def look_again(self, time_us: int) -> Rows:
+        """The same of those only that were found to run last: they may be looked at as often as ranks."""
+        rows, now = self._look(time_us, self._suspects.keys() & self._last.keys())
+        self._last |= now
+        return rows
+
+    def _look(self, time_us: int, pids: Collection[int]) -> tuple[Rows, dict[int, _Seen]]:
         is_first = not self._last
         now: dict[int, _Seen] = {}
         rows = []
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or (pid := int(name)) in watched:
-                continue
+        for pid in pids:
             data = self._files.read(_path(pid))
             before = self._last.get(pid)
             if before is not None and before.data == data:
@@ -61,13 +78,11 @@ class Others:
                 length_us = max(1, time_us - since_us)
                 who = stat.name.encode()[:16], user_of(pid).encode()[:16]
                 rows.append((since_us, length_us, pid, stat.processor, ran_us, *who))
+                self._suspects[pid] = time_us
             else:
                 # It counts with what it runs until the next look.
                 now[pid] = _Seen(data, before.stat, before.time_us) if before and not is_new else now[pid]
-        for pid in self._last.keys() - now.keys():
-            self._files.forget(_path(pid))
-        self._last = now
-        return np.array(rows, OTHER)
+        return np.array(rows, OTHER), now
 
     def _since_us(self, stat: TaskStat, time_us: int) -> int:
         """When a process began."""

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.errors import ConfigError
+from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
@@ -171,6 +172,23 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
         normal=run.provenance.calls.normal_like(record),
         distribution=distribution(model, run.feed.info().config) if model else None,
     )
+
+
+class BesideAnswer(Answer, frozen=True, kw_only=True):
+    """The node beside a call."""
+
+    node: NodeBeside | None
+    """null where there are no samples of the call's thread."""
+
+
+@get("/calls/{event_id}/node")
+def beside(run: ServedRun, wanted: CallParameters) -> BesideAnswer:
+    """What the thread of a call did meanwhile, and who else ran on its cores, by samples of its node."""
+    try:
+        record = run.provenance.calls.record(wanted.event_id)
+    except ConfigError as error:
+        raise Missing(f"{error}{_removed(run)}") from error
+    return BesideAnswer(node=node_beside(run.provenance.reader, record))
 
 
 def _removed(run: ServedRun) -> str:

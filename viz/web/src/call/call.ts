@@ -21,6 +21,15 @@ export const metadata = question(
   { live: true },
 );
 
+const called = computed(() => (view.value.page === 'call' ? view.value.call : null));
+
+/** What the node did beside it. */
+export const beside = question(
+  () => called.value,
+  (signal) => api.getBeside(called.value as string, signal),
+  { live: true },
+);
+
 const incidentOf = computed(() => {
   const record = detail.value.value?.record;
   return view.value.page === 'call' && record?.id === view.value.call ? record?.incident_id || null : null;

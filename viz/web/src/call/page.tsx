@@ -17,6 +17,7 @@ import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Name } from '../shared/parts/name';
 import { Empty, Reading } from '../shared/parts/panel';
 import { incident } from './call';
+import { Beside } from './beside';
 import { CallTimeline } from './calltimeline';
 import { Counters, Messages, NodeState } from './evidence';
 import { Numbers } from './numbers';
@@ -90,6 +91,7 @@ function Page({ found }: { found: CallDetail }) {
           note={(distribution) => hindsight(record, metric, distribution)}
         />
         <CallTimeline record={record} normal={normal} />
+        <Beside record={record} />
         <Stack record={record} />
         <Messages record={record} />
         <NodeState record={record} normal={normal} />

@@ -1,7 +1,7 @@
 /** What the server can be asked about one function, and about the rank that a call ran on. */
 
 import { get, type Query, type Request } from './http';
-import type { CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from './types';
+import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from './types';
 
 /** A function: its whole name and its program. */
 export interface Subject {
@@ -27,6 +27,9 @@ const ofRank = (program: number, rank: number): Query => [
 ];
 
 export const callRequest = (id: string): Request => [`calls/${encodeURIComponent(id)}`, []];
+
+export const besideRequest = (id: string): Request => [`calls/${encodeURIComponent(id)}/node`, []];
+export const getBeside = (id: string, signal: AbortSignal): Promise<BesideAnswer> => get(...besideRequest(id), signal);
 
 export const functionRequest = ({ program, name }: Named): Request => ['function', [['name', name], ...ofProgram(program)]];
 export const getFunction = (named: Named, signal: AbortSignal): Promise<FunctionDetail> => get(...functionRequest(named), signal);

@@ -809,6 +809,71 @@ export interface components {
             call_id: string;
         };
         /**
+         * BesideAnswer
+         * @description The node beside a call.
+         */
+        BesideAnswer: {
+            ok: boolean;
+            node: components["schemas"]["NodeBeside"] | null;
+        };
+        /**
+         * NodeBeside
+         * @description The node while a call went on.
+         */
+        NodeBeside: {
+            from_us: number;
+            to_us: number;
+            times: components["schemas"]["TimeOf"][];
+            minor_faults: number;
+            major_faults: number;
+            slices: number;
+            moves: number;
+            cores: components["schemas"]["CoreUse"][];
+            threads: components["schemas"]["ThreadBeside"][];
+        };
+        /**
+         * TimeOf
+         * @description Some of the time of a call.
+         */
+        TimeOf: {
+            /** @enum {unknown} */
+            what: "asleep for a lock" | "asleep for files" | "asleep for sockets or pipes" | "asleep otherwise" | "in the kernel" | "in the program" | "stopped" | "waited for a core" | "waited for a core as usual";
+            time_us: number;
+        };
+        /**
+         * CoreUse
+         * @description Who ran on a core that the call's thread was on.
+         */
+        CoreUse: {
+            core: number;
+            by: string;
+            is_foreign: boolean;
+            ran_us: number;
+        };
+        /**
+         * ThreadBeside
+         * @description One thread of the program.
+         */
+        ThreadBeside: {
+            name: string;
+            is_own: boolean;
+            looks: components["schemas"]["Look"][];
+        };
+        /**
+         * Look
+         * @description What a thread did from one look at it to the next.
+         */
+        Look: {
+            begin_us: number;
+            length_us: number;
+            ran_us: number;
+            system_us: number;
+            waited_us: number;
+            state: string;
+            core: number;
+            minor_faults: number;
+        };
+        /**
          * PointsAnswer
          * @description Calls in columns, and how many there are beside them.
          */
@@ -1417,6 +1482,12 @@ export type WindowCall = components['schemas']['WindowCall'];
 export type Message = components['schemas']['Message'];
 export type CounterValue = components['schemas']['CounterValue'];
 export type Collective = components['schemas']['Collective'];
+export type BesideAnswer = components['schemas']['BesideAnswer'];
+export type NodeBeside = components['schemas']['NodeBeside'];
+export type TimeOf = components['schemas']['TimeOf'];
+export type CoreUse = components['schemas']['CoreUse'];
+export type ThreadBeside = components['schemas']['ThreadBeside'];
+export type Look = components['schemas']['Look'];
 export type PointsAnswer = components['schemas']['PointsAnswer'];
 export type PointColumns = components['schemas']['PointColumns'];
 export type TotalsAnswer = components['schemas']['TotalsAnswer'];

@@ -8,6 +8,7 @@ import type * as schema from './schema';
 
 export type {
   AgentState as Agent,
+  BesideAnswer,
   BothRuntimes,
   Bucket,
   CallAnswer as CallDetail,
@@ -36,8 +37,10 @@ export type {
   Headline as Answer,
   JudgedSpan as Judged,
   ListedRun,
+  Look,
   Message,
   Metadata,
+  NodeBeside,
   MetadataAnswer,
   OneSided,
   Origin,

@@ -1,0 +1,182 @@
+"""The node beside a call: what its thread did while it went on, and who else ran on its cores."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from chimbuko.calls.record import CallRecord
+from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
+from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
+from chimbuko.causes.evidence.threadtime import STOPPED, Seen
+from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
+from chimbuko.provenance.nodes.nodesamples import NodeSamples
+from chimbuko.provenance.query.reader import RunReader
+
+MOST_THREADS = 16
+MOST_LOOKS = 400
+"""Of each thread: neighbours are put together in calls that are longer than 8 s."""
+MARGIN_SHARE, LEAST_MARGIN_US = 0.2, 40_000
+"""Before and after the call, of its time."""
+FOREVER_US = 1 << 62
+
+What = Literal[
+    "in the program",
+    "in the kernel",
+    "waited for a core",
+    "waited for a core as usual",
+    "stopped",
+    "asleep for files",
+    "asleep for sockets or pipes",
+    "asleep for a lock",
+    "asleep otherwise",
+]
+
+
+class TimeOf(msgspec.Struct, frozen=True):
+    """Some of the time of a call."""
+
+    what: What
+    time_us: float
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a thread did from one look at it to the next."""
+
+    begin_us: int
+    length_us: int
+    ran_us: int
+    system_us: int
+    """Of that, in the kernel."""
+    waited_us: int
+    """For a core."""
+    state: str
+    """At its end, the kernel's letter."""
+    core: int
+    minor_faults: int
+
+
+class ThreadBeside(msgspec.Struct, frozen=True):
+    """One thread of the program."""
+
+    name: str
+    is_own: bool
+    """It is the one that the call is on."""
+    looks: list[Look]
+    """In order of time."""
+
+
+class CoreUse(msgspec.Struct, frozen=True):
+    """Who ran on a core that the call's thread was on."""
+
+    core: int
+    by: str
+    is_foreign: bool
+    """No process of the program."""
+    ran_us: float
+
+
+class NodeBeside(msgspec.Struct, frozen=True):
+    """The node while a call went on."""
+
+    from_us: int
+    to_us: int
+    """What is shown: the call with some time before and after it."""
+    times: list[TimeOf]
+    """What the call's thread did in the time that it lost: together that time."""
+    minor_faults: float
+    major_faults: float
+    slices: float
+    """How often it was put on a core."""
+    moves: int
+    """How often it was found on another core than before."""
+    cores: list[CoreUse]
+    threads: list[ThreadBeside]
+    """The call's own one first, then those that ran most."""
+
+
+def node_beside(reader: RunReader, call: CallRecord) -> NodeBeside | None:
+    """What its node's samples say of a call; None where there are none of its thread.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    flag = flag_of(call)
+    samples, scene = NodeSamples(reader), NodeScene()
+    around = flag.entry_us - AROUND_US, flag.exit_us + AROUND_US
+    for batch in samples.batches(*around, node=call.node):
+        scene.add(batch)
+    for batch in samples.batches(0, FOREVER_US, is_sum=True, node=call.node):
+        scene.add(batch)
+    seen = scene.seen(flag)
+    return None if seen is None else _beside(flag, scene, seen)
+
+
+def _beside(flag: Flag, scene: NodeScene, seen: Seen) -> NodeBeside:
+    margin_us = max(LEAST_MARGIN_US, round(MARGIN_SHARE * flag.inclusive_us))
+    begin_us, end_us = flag.entry_us - margin_us, flag.exit_us + margin_us
+    own = (flag.program, flag.rank, flag.thread)
+    found = [
+        _thread(name, (name.program, name.rank, name.thread) == own, rows)
+        for name, rows in scene.threads(flag.node, begin_us, end_us)
+    ]
+    found.sort(key=lambda one: (not one.is_own, -sum(look.ran_us for look in one.looks)))
+    return NodeBeside(
+        from_us=begin_us,
+        to_us=end_us,
+        times=[TimeOf(what, us) for what, us in _times(seen) if us > 0],
+        minor_faults=seen.minor_faults,
+        major_faults=seen.major_faults,
+        slices=seen.slices,
+        moves=seen.moves,
+        cores=[
+            CoreUse(one.core, one.name, one.is_foreign, one.ran_us) for one in scene.rivals(flag, seen.cores)
+        ],
+        threads=found[:MOST_THREADS],
+    )
+
+
+def _times(seen: Seen) -> list[tuple[What, float]]:
+    known = FILES | SOCKETS | LOCKS
+    otherwise_us = sum(
+        us for (state, call), us in seen.asleep_us.items() if state != STOPPED and call not in known
+    )
+    return [
+        ("in the program", seen.ran_us - seen.system_us),
+        ("in the kernel", seen.system_us),
+        ("waited for a core", seen.waited_us),
+        ("waited for a core as usual", seen.usual_wait_us),
+        ("stopped", seen.stopped_us),
+        ("asleep for files", seen.slept_us(FILES)),
+        ("asleep for sockets or pipes", seen.slept_us(SOCKETS)),
+        ("asleep for a lock", seen.slept_us(LOCKS)),
+        ("asleep otherwise", otherwise_us),
+    ]
+
+
+def _thread(name: ThreadName, is_own: bool, rows: Rows) -> ThreadBeside:
+    step = -(-len(rows) // MOST_LOOKS)
+    looks = [_look(rows[at : at + step]) for at in range(0, len(rows), step)]
+    return ThreadBeside(called(name), is_own, looks)
+
+
+def _look(rows: Rows) -> Look:
+    """Rows that follow each other, as one."""
+    first, last = rows[0], rows[-1]
+    ran, system, waited, faults = (
+        int(rows[name].sum()) for name in ("ran_us", "system_us", "waited_us", "minor_faults")
+    )
+    return Look(
+        begin_us=int(first["begin_us"]),
+        length_us=int(last["begin_us"]) + int(last["length_us"]) - int(first["begin_us"]),
+        ran_us=ran,
+        system_us=min(system, ran),
+        waited_us=waited,
+        state=last["state"].decode(),
+        core=int(last["core"]),
+        minor_faults=faults,
+    )

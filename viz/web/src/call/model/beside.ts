@@ -1,0 +1,67 @@
+/** The node beside a call: what its threads did, as bars over time, and in words. */
+
+import type { Look, NodeBeside } from '../../shared/api/types';
+import { duration, exact, percent, plural } from '../../shared/units/units';
+
+/** What a thread does, from the foot of a bar to its top; what is left of it slept. */
+export const DOINGS = ['program', 'kernel', 'waited'] as const;
+export type Doing = (typeof DOINGS)[number];
+
+export const WORDS: Readonly<Record<Doing | 'stopped', string>> = {
+  program: 'in the program',
+  kernel: 'in the kernel',
+  waited: 'waited for a core',
+  stopped: 'stopped',
+};
+
+export interface Bar {
+  /** Shares of the picture's width. */
+  x: number;
+  width: number;
+  doing: Doing | 'stopped';
+  /** Shares of a lane's height, from its foot. */
+  low: number;
+  high: number;
+}
+
+type Interval = Pick<NodeBeside, 'from_us' | 'to_us'>;
+
+/** Bars of one thread. */
+export function barsOf(looks: readonly Look[], { from_us, to_us }: Interval): Bar[] {
+  const length = to_us - from_us;
+  return looks.flatMap((look): Bar[] => {
+    const begin = Math.max(look.begin_us, from_us);
+    const end = Math.min(look.begin_us + look.length_us, to_us);
+    const place = { x: (begin - from_us) / length, width: (end - begin) / length };
+    if (end <= begin) return [];
+    if (/^[Tt]$/.test(look.state) && look.ran_us < look.length_us / 2) return [{ ...place, doing: 'stopped' as const, low: 0, high: 1 }];
+    const shares = { program: look.ran_us - look.system_us, kernel: look.system_us, waited: look.waited_us };
+    let low = 0;
+    return DOINGS.flatMap((doing) => {
+      // A wait is counted when it is over, and may have begun before the look.
+      const high = Math.min(1, low + Math.max(0, shares[doing]) / look.length_us);
+      const bar = { ...place, doing, low, high };
+      low = high;
+      return high > bar.low ? [bar] : [];
+    });
+  });
+}
+
+/** One sentence: what the call's thread did most in the time that was lost. */
+export function besideText(found: NodeBeside): string {
+  const whole = found.times.reduce((sum, one) => sum + one.time_us, 0);
+  const parts = [...found.times].sort((a, b) => b.time_us - a.time_us);
+  return parts.map(({ what, time_us }) => `${duration(time_us)} ${what} (${percent(whole > 0 ? time_us / whole : 0)})`).join(', ');
+}
+
+/** Counts of the call's thread. */
+export function countsText(found: NodeBeside): string {
+  const [faults, read] = [Math.round(found.minor_faults), Math.round(found.major_faults)];
+  const parts = [
+    plural(faults, 'page fault'),
+    read > 0 && `${exact(read)} of pages read from storage`,
+    `${plural(Math.round(found.slices), 'time')} put on a core`,
+    found.moves > 0 && `${plural(found.moves, 'time')} moved to another`,
+  ];
+  return parts.filter((part) => part !== false).join(' · ');
+}
