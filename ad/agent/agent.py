@@ -16,7 +16,6 @@ from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.recorderservice import RecorderService
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.hangs.watchdog import HangWatchdog
@@ -24,6 +23,7 @@ from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streams.deltalog import DeltaLog
+from chimbuko.ad.streams.ending import Ending
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
@@ -38,8 +38,6 @@ from chimbuko.trace.discovery import StreamName, Transport
 
 _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
-END_TIMEOUT_S = 10.0
-"""How long streams may give nothing after the application has ended, and not end."""
 GUARD_TICKS = 4
 DELIVERY_TIMEOUT_S = 20.0
 """How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
@@ -107,8 +105,7 @@ class Agent:
         link.start()
         folder = Path(self._spec.live_folder) if self._is_live else None
         alarm = Alarm(folder, TICK_S, (self._forks.reports,))
-        stop_seen_at, quiet_since, drained = 0.0, 0.0, -1
-        next_tick_s = 0.0
+        ending, next_tick_s = Ending(), 0.0
         while True:
             # Before the look for new streams: what is not there then will not come.
             is_stopping = should_stop()
@@ -117,18 +114,15 @@ class Agent:
             else:
                 next_tick_s = time.monotonic() + TICK_S
                 self._tick(is_stopping)
+                if is_stopping:
+                    ending.tick(self._supervisor.drained, self._supervisor.own_s, TICK_S)
             is_over = all(stream.is_over for stream in self._streams)
             if is_over and (is_stopping or not self._is_live):
                 break
-            if is_stopping:
-                stop_seen_at = stop_seen_at or time.monotonic()
-                if time.monotonic() - stop_seen_at > END_TIMEOUT_S:
-                    self._leave_open_streams()
-                heartbeats = sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
-                if heartbeats != drained:
-                    quiet_since, drained = time.monotonic(), heartbeats
-                if time.monotonic() - quiet_since > END_TIMEOUT_S or not self._is_live:
-                    self._give_up_open_streams()
+            if ending.is_late:
+                self._leave_open_streams()
+            if ending.is_over or (is_stopping and not self._is_live):
+                self._give_up_open_streams()
             alarm.wait(max(next_tick_s - time.monotonic(), 0.0))
         alarm.close()
         if not self._is_live:

@@ -17,6 +17,7 @@ from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Shortfall
 from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.streams.coretime import CoreUse
 from chimbuko.ad.streams.deltalog import Taken
 from chimbuko.ad.streams.stall import Rhythm
 from chimbuko.calls.record import READING, Silence, StreamHealth
@@ -58,7 +59,12 @@ class StreamHandle:
     is_over: bool = False
     """No process will read it again."""
     looks: int = 0
-    quiet_ticks: int = 0
+    quiet_s: float = 0.0
+    """In which its process, or the fork server before there is one, could have looked and did not."""
+    own_s: float = 0.0
+    """The time, of the last tick, in which they could have."""
+    core_use: CoreUse | None = None
+    """Of that process at the last tick, where it is quiet."""
     drained_before: int = 0
     """Its heartbeat when its process was started."""
     failures: int = 0
@@ -116,7 +122,7 @@ class StreamHandle:
     def next_attempt(self) -> StreamProcessSpec:
         """Order for a process that goes on where the last one was."""
         self.attempts += 1
-        self.quiet_ticks = 0
+        self.quiet_s, self.core_use = 0.0, None
         return StreamProcessSpec(
             key=self.key,
             path=str(self.name.path),

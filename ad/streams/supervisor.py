@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.processspecs import NO_MEMORY
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
+from chimbuko.ad.streams.coretime import core_use, own_time_s
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import UNREADABLE_STREAMS
 from chimbuko.process.lifetime import log
@@ -18,11 +19,13 @@ from chimbuko.process.signals import END
 from chimbuko.trace.discovery import Transport
 
 TICK_S = 0.25
-STUCK_TICKS = 20
-"""A live stream that was not drained for so many ticks (5 s) has a stuck reader. Counted in ticks of the
-agent and not by the clock, so that a machine too busy for both is not mistaken for a stuck reader."""
-HUNG_TICKS = 480
-"""Two minutes: no step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
+STUCK_S = 5.0
+"""A live stream that was not drained for so long has a stuck reader. Counted in ticks of the agent and not
+by the clock, and without what the reader waits for a core: a busy machine is no stuck reader."""
+HUNG_S = 120.0
+"""No step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
+SUSPECT_S = 1.0
+"""So long a reader is quiet before the kernel is asked for its time: that takes 0.05 ms."""
 MOST_FAILURES = 12
 """Processes of a followed stream that may die one after the other without having read anything. Pauses
 between them double, to ten seconds: together they are more than a minute."""
@@ -48,12 +51,28 @@ class Supervisor:
         self._forks = forks
         self._streams = streams
         self._find = find
+        self._ticked_at = time.monotonic()
 
     def tick(self, is_stopping: bool = False) -> None:
         """Look after all streams once; call every ``TICK_S`` seconds."""
         self.attend(is_stopping)
+        now = time.monotonic()
+        passed_s, self._ticked_at = now - self._ticked_at, now
         for stream in self._streams:
-            self._watch(stream)
+            if not stream.is_over:
+                self._watch(stream, passed_s)
+
+    @property
+    def own_s(self) -> float:
+        """Time, of the last tick, in which the reader of an open stream could do something that could do the
+        least.
+        """
+        return min((stream.own_s for stream in self._streams if not stream.is_over), default=TICK_S)
+
+    @property
+    def drained(self) -> int:
+        """How many steps of all streams were drained so far."""
+        return sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
 
     def attend(self, is_stopping: bool = False) -> None:
         """Take in what is new, and what has happened; call it when something has.
@@ -73,7 +92,7 @@ class Supervisor:
         for event in self._forks.events():
             stream = next(s for s in self._streams if s.key == event.key)
             if event.kind == "started":
-                stream.pid = event.pid
+                stream.pid, stream.quiet_s, stream.core_use = event.pid, 0.0, None
             elif event.kind == "ended" and event.pid == stream.pid:
                 self._ended(stream, event.code)
         if is_stopping:
@@ -139,45 +158,48 @@ class Supervisor:
             return stream.attempts < MOST_JOINS and not stream.box[Cell.IS_ALL_WRITTEN]
         return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES
 
-    def _watch(self, stream: StreamHandle) -> None:
+    def _watch(self, stream: StreamHandle, passed_s: float) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
         if stream.is_waiting:
+            stream.own_s = TICK_S
             stream.pause_ticks -= 1
             if stream.pause_ticks <= 0:
                 stream.is_waiting = False
                 self._start(stream)
             return
-        looks, phase = stream.box[Cell.LOOKS], stream.phase
-        if stream.pid == 0 or looks != stream.looks or phase is Phase.WAITING:
-            stream.looks = looks
-            stream.quiet_ticks = 0
+        self._count_quiet(stream, passed_s)
+        if stream.pid == 0:
             return
-        if stream.transport is Transport.SST and phase is Phase.OPENING:
+        if stream.transport is Transport.SST and stream.phase is Phase.OPENING:
             # Killed while it joins it would take the application with it, and stopped hold it up. It waits no
             # longer than the application lives.
             self._signal(stream, signal.SIGCONT)
+            stream.quiet_s = min(stream.quiet_s, SUSPECT_S)
             return
-        stream.quiet_ticks += 1
-        if stream.quiet_ticks <= (HUNG_TICKS if stream.transport is Transport.RECORDED else STUCK_TICKS):
+        if stream.quiet_s <= (HUNG_S if stream.transport is Transport.RECORDED else STUCK_S):
             return
-        stream.quiet_ticks = 0
+        stream.quiet_s = 0.0
         # Over SST a reader waits for the next step for as long as that takes.
-        awaits_step = stream.transport is Transport.SST and phase is Phase.IDLE
-        if not awaits_step or _is_stopped(stream.pid):
+        awaits_step = stream.transport is Transport.SST and stream.phase is Phase.IDLE
+        if not awaits_step or (stream.core_use is not None and stream.core_use.is_stopped):
             self._forks.ask(Request(kill=stream.key))
+
+    def _count_quiet(self, stream: StreamHandle, passed_s: float) -> None:
+        """Add up the time in which a reader could have looked for a step and did not; where there is none
+        yet, in which the fork server could have started one.
+        """
+        looks, before = stream.box[Cell.LOOKS], stream.core_use
+        stream.own_s = TICK_S
+        if looks != stream.looks or stream.phase is Phase.WAITING:
+            stream.looks, stream.quiet_s, stream.core_use = looks, 0.0, None
+            return
+        if stream.quiet_s >= SUSPECT_S:
+            stream.core_use = core_use(stream.pid or self._forks.pid)
+            stream.own_s = min(own_time_s(before, stream.core_use, passed_s), TICK_S)
+        stream.quiet_s += stream.own_s
 
     def _signal(self, stream: StreamHandle, number: int) -> None:
         # It may have ended, and nobody has told so yet.
         with suppress(ProcessLookupError):
             if stream.pid:
                 os.kill(stream.pid, number)
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal: it waits for its stream, but would not notice a step."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    # The process name before the state may itself contain spaces and parentheses.
-    return stat.rpartition(")")[2].split()[0] in "Tt"

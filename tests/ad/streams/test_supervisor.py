@@ -23,7 +23,11 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.trace.discovery import Transport, parse_stream_path
 from tests.ad.forking import warm_fork_server
+from tests.ad.spinning import spinning
 from tests.trace.whole_streams import random_stream, write_stream
+
+CORE = min(os.sched_getaffinity(0))
+STARVED_S = 4.0
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +74,7 @@ def test_stream_read_to_its_end(forks: ForkServer, tmp_path: Path) -> None:
 def test_stream_whose_reader_hangs_is_lost(
     forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "HUNG_TICKS", 20)
+    monkeypatch.setattr(supervisor, "HUNG_S", 1.5)
     path = tmp_path / "tau-metrics-app-3.bp"
     path.mkdir()
     # Whoever opens it waits for a writer.
@@ -79,6 +83,31 @@ def test_stream_whose_reader_hangs_is_lost(
     supervise(forks, stream)
     health = last_health(stream)
     assert (health.rank, health.state, health.steps, health.rows) == (3, "lost", 0, 0)
+
+
+def test_a_reader_that_gets_no_core_is_not_mistaken_for_one_that_hangs(
+    forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "HUNG_S", 2.5)
+    path = tmp_path / "tau-metrics-app-0.bp"
+    write_stream(path, random_stream(1, [(4, 2, 2)] * 500), "BP5")
+    stream = recorded(path, tmp_path / "stream")
+    with spinning(CORE), spinning(CORE):
+        starved_at_s = 0.0
+
+        def starve() -> None:
+            nonlocal starved_at_s
+            with suppress(ProcessLookupError):
+                if stream.pid and not starved_at_s:
+                    starved_at_s = time.monotonic()
+                    os.sched_setaffinity(stream.pid, {CORE})
+                    os.sched_setscheduler(stream.pid, os.SCHED_IDLE, os.sched_param(0))
+                elif stream.pid and time.monotonic() - starved_at_s > STARVED_S:
+                    os.sched_setscheduler(stream.pid, os.SCHED_OTHER, os.sched_param(0))
+
+        supervise(forks, stream, starve)
+    health = last_health(stream)
+    assert (health.state, health.steps, health.rows) == ("ended", 500, 4000)
 
 
 def test_stream_whose_reader_dies_is_lost_with_what_was_read(forks: ForkServer, tmp_path: Path) -> None:
