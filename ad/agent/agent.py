@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from contextlib import suppress
@@ -20,10 +19,11 @@ from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.hangs.watchdog import HangWatchdog
 from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.modelsync.modelsync import ModelSync
+from chimbuko.ad.modelsync.modelsync import SECURE_S, ModelSync
 from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.ad.streams.deltalog import DeltaLog
+from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog
 from chimbuko.ad.streams.ending import Ending
+from chimbuko.ad.streams.leftstreams import left_streams
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
@@ -34,9 +34,8 @@ from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.process.lifetime import log
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.trace.discovery import Transport
 
-_STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 RETRY_S = 0.2
 GUARD_TICKS = 4
 DELIVERY_TIMEOUT_S = 20.0
@@ -65,7 +64,7 @@ class Agent:
         self._bell = forks.bell
         self._watch = HangWatchdog(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
-        self._delta_log = delta_log = DeltaLog(Path(spec.scratch) / "last-delta")
+        self._delta_log = delta_log = DeltaLog(Path(spec.scratch) / LOG_NAME)
         self._statistics = ModelSync(
             broker, statistics, self._streams, self._bell, delta_log, period_s, lockstep
         )
@@ -88,7 +87,10 @@ class Agent:
         self._forks = forks
         intake = Intake(spec, claims, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
+        self._is_ending = threading.Event()
+        """The run is to end; this node may be gone soon."""
         self._is_closing = threading.Event()
+        """All streams are over."""
         self._guard = GuardStarter(spec.guard) if spec.guard else None
         # Whoever started this agent has seen to it just now.
         self._guard_ticks = GUARD_TICKS
@@ -109,6 +111,8 @@ class Agent:
         while True:
             # Before the look for new streams: what is not there then will not come.
             is_stopping = should_stop()
+            if is_stopping:
+                self._is_ending.set()
             if time.monotonic() < next_tick_s:
                 self._supervisor.attend(is_stopping)
             else:
@@ -157,10 +161,8 @@ class Agent:
             waited_s += TICK_S
             if self._link.delivered != delivered:
                 delivered, waited_s = self._link.delivered, 0.0
-        if link.is_alive() and not self._link.is_delivered:
-            raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
-        if link.is_alive():
-            log("the last statistics did not reach the server")
+        if link.is_alive() and not self._link.is_settled:
+            raise ServiceError(f"not all could be delivered; the rest is in {self._spec.scratch}")
 
     def _leave_open_streams(self) -> None:
         """A program that was joined goes on when the run does not. In files, all that is there is read."""
@@ -177,24 +179,10 @@ class Agent:
         """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
         spec = self._spec
         known = {stream.folder for stream in self._streams}
-        orphans: list[StreamHandle] = []
-        # Where there was no room for it, there is no such folder.
-        for folder in sorted(Path(spec.scratch).glob("*")):
-            parts = _STREAM_FOLDER.fullmatch(folder.name)
-            if parts is None or folder in known:
-                continue
-            name = StreamName("", int(parts["rank"]), folder)
-            program = int(parts["program"])
-            try:
-                stream = StreamHandle(
-                    name, Transport.SST, program, spec.node, folder, spec.config, self._schema
-                )
-            except (OSError, MemoryError) as error:
-                log(f"{folder}: what is left in it cannot be delivered ({error})")
-                continue
+        orphans = left_streams(Path(spec.scratch), spec.node, spec.config, known)
+        for stream in orphans:
             self._statistics.let_inherit(stream)
             stream.give_up()
-            orphans.append(stream)
         return orphans
 
     def _keep_linked(self) -> None:
@@ -203,7 +191,7 @@ class Agent:
         while True:
             try:
                 if is_away:
-                    self._broker.client.ping()
+                    self._await_broker()
                     self._link.broker_was_away()
                     is_away = False
                 if self._is_closing.is_set():
@@ -224,4 +212,19 @@ class Agent:
                 if not is_away:
                     log(f"broker does not answer ({error}); trying again")
                 is_away = True
-                time.sleep(RETRY_S)
+
+    def _await_broker(self) -> None:
+        """Wait until it answers. What is learned meanwhile is kept in files, once the run is to end."""
+        has_answered = threading.Event()
+
+        def ask() -> None:
+            # One question may take five seconds.
+            while not has_answered.wait(RETRY_S):
+                with suppress(redis.RedisError):
+                    self._broker.client.ping()
+                    has_answered.set()
+
+        threading.Thread(target=ask, name="broker's return", daemon=True).start()
+        while not has_answered.wait(SECURE_S):
+            if self._is_ending.is_set():
+                self._statistics.secure()

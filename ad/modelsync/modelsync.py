@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
-import numpy as np
 import redis
 
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.exchange import Outbox
-from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
-from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
+from chimbuko.ad.modelsync.deltamaker import LOCK_POLL_S, DeltaMaker
+from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streamprocess.commitschedule import quiet_s
-from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
+from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import StreamHealth
 from chimbuko.protocol.messages import (
@@ -44,8 +42,9 @@ DELTAS_PER_S = 250
 EXCHANGE_SHARE = 0.02
 """and each that exchanges do not take more of its time."""
 RESEND_S = 5.0
+SECURE_S = 1.0
+"""An agent that is to end waits so long for the server before it leaves the rest to a successor."""
 READ_COUNT = 100
-LOCK_POLL_S = 0.001
 WAIT_S = 0.05
 """In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
 
@@ -65,7 +64,7 @@ class ModelSync:
     bell
         In lockstep they ring it when they have closed an epoch.
     delta_log
-        Where the last delta stands for a successor of this agent.
+        Where deltas stand for a successor of this agent until they are merged.
     period_s
         Longest time between two deltas; not used in lockstep, where each closed epoch makes one.
     """
@@ -84,24 +83,16 @@ class ModelSync:
         self._statistics = statistics
         self._streams = streams
         self._bell = bell
-        self._delta_log = delta_log
         self._period_s = period_s
         self._is_lockstep = is_lockstep
-        inherited = delta_log.read()
-        self._inherited = inherited
-        self._unsaved = PendingDeltas(inherited.delta if inherited else None)
-        if inherited is not None:
-            statistics.follow(inherited.delta)
-        self._incarnations = {statistics.incarnation}
-        if inherited is not None:
-            self._incarnations.add(inherited.delta.incarnation)
-        self._must_send_all = inherited is not None
+        self._maker = DeltaMaker(statistics, delta_log, period_s, is_lockstep)
+        self._unsaved = self._maker.pending
+        self._must_send_all = bool(self._unsaved)
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
         self._rung_at = -LIVELY_S
         self._is_urgent = False
         self._sent_at = self._delta_at = 0.0
-        self._gathered_at = time.monotonic()
         self._received_at = 0.0
         self._read_to = b"0"
         self._contained = 0
@@ -111,11 +102,7 @@ class ModelSync:
 
     def let_inherit(self, stream: StreamHandle) -> None:
         """Let a stream go on where it was when an agent died, if there was one."""
-        inherited = self._inherited
-        if inherited is None:
-            stream.inherit(0, None)
-        else:
-            stream.inherit(inherited.delta.sequence, inherited.taken.get(stream.key))
+        self._maker.let_inherit(stream)
 
     def note_health(self, health: StreamHealth) -> None:
         """Running totals of one stream, for the next delta."""
@@ -124,6 +111,16 @@ class ModelSync:
     def send_again(self) -> None:
         """What was sent may be lost with the broker."""
         self._must_send_all = True
+
+    def secure(self) -> None:
+        """Leave all that streams have to a successor, though the server has not answered: this agent may be
+        killed soon, and its node be gone.
+        """
+        if self._is_lockstep or self._unsaved.is_full:
+            # In lockstep a delta is made when all streams have closed an epoch.
+            return
+        if self._maker.make(list(self._streams), is_flushing=True):
+            self._must_send_all = True
 
     def exchange(self, is_flushing: bool) -> None:
         """One round: when flushing each time, else a few times per period. In lockstep it waits a moment."""
@@ -175,12 +172,12 @@ class ModelSync:
             return
         streams = list(self._streams)
         for stream in streams:
-            self._name_functions(stream)
+            self._maker.name_functions(stream)
         deltas: list[Delta] = []
         if self._must_send_all or (self._unsaved.is_waiting and now - self._sent_at > RESEND_S):
             deltas = self._unsaved.all()
         elif not self._unsaved.is_waiting and not self._unsaved.is_full:
-            deltas = self._next(streams, False)
+            deltas = self._maker.make(streams, False)
         self._must_send_all = False
         self._sent_at = now if deltas else self._sent_at
         try:
@@ -216,7 +213,7 @@ class ModelSync:
         # The supervisor, another thread, adds streams meanwhile.
         streams = list(self._streams)
         for stream in streams:
-            self._name_functions(stream)
+            self._maker.name_functions(stream)
         self._receive(streams)
         if self._unsaved.is_waiting and now - self._sent_at > RESEND_S:
             self._must_send_all = True
@@ -224,10 +221,11 @@ class ModelSync:
             self._send(self._unsaved.all())
             self._must_send_all = False
         elif self._unsaved.is_waiting or self._unsaved.is_full:
-            return
+            if is_flushing and now - self._sent_at > SECURE_S:
+                self.secure()
         elif is_flushing or now - self._delta_at >= self._paused_s(now):
             self._delta_at, self._is_urgent = now, False
-            deltas = self._next(streams, is_flushing)
+            deltas = self._maker.make(streams, is_flushing)
             if deltas:
                 self._send(deltas)
             self.is_settled = not deltas and is_flushing
@@ -251,7 +249,7 @@ class ModelSync:
         contained = self._merged
         acknowledged = _acknowledgement(self._statistics.agent, updates)
         if acknowledged is not None:
-            contained = acknowledged.merged if acknowledged.incarnation in self._incarnations else 0
+            contained = acknowledged.merged if acknowledged.incarnation in self._maker.incarnations else 0
         elif reported is not None and not deltas:
             acknowledged = _acknowledgements.decode(reported)
         if acknowledged is not None and not self._unsaved.acknowledge(acknowledged):
@@ -267,7 +265,7 @@ class ModelSync:
     def _merged(self) -> int:
         """Last delta that is merged; those of a predecessor are counted on from."""
         incarnation, sequence = self._unsaved.merged
-        return sequence if incarnation in self._incarnations else 0
+        return sequence if incarnation in self._maker.incarnations else 0
 
     def _take_over(self, updates: list[ModelUpdate]) -> None:
         """Fetch the rows that changed and are used here."""
@@ -314,96 +312,12 @@ class ModelSync:
             if sequence > self._contained
         ]
 
-    def _next(self, streams: list[StreamHandle], is_flushing: bool) -> list[Delta]:
-        """A delta of what was learned since the last one; none if that is nothing."""
-        closed = self._newly_closed(streams)
-        if self._is_lockstep and not closed and not is_flushing:
-            return []
-        is_urgent = self._is_lockstep or is_flushing
-        # What is held back of streams without news is as it was: to see that takes 0.1 ms for each.
-        looks = streams if is_urgent or any(stream.box.has_news for stream in streams) else []
-        looked = [(stream, outbox) for stream in looks if (outbox := self._look(stream)) is not None]
-        periods = 1.0 if self._is_lockstep else 0.0
-        if looked and not self._is_lockstep:
-            now, before = time.monotonic(), self._gathered_at
-            self._gathered_at, periods = now, (now - before) / self._period_s
-        outgoing = self._statistics.next_delta(
-            [_part(stream, outbox) for stream, outbox in looked],
-            closed,
-            is_urgent,
-            periods,
-        )
-        if outgoing is not None:
-            self._remove(outgoing, looked)
-        for _, outbox in looked:
-            outbox.release()
-        return [] if outgoing is None else [self._unsaved.add(outgoing.delta)]
-
-    def _look(self, stream: StreamHandle) -> Outbox | None:
-        """What a stream has; nothing where its process holds the outbox."""
-        outbox = stream.box.look()
-        while outbox is None and self._is_lockstep:
-            # The stream has closed an epoch: what it learned in it must be in this delta.
-            time.sleep(LOCK_POLL_S)
-            outbox = stream.box.look()
-        self._name_functions(stream)
-        return outbox
-
-    def _remove(self, outgoing: Outgoing, looked: list[tuple[StreamHandle, Outbox]]) -> None:
-        """Keep the delta for a successor, then take what is in it out of the outboxes."""
-        removals = [
-            (stream, outbox, is_taken)
-            for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
-        ]
-        of_streams = {
-            stream.key: Taken(
-                outbox.generation,
-                outbox.learned.timers[is_taken].astype(np.int64).tobytes(),
-                outgoing.has_paths,
-            )
-            for stream, outbox, is_taken in removals
-        }
-        self._delta_log.write(Entry(outgoing.delta, of_streams))
-        for stream, outbox, is_taken in removals:
-            outbox.remove(is_taken, outgoing.has_paths)
-            stream.generations.append((outgoing.delta.sequence, outbox.generation))
-
-    def _name_functions(self, stream: StreamHandle) -> None:
-        stream.learn_names()
-        if len(stream.names.timers) != stream.named:
-            stream.named = len(stream.names.timers)
-            self._statistics.name(stream.program, stream.names.timers.values())
-
-    def _newly_closed(self, streams: list[StreamHandle]) -> dict[str, int]:
-        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
-        if not self._is_lockstep or not streams:
-            return {}
-        closed = {stream.key: stream.closed_epoch for stream in streams}
-        sent = min(stream.sent_epoch for stream in streams)
-        if min(closed.values()) <= sent:
-            return {}
-        for stream in streams:
-            stream.sent_epoch = closed[stream.key]
-        return closed
-
     def _send(self, deltas: list[Delta]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:
             for delta in deltas:
                 pipeline.xadd(self._keys.deltas, {PAYLOAD: self._seal.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
-
-
-def _part(stream: StreamHandle, outbox: Outbox) -> Part:
-    return Part(
-        program=stream.program,
-        rank=stream.name.rank,
-        timers=stream.names.timers,
-        learned=outbox.learned,
-        steps=outbox.steps,
-        telemetry=outbox.telemetry,
-        paths=outbox.paths,
-    )
 
 
 def _acknowledgement(agent: str, updates: list[ModelUpdate]) -> Acknowledgement | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -22,11 +23,11 @@ class PendingDeltas:
     Parameters
     ----------
     inherited
-        The last delta of the agent's predecessor, where that died before it was acknowledged.
+        Deltas of the agent's predecessor, where that died before they were acknowledged.
     """
 
-    def __init__(self, inherited: Delta | None = None) -> None:
-        self._deltas: deque[Delta] = deque([inherited] if inherited else [])
+    def __init__(self, inherited: Sequence[Delta] = ()) -> None:
+        self._deltas: deque[Delta] = deque(inherited)
         self._size_bytes = sum(map(_size_bytes, self._deltas))
         self.merged: Place = (-1, 0)
         """The last delta that the server has merged."""
@@ -42,7 +43,11 @@ class PendingDeltas:
     @property
     def is_waiting(self) -> bool:
         """Whether the last delta is not merged yet: the next one has to wait for it."""
-        return bool(self._deltas) and _place(self._deltas[-1]) > self.merged
+        return bool(self._deltas) and not self.is_merged(self._deltas[-1])
+
+    def is_merged(self, delta: Delta) -> bool:
+        """Whether the server has merged it."""
+        return _place(delta) <= self.merged
 
     def add(self, delta: Delta) -> Delta:
         """A new one; returns it as it is to be sent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from chimbuko.ad.spool.segments import locked, spools_in
@@ -20,12 +21,15 @@ class SpoolCopies:
         Gets the copies, in folders of the same names.
     beside
         Name of a file beside a stream's spool that goes with it.
+    others
+        Pattern of further files under the folder that go with them.
     """
 
-    def __init__(self, folder: Path, place: Path, beside: str) -> None:
+    def __init__(self, folder: Path, place: Path, beside: str, others: str) -> None:
         self._folder = folder
         self._place = place
         self._beside = beside
+        self._others = others
         self._copied: dict[Path, tuple[int, int]] = {}
 
     def keep_up(self) -> None:
@@ -36,16 +40,20 @@ class SpoolCopies:
         OSError
             It cannot be written; what was copied before stays.
         """
-        wanted = set()
+        wanted = self._keep_up_with(self._folder.glob(self._others))
         for spool in spools_in(self._folder):
             with locked(spool):
-                for path in (*spool.iterdir(), spool.parent / self._beside):
-                    if path.is_file() and path.stat().st_size:
-                        wanted.add(path.relative_to(self._folder))
-                        self._copy(path.relative_to(self._folder))
+                wanted |= self._keep_up_with((*spool.iterdir(), spool.parent / self._beside))
         for path in self._copied.keys() - wanted:
             (self._place / path).unlink(missing_ok=True)
             del self._copied[path]
+
+    def _keep_up_with(self, paths: Iterable[Path]) -> set[Path]:
+        """Copy those of these files that hold anything; which these are, in their folder."""
+        found = {path.relative_to(self._folder) for path in paths if path.is_file() and path.stat().st_size}
+        for path in found:
+            self._copy(path)
+        return found
 
     def remove(self) -> None:
         """Nothing of it is needed any more."""

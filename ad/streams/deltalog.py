@@ -1,9 +1,10 @@
-"""The agent's last delta, in a file: if the agent dies, its successor sends it."""
+"""The agent's deltas that are not merged yet, in a file: if the agent dies, its successor sends them."""
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,9 @@ from chimbuko.process.lifetime import log
 from chimbuko.protocol.messages import Delta
 
 CHECKSUM_BYTES = 4
+LOG_NAME = "last-delta"
+LOG_FILES = f"{LOG_NAME}-[01]"
+"""Pattern for the names of its files in an agent's folder."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):
@@ -32,11 +36,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeltaLog:
-    """One entry, in one of two files in turns: killed while it writes, an agent leaves the one before.
+    """In one of two files in turns: killed while it writes, an agent leaves what it wrote before.
 
-    It is written before anything is removed from the outboxes: after a death in between, the
-    generation of an outbox says whether that was done. To write a file anew each time and to rename it
-    takes 0.3 ms, ten times as long.
+    Usually it has one entry, as a delta waits for the one before to be merged. It is written before anything
+    is removed from the outboxes: after a death in between, the generation of an outbox says whether that was
+    done. To write a file anew each time and to rename it takes 0.3 ms, ten times as long.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,9 +56,9 @@ class DeltaLog:
             os.close(file)
         self._files = []
 
-    def write(self, entry: Entry) -> None:
-        """Replace the last one but one. Where the disk is full, all goes on without."""
-        payload = msgspec.msgpack.encode(entry)
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Leave these, oldest first. Where the disk is full, all goes on without."""
+        payload = msgspec.msgpack.encode(entries)
         content = zlib.crc32(payload).to_bytes(CHECKSUM_BYTES, "little") + payload
         try:
             if not self._files:
@@ -66,29 +70,33 @@ class DeltaLog:
             self._next = 1 - self._next
         except OSError as error:
             if not self.is_failing:
-                log(f"{self._paths[0]}: the last delta cannot be kept ({error.strerror})")
+                log(f"{self._paths[0]}: deltas cannot be kept ({error.strerror})")
             self.is_failing = True
             # An older one would be taken for the last.
             for path in self._paths:
                 path.unlink(missing_ok=True)
             self.close()
 
-    def read(self) -> Entry | None:
+    def read(self) -> list[Entry]:
         """What a predecessor has left."""
-        found = [(at, entry) for at, path in enumerate(self._paths) if (entry := _read(path)) is not None]
+        found = [(at, entries) for at, path in enumerate(self._paths) if (entries := _read(path))]
         if not found:
-            return None
-        last, entry = max(found, key=lambda one: (one[1].delta.incarnation, one[1].delta.sequence))
+            return []
+        last, entries = max(found, key=lambda one: _place(one[1][-1]))
         self._next = 1 - last
-        return entry
+        return entries
 
 
-def _read(path: Path) -> Entry | None:
+def _place(entry: Entry) -> tuple[int, int]:
+    return entry.delta.incarnation, entry.delta.sequence
+
+
+def _read(path: Path) -> list[Entry]:
     try:
         content = path.read_bytes()
         checksum, payload = content[:CHECKSUM_BYTES], content[CHECKSUM_BYTES:]
         if zlib.crc32(payload).to_bytes(CHECKSUM_BYTES, "little") != checksum:
-            return None
-        return msgspec.msgpack.decode(payload, type=Entry)
+            return []
+        return msgspec.msgpack.decode(payload, type=list[Entry])
     except (OSError, msgspec.MsgspecError):
-        return None
+        return []

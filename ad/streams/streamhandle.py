@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,8 @@ from chimbuko.statistics.schema import TableSchema
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames
 
-_BOX = "exchange"
+BOX = "exchange"
+"""Name of the file in its folder by which it exchanges statistics with its agent."""
 LOOK_PAUSE_S = 0.001
 TAU_MARK = "TAU Version"
 """Metadata that only TAU writes."""
@@ -186,29 +188,26 @@ class StreamHandle:
         if self.transport is Transport.FILES and self.is_ours:
             empty_aside(self.name.path, self.name.first_rank)
 
-    def inherit(self, last_delta: int, taken: Taken | None) -> None:
+    def inherit(self, deltas: Sequence[tuple[int, Taken]]) -> None:
         """Take over from an agent that died.
 
         Parameters
         ----------
-        last_delta
-            Sequence number of its last delta, which may not be merged yet; all before it are.
-        taken
-            What that delta took from the stream.
+        deltas
+            Those of it that may not be merged yet, oldest first: sequence number, and what it took from the
+            stream. All before are.
         """
         outbox = self.box.look()
         while outbox is None:
             time.sleep(LOOK_PAUSE_S)
             outbox = self.box.look()
-        generation = outbox.generation
-        if taken is not None:
-            self.generations.append((last_delta, taken.generation))
-            generation = taken.generation
-            if outbox.generation == taken.generation:
-                timers = np.frombuffer(taken.timers, np.int64)
-                outbox.remove(np.isin(outbox.learned.timers, timers), taken.has_paths)
+        self.generations += [(sequence, taken.generation) for sequence, taken in deltas]
+        self.merged_generation = (deltas[0][1].generation if deltas else outbox.generation) - 1
+        if deltas and deltas[-1][1].generation == outbox.generation:
+            taken = deltas[-1][1]
+            timers = np.frombuffer(taken.timers, np.int64)
+            outbox.remove(np.isin(outbox.learned.timers, timers), taken.has_paths)
         outbox.release()
-        self.merged_generation = generation - 1
         self.is_over = self.phase in (Phase.ENDED, Phase.BROKEN)
 
     def learn_names(self) -> None:
@@ -226,7 +225,7 @@ class StreamHandle:
 
     @property
     def _box_path(self) -> Path:
-        return self.folder / _BOX
+        return self.folder / BOX
 
     @property
     def recorder_path(self) -> Path:

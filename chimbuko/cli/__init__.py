@@ -53,7 +53,7 @@ SECTIONS = {
             "relabel": "Judge the recorded calls again, by the final model.",
             "merge": "Put traces of any formats together into one, on one clock.",
             "index": "Make a recorded trace ready for the dashboard's timeline.",
-            "deliver": "Store findings that were left in an agent's folder.",
+            "deliver": "Store what agents could not deliver.",
             "doctor": "Check this machine before a run.",
             "warmup": "Compile all kernels into the cache beside the package.",
         },

@@ -1,8 +1,8 @@
 """Starts, watches and ends the processes of a run; with ``run`` a Python program asks for one.
 
-May import ad.detectors, ad.handoff, ad.spool, follow, follow.guard, formats.streams, launcher.outcome,
-process, protocol, provenance.manage, provenance.store, provenance.write, recorder, runs, shield,
-statistics, trace and viz.http.
+May import ad.detectors, ad.handoff, ad.spool, ad.streams, follow, follow.guard, formats.streams,
+launcher.outcome, process, protocol, provenance.manage, provenance.store, provenance.write, recorder, runs,
+shield, statistics, trace and viz.http.
 It begins in ``assembly``.
 """
 

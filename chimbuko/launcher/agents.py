@@ -11,6 +11,7 @@ import msgspec
 from chimbuko.ad.handoff.namesfile import NAMES
 from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
 from chimbuko.ad.spool.spoolcopies import SpoolCopies
+from chimbuko.ad.streams.deltalog import LOG_FILES
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.presence import Role, announce
@@ -80,7 +81,7 @@ class Agents:
         self._scratch = scratch_folder(run_id, agents_part(options.node))
         self._note = ScratchNote(run, agents_part(options.node), self._scratch)
         place = options.place
-        self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES)
+        self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES, f"*/{LOG_FILES}")
         self._is_rescued = False
         self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
         self._collisions = None if place is None else Collisions(place.folder)
@@ -180,14 +181,14 @@ class Agents:
 
     def _undelivered(self) -> str:
         if not self._scratch.is_dir():
-            return f"findings that could not be stored are lost: {self._scratch} was removed"
+            return f"what could not be delivered is lost: {self._scratch} was removed"
         if self._is_rescued:
             return (
-                f"findings on {self._options.node} that could not be stored are in the run's folder; store "
-                f"them with: chimbuko deliver {self._run.path}"
+                f"what could not be delivered from {self._options.node} is in the run's folder; store it "
+                f"with: chimbuko deliver {self._run.path}"
             )
         return (
-            f"findings that could not be stored are kept on {self._options.node}; store them there with: "
+            f"what could not be delivered is kept on {self._options.node}; store it there with: "
             f"chimbuko deliver {self._run.path} {self._scratch}"
         )
 

@@ -22,6 +22,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.launcher.dashboard import Dashboard
 from chimbuko.launcher.options import ServiceChoices
 from chimbuko.launcher.outcome.delivery import deliver_spools
+from chimbuko.launcher.outcome.leftstatistics import merge_left
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.process.lifetime import hold
@@ -38,7 +39,14 @@ from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.filesystems import is_on_network
-from chimbuko.runs.scratch import SERVICES_PART, ScratchNote, forget, rescued_folders, scratch_folder
+from chimbuko.runs.scratch import (
+    SERVICES_PART,
+    ScratchNote,
+    agents_at_work,
+    forget,
+    rescued_folders,
+    scratch_folder,
+)
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0
@@ -304,6 +312,13 @@ class Services:
                 forget(self.run, folder)
         self._claim.close()
 
+    def _leave_statistics(self) -> None:
+        """What is known goes with what was learned and is not delivered yet."""
+        self.run.statistics_path.unlink(missing_ok=True)
+        if agents_at_work(self.run) and self._state_path.exists():
+            with self._mishaps.survived(f"{self.run.statistics_path}: cannot be written"):
+                write_atomically(self.run.statistics_path, self._state_path.read_bytes())
+
     @property
     def _is_to_be_tried_again(self) -> bool:
         """Whether a run that was to go on did not: it is left as it was found."""
@@ -315,6 +330,7 @@ class Services:
         self.write_info(info)
         for folder in self._rescued:
             deliver_spools(folder, info, self._store_url)
+            merge_left(folder, info, self._state_path)
         if self._is_store_elsewhere:
             self._note.write()
         if not self.broker_url:
@@ -356,10 +372,7 @@ class Services:
 
     def _numbered_programs(self) -> list[str]:
         """Of a run that goes on after its services have died: the programs that it had, by number."""
-        try:
-            numbers = msgspec.json.decode(self.run.programs_path.read_bytes(), type=dict[str, int])
-        except OSError:
-            return []
+        numbers = self.run.read_programs()
         return sorted(numbers, key=lambda name: numbers[name])
 
     def _fetch_copies(self) -> None:
@@ -374,7 +387,7 @@ class Services:
     @property
     def _state_path(self) -> Path:
         """Where the parameter server saves what it knows."""
-        return self._scratch / "statistics"
+        return self._scratch / self.run.statistics_path.name
 
     def _service(self, name: str, module: str, arguments: list[str], secret: dict[str, str]) -> Service:
         return Service(name, module, arguments, secret, self.run.logs, start=fork)
@@ -413,8 +426,9 @@ class Services:
     def _leave_broker(self) -> None:
         if not self._is_to_be_tried_again:
             run = self.run
-            for path in (run.broker_path, run.alive_path, run.interrupted_path, run.statistics_path):
+            for path in (run.broker_path, run.alive_path, run.interrupted_path):
                 path.unlink(missing_ok=True)
+            self._leave_statistics()
         if self._private_broker is not None:
             self._private_broker.stop()
             self._private_broker = None

@@ -161,13 +161,21 @@ class RunDirectory:
 
     @property
     def statistics_path(self) -> Path:
-        """A copy of what the parameter server has saved, for services that go on elsewhere."""
+        """A copy of what the parameter server has saved, for services that go on elsewhere; when the run is
+        over for what agents could not deliver.
+        """
         return self.path / "statistics"
 
     @property
     def programs_path(self) -> Path:
         """The numbers of programs in the run, as JSON: its broker's, which may die with its services."""
         return self.settings / "programs.json"
+
+    def read_programs(self) -> dict[str, int]:
+        """These numbers; none where nobody noted them."""
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
+        return {}
 
     @property
     def dashboard_path(self) -> Path:

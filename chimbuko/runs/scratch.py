@@ -47,6 +47,13 @@ def has_left_something(run_id: str, part: str) -> bool:
     return _place(run_id, part).is_dir()
 
 
+def saved_statistics(run: RunDirectory, run_id: str) -> Path | None:
+    """Where the parameter server of a run that is over has saved what it knew; None where that is gone."""
+    there = _place(run_id, SERVICES_PART) / run.statistics_path.name
+    found = [path for path in (run.statistics_path, there) if path.exists()]
+    return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
 def agents_part(node: str) -> str:
     """What the agents of a node are called among the parts of a run."""
     return f"agents-{node}"

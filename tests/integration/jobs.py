@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,13 @@ class Job:
                 is_delay = "relax" in call.function and call.inclusive_us > 0.8e6 * DELAY_S
                 counts[call.node] += is_delay and call.exit_us > 1e6 * after_s
         return counts
+
+    def flagged(self) -> tuple[Counter[str], Counter[str]]:
+        """Abnormal calls by function: those on record, and those that are counted in the statistics."""
+        with open_run(self.run) as provenance:
+            recorded = Counter(call.function for call in all_anomalies(provenance))
+            functions = provenance.function_statistics()
+        return recorded, +Counter({function.name: function.anomalies for function in functions})
 
     def end(self, grace_s: float) -> float:
         """End it as a scheduler does; seconds in which all have ended by themselves, at most ``grace_s``."""

@@ -53,20 +53,27 @@ def test_what_was_found_in_a_job_that_is_ended_is_not_lost(
             ended_s = time.time()
             took_s = job.end(grace_s)
         truth, stored = job.delays(ended_s - LAST_S), job.found()
+        _, counted_first = job.flagged()
         services, elsewhere = nodes.nodes[0], nodes.nodes[1]
         with services, elsewhere:
             listed = services.call([*CHIMBUKO, "runs", "list"], job.runs)
             delivered = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
             again = services.call([*CHIMBUKO, "runs", "list"], job.runs)
+            once_more = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
         found = job.found()
+        recorded, counted = job.flagged()
     print(f"grace {grace_s} s, cut off {is_cut_off}, shared {is_shared}: ended after {took_s:.1f} s")
     print(f"delays {truth}, stored {stored}, delivered {found}")
+    print(f"flagged {recorded.total()}, counted {counted_first.total()}, then {counted.total()}")
     print(listed.stdout, listed.stderr, delivered.stderr, again.stderr, job.said)
     assert INTERRUPTED in listed.stdout.splitlines()[1].split()
     if is_cut_off:
         assert "chimbuko deliver" in listed.stderr and delivered.returncode == 0
         assert found["node2"] > stored["node2"]
+        assert counted.total() > counted_first.total()
+        assert "nothing is left to be stored" in once_more.stderr
     if took_s < grace_s:
+        assert counted == recorded
         assert " do: " not in again.stderr
         assert all(found[node] >= truth[node] for node in truth)
         assert not (job.run.path / "rescued").exists()

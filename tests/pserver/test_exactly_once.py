@@ -65,8 +65,8 @@ class Agent:
     steps: int = 0
     outbox: list[Step] = field(default_factory=list)
     generation: int = 0
-    delta_log: tuple[Delta, int] | None = None
-    """The last delta, and the generation of the outbox that it took."""
+    delta_log: list[tuple[Delta, int]] = field(default_factory=list)
+    """Deltas that are not merged yet, and the generation of the outbox that each took."""
 
     def __post_init__(self) -> None:
         self.begin()
@@ -78,13 +78,18 @@ class Agent:
     def begin(self) -> None:
         """A process takes over from one that died."""
         self.incarnation += 1
-        last = self.delta_log[0] if self.delta_log else None
         self.statistics = AgentStatistics(self.name, self.incarnation, PROFILE)
-        if last is not None:
+        self.unsaved = PendingDeltas(self.logged)
+        if self.delta_log:
+            last, generation = self.delta_log[-1]
             self.statistics.follow(last)
-        self.unsaved = PendingDeltas(last)
-        if self.delta_log and self.delta_log[1] == self.generation:
-            self.empty_outbox()
+            if generation == self.generation:
+                self.empty_outbox()
+
+    @property
+    def logged(self) -> list[Delta]:
+        """What a successor sends."""
+        return [delta for delta, _ in self.delta_log]
 
     def learn(self, runtime_us: int) -> Step:
         step = Step(self.number, self.steps, runtime_us)
@@ -96,7 +101,8 @@ class Agent:
         """What is to be sent, which is in the log of deltas from now on, and still in the outbox."""
         outgoing = self.statistics.next_delta([step.part for step in self.outbox], {})
         if outgoing is not None:
-            self.delta_log = outgoing.delta, self.generation
+            waiting = [one for one in self.delta_log if not self.unsaved.is_merged(one[0])]
+            self.delta_log = [*waiting, (outgoing.delta, self.generation)]
         return outgoing
 
     def empty_outbox(self) -> None:
@@ -155,9 +161,26 @@ class ExactlyOnce(RuleBasedStateMachine):
         one = self.agents[agent]
         if not one.unsaved.is_waiting and one.next_delta() is not None and is_emptied:
             one.empty_outbox()
-        last = one.delta_log[0] if one.delta_log else None
-        self.orphans |= {mark for delta in one.unsaved.all() if delta != last for mark in marks_of(delta)}
+        kept = {delta.sequence for delta in one.logged}
+        lost = [delta for delta in one.unsaved.all() if delta.sequence not in kept]
+        self.orphans |= {mark for delta in lost for mark in marks_of(delta)}
         one.begin()
+
+    @rule(agent=agents)
+    def secure(self, agent: int) -> None:
+        """The server does not answer, and the agent may be killed soon."""
+        one = self.agents[agent]
+        outgoing = one.next_delta()
+        if outgoing is not None:
+            one.empty_outbox()
+            self.sent[one.name, outgoing.delta.sequence] = marks_of(outgoing.delta)
+            one.unsaved.add(outgoing.delta)
+
+    @rule(agent=agents)
+    def rescue(self, agent: int) -> None:
+        """What an agent has left is merged by others, and the agent goes on."""
+        for delta in PendingDeltas(self.agents[agent].logged).all():
+            self.put(delta)
 
     @rule(agent=agents)
     def send_again(self, agent: int) -> None:

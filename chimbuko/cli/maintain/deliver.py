@@ -11,10 +11,12 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.ad.modelsync.leftdeltas import agents_in
 from chimbuko.ad.spool.segments import spools_in
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
 from chimbuko.process.lifetime import hold, is_held
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
@@ -23,11 +25,11 @@ from chimbuko.runs.scratch import forget, left_behind, rescued_folders
 from chimbuko.units import number_of
 
 
-@click.command("deliver", short_help="Store findings that were left in an agent's folder.")
+@click.command("deliver", short_help="Store what agents could not deliver.")
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("folder", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
 def command(run_dir: Path, folder: Path | None) -> None:
-    """Store in RUN the findings that its agents left in FOLDER, since the store failed or the run died.
+    """Store in RUN what its agents found and learned and left in FOLDER, as services failed or the run died.
 
     Without FOLDER all is stored that can be reached from this node: what is in the folder of the run, and
     what is left on this node's own storage. The summary of the run names what is elsewhere; for a run that
@@ -63,11 +65,15 @@ def _reachable(run: RunDirectory) -> list[Path]:
     """Folders with something to store; that of the store itself first, as the others go into it."""
     here = [Path(left.folder) for _, left in left_behind(run) if left.host == platform.node()]
     stores = [folder for folder in here if (folder / run.store_path.name).exists()]
-    found = [*stores, *(folder for folder in (*here, *rescued_folders(run)) if spools_in(folder))]
+    found = [*stores, *(folder for folder in (*here, *rescued_folders(run)) if _holds_something(folder))]
     if not found:
         _name_others(run)
         raise ConfigError(f"{run.path}: nothing is left to be stored that can be reached from this node")
     return found
+
+
+def _holds_something(folder: Path) -> bool:
+    return bool(spools_in(folder) or agents_in(folder))
 
 
 def _name_others(run: RunDirectory) -> None:
@@ -80,11 +86,12 @@ def _name_others(run: RunDirectory) -> None:
 def _bring(run: RunDirectory, folder: Path) -> None:
     info = run.read_info()
     is_store = info.store_url == f"sqlite:///{folder.absolute() / run.store_path.name}"
-    if not spools_in(folder) and not is_store:
+    if not _holds_something(folder) and not is_store:
         raise ConfigError(f"{folder}: holds no findings of agents; the summary of the run names the folder")
     if is_store:
         info = _with_store_at_home(run, info, folder)
     records, spools = deliver_spools(folder, info, run.used_store_url(info))
+    deliver_statistics(run, info, folder)
     forget(run, folder)
     stored = f"{number_of(records, 'records')} of {number_of(spools, 'streams')} stored"
     if is_store:

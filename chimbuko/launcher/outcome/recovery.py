@@ -57,7 +57,8 @@ def is_alive_elsewhere(run: RunDirectory, info: RunInfo) -> bool:
 
 
 def bring_store_home(run: RunDirectory, scratch: Path) -> None:
-    """Copy the store of a run on a network file system, which was on local storage, into its folder.
+    """Copy the store of a run on a network file system, which was on local storage, into its folder; and what
+    its parameter server has saved.
 
     Raises
     ------
@@ -65,7 +66,8 @@ def bring_store_home(run: RunDirectory, scratch: Path) -> None:
         It cannot be copied; what was in the folder is as it was.
     """
     # With what was put aside because it was damaged. Its log first: with the file itself the store is there.
-    for path in sorted(scratch.glob(f"{run.store_path.name}*"), reverse=True):
+    files = sorted(scratch.glob(f"{run.store_path.name}*"), reverse=True)
+    for path in (*scratch.glob(run.statistics_path.name), *files):
         copy = run.path / f"{path.name}.tmp"
         shutil.copyfile(path, copy)
         os.replace(copy, run.path / path.name)

@@ -287,3 +287,28 @@ def test_in_lockstep_no_stream_waits_for_a_model_that_found_it_locked(
     stream.box[Cell.CLOSED_EPOCH] = 0
     node.until(lambda: stream.box[Cell.MODEL_EPOCH] == 0)
     assert next(is_locked, None) is None
+
+
+def test_what_is_learned_while_nobody_answers_is_left_to_a_successor(
+    folder: Path, broker: PrivateBroker, server: Service
+) -> None:
+    """A server that comes back counts it once, whoever of the two sends it."""
+    node = Node(folder, broker)
+    stream = Stream(node.stream)
+    stream.step()
+    node.until(lambda: node.calls() == CALLS)
+    server.process.kill()
+    server.process.wait()
+    for steps in (2, 3):
+        stream.step()
+        node.link.secure()
+        left = [entry.delta for entry in node.delta_log.read()]
+        assert [step.step for delta in left for step in delta.steps][-1] == steps - 1
+    assert not node.stream.box.has_news
+    server.start_again()
+    server.wait_ready()
+    node.until(lambda: node.calls() == 3 * CALLS)
+    node.stream.box.close()
+    successor = Node(folder, broker)
+    Stream(successor.stream, stream).step()
+    successor.until(lambda: successor.calls() == 4 * CALLS)

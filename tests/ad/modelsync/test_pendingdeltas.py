@@ -47,7 +47,7 @@ def test_a_server_that_has_forgotten_gets_all_that_it_may_need() -> None:
 
 
 def test_what_a_predecessor_left_comes_first() -> None:
-    unsaved = PendingDeltas(delta(7, incarnation=1))
+    unsaved = PendingDeltas([delta(7, incarnation=1)])
     assert unsaved.is_waiting
     assert [(one.incarnation, one.since) for one in unsaved.all()] == [(1, 7)]
     assert unsaved.acknowledge(Acknowledgement(1, 7, 5))

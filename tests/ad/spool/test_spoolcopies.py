@@ -31,7 +31,7 @@ def test_copies_follow_what_is_written_and_what_is_delivered(
     spool.parent.mkdir(parents=True)
     (spool.parent / NAMES).write_text("names of the stream")
     writer = SpoolWriter(spool, "0:3", 1 << 20)
-    copies = SpoolCopies(folder, place, NAMES)
+    copies = SpoolCopies(folder, place, NAMES, "last-*")
     copies.keep_up()
     assert not place.exists()
     for step in range(3):

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.spool.spool import SpoolWriter
 from chimbuko.cli.maintain.deliver import command
 from chimbuko.config import AnalysisConfig
@@ -19,6 +20,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.runs.scratch import Left
 from tests.ad.spool.test_spool import append
+from tests.launcher.outcome.test_leftstatistics import SCHEMA, counted, delta, end_with, leave_deltas
 
 
 @pytest.fixture
@@ -81,3 +83,31 @@ def test_while_a_newer_store_is_on_another_node_what_was_rescued_stays(ended: Ru
     ended.scratch_note("services").unlink()
     deliver(ended.path)
     assert stored(ended) == 2 and not ended.rescued("").exists()
+
+
+def test_statistics_are_merged_once(ended: RunDirectory, tmp_path: Path) -> None:
+    statistics = AgentStatistics("agent", 7, SCHEMA)
+    first, second, third = (delta(statistics, step, 10 * step) for step in (1, 2, 3))
+    end_with(ended, first)
+    leave_deltas(ended.rescued("node2"), second)
+    leave_deltas(tmp_path / "scratch", second, third)
+    ended.scratch_note("agents-node2").write_bytes(
+        msgspec.json.encode(Left("node2", "/tmp/gone", is_rescued=True))
+    )
+    deliver(ended.path)
+    assert counted(ended) == (2, 20.0) and not ended.rescued("").exists()
+    for _ in range(2):
+        deliver(ended.path, tmp_path / "scratch")
+        assert counted(ended) == (3, 30.0)
+    assert b"solve" in ended.read_report()
+
+
+def test_without_what_the_server_knew_no_statistics_are_touched(ended: RunDirectory, tmp_path: Path) -> None:
+    statistics = AgentStatistics("agent", 7, SCHEMA)
+    first, second = (delta(statistics, step, 10 * step) for step in (1, 2))
+    end_with(ended, first)
+    ended.statistics_path.unlink()
+    leave_deltas(tmp_path / "scratch", second)
+    deliver(ended.path, tmp_path / "scratch")
+    with open_run(ended) as provenance:
+        assert [function.calls for function in provenance.function_statistics()] == [1]

@@ -1,0 +1,144 @@
+"""An agent's deltas, made of what its streams have, and kept until the server has saved them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from chimbuko.ad.handoff.exchange import Outbox
+from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
+from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
+from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.protocol.messages import Delta
+
+LOCK_POLL_S = 0.001
+
+
+class DeltaMaker:
+    """Makes the deltas of one agent, and leaves each to a successor before it is taken from the streams.
+
+    Parameters
+    ----------
+    statistics
+        Counts on from the deltas of a predecessor.
+    delta_log
+        Where deltas stand for a successor until they are merged.
+    period_s
+        Time in which streams learn enough for a delta; not used in lockstep.
+    """
+
+    def __init__(
+        self, statistics: AgentStatistics, delta_log: DeltaLog, period_s: float, is_lockstep: bool
+    ) -> None:
+        self._statistics = statistics
+        self._delta_log = delta_log
+        self._period_s = period_s
+        self._is_lockstep = is_lockstep
+        self._gathered_at = time.monotonic()
+        self._inherited = self._logged = delta_log.read()
+        self.pending = PendingDeltas([entry.delta for entry in self._logged])
+        self.incarnations = {entry.delta.incarnation for entry in self._logged}
+        """Whose deltas are counted on from."""
+        if self._logged:
+            statistics.follow(self._logged[-1].delta)
+        self.incarnations.add(statistics.incarnation)
+
+    def let_inherit(self, stream: StreamHandle) -> None:
+        """Let a stream go on where it was when an agent died, if there was one."""
+        stream.inherit(
+            [
+                (entry.delta.sequence, entry.taken[stream.key])
+                for entry in self._inherited
+                if stream.key in entry.taken
+            ]
+        )
+
+    def make(self, streams: Sequence[StreamHandle], is_flushing: bool) -> list[Delta]:
+        """A delta of what was learned since the last one, as it is to be sent; none if that is nothing."""
+        closed = self._newly_closed(streams)
+        if self._is_lockstep and not closed and not is_flushing:
+            return []
+        is_urgent = self._is_lockstep or is_flushing
+        # What is held back of streams without news is as it was: to see that takes 0.1 ms for each.
+        looks = streams if is_urgent or any(stream.box.has_news for stream in streams) else []
+        looked = [(stream, outbox) for stream in looks if (outbox := self._look(stream)) is not None]
+        periods = 1.0 if self._is_lockstep else 0.0
+        if looked and not self._is_lockstep:
+            now, before = time.monotonic(), self._gathered_at
+            self._gathered_at, periods = now, (now - before) / self._period_s
+        outgoing = self._statistics.next_delta(
+            [_part(stream, outbox) for stream, outbox in looked],
+            closed,
+            is_urgent,
+            periods,
+        )
+        if outgoing is not None:
+            self._remove(outgoing, looked)
+        for _, outbox in looked:
+            outbox.release()
+        return [] if outgoing is None else [self.pending.add(outgoing.delta)]
+
+    def _look(self, stream: StreamHandle) -> Outbox | None:
+        """What a stream has; nothing where its process holds the outbox."""
+        outbox = stream.box.look()
+        while outbox is None and self._is_lockstep:
+            # The stream has closed an epoch: what it learned in it must be in this delta.
+            time.sleep(LOCK_POLL_S)
+            outbox = stream.box.look()
+        self.name_functions(stream)
+        return outbox
+
+    def _remove(self, outgoing: Outgoing, looked: list[tuple[StreamHandle, Outbox]]) -> None:
+        """Keep the delta for a successor, then take what is in it out of the outboxes."""
+        removals = [
+            (stream, outbox, is_taken)
+            for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
+        ]
+        of_streams = {
+            stream.key: Taken(
+                outbox.generation,
+                outbox.learned.timers[is_taken].astype(np.int64).tobytes(),
+                outgoing.has_paths,
+            )
+            for stream, outbox, is_taken in removals
+        }
+        waiting = [entry for entry in self._logged if not self.pending.is_merged(entry.delta)]
+        self._logged = [*waiting, Entry(outgoing.delta, of_streams)]
+        self._delta_log.write(self._logged)
+        for stream, outbox, is_taken in removals:
+            outbox.remove(is_taken, outgoing.has_paths)
+            stream.generations.append((outgoing.delta.sequence, outbox.generation))
+
+    def name_functions(self, stream: StreamHandle) -> None:
+        """Learn the functions that a stream may call, and have the next delta name them."""
+        stream.learn_names()
+        if len(stream.names.timers) != stream.named:
+            stream.named = len(stream.names.timers)
+            self._statistics.name(stream.program, stream.names.timers.values())
+
+    def _newly_closed(self, streams: Sequence[StreamHandle]) -> dict[str, int]:
+        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
+        if not self._is_lockstep or not streams:
+            return {}
+        closed = {stream.key: stream.closed_epoch for stream in streams}
+        sent = min(stream.sent_epoch for stream in streams)
+        if min(closed.values()) <= sent:
+            return {}
+        for stream in streams:
+            stream.sent_epoch = closed[stream.key]
+        return closed
+
+
+def _part(stream: StreamHandle, outbox: Outbox) -> Part:
+    return Part(
+        program=stream.program,
+        rank=stream.name.rank,
+        timers=stream.names.timers,
+        learned=outbox.learned,
+        steps=outbox.steps,
+        telemetry=outbox.telemetry,
+        paths=outbox.paths,
+    )

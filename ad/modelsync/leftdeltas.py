@@ -1,0 +1,42 @@
+"""What agents that ended, or were killed, have learned and left in their folders."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from chimbuko.ad.modelsync.deltamaker import DeltaMaker
+from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
+from chimbuko.ad.streams.leftstreams import left_streams
+from chimbuko.ad.streams.streamhandle import BOX
+from chimbuko.config import AnalysisConfig
+from chimbuko.process.lifetime import hold
+from chimbuko.protocol.messages import Delta
+from chimbuko.statistics.schema import schema_of
+
+
+def agents_in(folder: Path) -> list[Path]:
+    """The folders of agents, in that of a node, that may have left deltas."""
+    logs, boxes = folder.glob(f"*/{LOG_FILES}"), folder.glob(f"*/*/{BOX}")
+    return sorted({path.parent for path in logs} | {path.parents[1] for path in boxes})
+
+
+def left_deltas(folder: Path, config: AnalysisConfig) -> list[Delta]:
+    """The deltas that an agent has left in its folder, in order, with one of all that its streams had.
+
+    They stay there, each with its number: so whoever merges them twice, or whom an agent sends them that goes
+    on there, sees that it has them.
+    """
+    with closing(hold(str(folder.absolute()))):
+        statistics = AgentStatistics(folder.name, 0, schema_of(config.detector))
+        delta_log = DeltaLog(folder / LOG_NAME)
+        maker = DeltaMaker(statistics, delta_log, period_s=1.0, is_lockstep=False)
+        streams = left_streams(folder, "", config)
+        for stream in streams:
+            maker.let_inherit(stream)
+        maker.make(streams, is_flushing=True)
+        delta_log.close()
+        for stream in streams:
+            stream.box.close()
+    return maker.pending.all()
