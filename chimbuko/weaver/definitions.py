@@ -30,14 +30,14 @@ _EXPRESSIONS_OF_BODIES = (CursorKind.COMPOUND_STMT, CursorKind.CXX_TRY_STMT)
 
 @dataclass(frozen=True)
 class Definition:
-    """An annotated function that has its body here. Places are bytes of the text."""
+    """An annotated function that is defined here. Places are bytes of the text."""
 
     attribute: str
     """As ``@critical_path(...)``."""
     name: str
     begin: int
-    body: int
-    """Of the brace that opens it."""
+    body: int | None
+    """Of the brace that opens it; None where there is none to be seen, as in a coroutine."""
     end: int
 
 
@@ -68,8 +68,8 @@ def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list
         raise ConfigError(f"libclang cannot be loaded ({error})") from error
     if unit is None:
         raise ConfigError("libclang cannot read it")
-    found = {each.body: each for each in _in(unit.cursor, text)}
-    return [found[body] for body in sorted(found)]
+    found = {each.begin: each for each in _in(unit.cursor, text)}
+    return [found[begin] for begin in sorted(found)]
 
 
 def _parsed(path: Path, options: list[str]) -> TranslationUnit | None:
@@ -84,7 +84,7 @@ def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:
         if cursor.location.is_in_system_header:
             continue
         if cursor.kind in _FUNCTIONS:
-            yield from _of(cursor)
+            yield from _of(cursor, text)
         extent = cursor.extent
         # Of what is in bodies only local classes and functions without names are of interest.
         is_body = cursor.kind in _FUNCTIONS or not cursor.kind.is_declaration()
@@ -92,19 +92,23 @@ def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:
             yield from _in(cursor, text)
 
 
-def _of(function: Cursor) -> Iterator[Definition]:
+def _of(function: Cursor, text: bytes) -> Iterator[Definition]:
     children = list(function.get_children())
     attributes = [one.spelling for one in children if one.kind == CursorKind.ANNOTATE_ATTR]
-    attribute = next((text for text in attributes if SIGN in text), "")
+    attribute = next((each for each in attributes if SIGN in each), "")
+
     bodies = [one for one in children if one.kind in _EXPRESSIONS_OF_BODIES]
-    if not attribute or not bodies:
+    if not attribute or not function.is_definition():
         return
-    body = bodies[-1]
-    while body.kind != CursorKind.COMPOUND_STMT:
-        body = next(iter(body.get_children()))
+    body = bodies[-1] if bodies else None
+    while body is not None and body.kind != CursorKind.COMPOUND_STMT:
+        body = next(iter(body.get_children()), None)
     name = function.spelling.partition("<")[0] if function.kind in _STRUCTORS else function.spelling
     extent = function.extent
-    yield Definition(attribute, name, extent.start.offset, body.extent.start.offset, extent.end.offset)
+    begin = None if body is None else body.extent.start.offset
+    # What is written as '= default' has one, too, without a brace.
+    is_seen = begin is not None and text[begin : begin + 1] == b"{"
+    yield Definition(attribute, name, extent.start.offset, begin if is_seen else None, extent.end.offset)
 
 
 _STRUCTORS = (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)

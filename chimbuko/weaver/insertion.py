@@ -45,10 +45,10 @@ class Woven:
         until = 0
         plain = _ATTRIBUTE.sub(_blank, text)
         for definition in definitions:
-            place = markers.place(definition.body)
+            place = markers.place(definition.body or definition.begin)
             file = _unescaped(place.file)
             try:
-                _check(definition, text)
+                after = _checked(definition, text) + 1
                 advice = parse_attribute(definition.attribute)
             except ConfigError as error:
                 said = f"{definition.name} is not recorded: {error}"
@@ -57,17 +57,20 @@ class Woven:
             name = AnnotatedName(advice, file, place.line, definition.name)
             region = statement.format(text=_literal(name.text()), function=function)
             code = f"static unsigned {_KNOWN}; {region}"
-            after = definition.body + 1
             pieces += [plain[until:after], place.marker(is_silent=True), code.encode(), place.marker()]
             until = after
         self.text = b"".join((*pieces, plain[until:]))
 
 
-def _check(definition: Definition, text: bytes) -> None:
+def _checked(definition: Definition, text: bytes) -> int:
+    """Where its body begins, if it can be recorded."""
+    if _COROUTINE.search(text, definition.begin, definition.end):
+        raise ConfigError("it is a coroutine, whose calls do not nest")
+    if definition.body is None:
+        raise ConfigError("it has no body here")
     if _CONSTANT.search(text, definition.begin, definition.body):
         raise ConfigError("it is evaluated by the compiler (constexpr)")
-    if _COROUTINE.search(text, definition.body, definition.end):
-        raise ConfigError("it is a coroutine, whose calls do not nest")
+    return definition.body
 
 
 def _blank(attribute: re.Match[bytes]) -> bytes:

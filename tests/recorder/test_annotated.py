@@ -225,6 +225,32 @@ def test_standards_that_libclang_does_not_know(tmp_path: Path) -> None:
         assert (found.name, found.attribute, found.body) == ("f", attribute, text.index("{"))
 
 
+def test_coroutines_and_what_has_no_body_are_warned_of(tmp_path: Path) -> None:
+    source = tmp_path / "a.cc"
+    source.write_text("""
+        #include <coroutine>
+        #define NOTED __attribute__((annotate("@critical_path()")))
+        struct Task {
+            struct promise_type {
+                Task get_return_object() { return {}; }
+                std::suspend_never initial_suspend() { return {}; }
+                std::suspend_never final_suspend() noexcept { return {}; }
+                void return_void() {}
+                void unhandled_exception() {}
+            };
+        };
+        NOTED Task turns() { co_return; }
+        struct Plain { NOTED Plain() = default; };
+        NOTED void called() {}
+        int main() { turns(); Plain plain; static_cast<void>(plain); called(); }
+    """)
+    lines = compiled(["g++", "-std=c++20", "-Wall", "a.cc", "-o", "a"], tmp_path).splitlines()
+    assert [line.partition(" warning: ")[2] for line in lines] == [
+        "turns is not recorded: it is a coroutine, whose calls do not nest",
+        "Plain is not recorded: it has no body here",
+    ]
+
+
 def test_no_compiler_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("")
     for words in (["nocc", "-c", "a.c"], ["nocc", "a.o"]):
