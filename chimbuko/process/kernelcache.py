@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ import msgspec
 import chimbuko
 from chimbuko.atomicfile import write_atomically
 from chimbuko.errors import ServiceError
+from chimbuko.ownfolder import is_own_folder
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 """Numba's own: where it keeps what it has compiled."""
@@ -69,9 +69,8 @@ def _writable_cache() -> Path:
             return folder
     folder = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
     # What is compiled is loaded as code: nobody else may write there.
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if not is_own_folder(folder):
         folder = Path(tempfile.mkdtemp(prefix="chimbuko-kernels-"))
     os.environ[CACHE_VARIABLE] = str(folder)
     return folder

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
-import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ConfigError
+from chimbuko.ownfolder import make_own_folder
 from chimbuko.runs.directory import RunDirectory
 
 SERVICES_PART = "services"
@@ -30,15 +28,7 @@ def scratch_folder(run_id: str, part: str) -> Path:
         It cannot be made, or is not ours: others may write into the folder for temporary files, too.
     """
     folder = _place(run_id, part)
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot be made ({error.strerror}); set TMPDIR to a folder on local storage"
-        ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConfigError(f"{folder}: others than you can write there; remove it, or set TMPDIR")
+    make_own_folder(folder)
     return folder
 
 

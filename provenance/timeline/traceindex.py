@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import numpy as np
@@ -83,19 +84,28 @@ def write_index(files: IndexFiles, header: IndexHeader, rows: Sequence[SpanRow],
     files.path("header").unlink(missing_ok=True)
     places: list[RowPlace] = []
     written = 0
-    with _replacing(files.path("spans")).open("wb") as file:
+    with _new_file(files.path("spans")) as file:
         for row in rows:
             for level, spans in _levels(row.spans):
                 file.write(spans.tobytes())
                 end = written + len(spans)
                 places.append(RowPlace(row.thread, row.depth, level, written, end))
                 written = end
-    _replacing(files.path("links")).write_bytes(links.tobytes())
+    with _new_file(files.path("links")) as file:
+        file.write(links.tobytes())
     completed = msgspec.structs.replace(header, rows=places)
-    _replacing(files.path("header")).write_bytes(msgspec.json.encode(completed))
+    with _new_file(files.path("header")) as file:
+        file.write(msgspec.json.encode(completed))
     for kind in ("spans", "links", "header"):
         os.replace(_replacing(files.path(kind)), files.path(kind))
     return completed
+
+
+def _new_file(path: Path) -> BinaryIO:
+    """Open what is to replace ``path``: a file of our own, whatever somebody has left in its place."""
+    new = _replacing(path)
+    new.unlink(missing_ok=True)
+    return new.open("xb")
 
 
 def _replacing(path: Path) -> Path:

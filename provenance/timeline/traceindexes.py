@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chimbuko.arrays import RankKey
 from chimbuko.errors import ConfigError, TraceFormatError
+from chimbuko.ownfolder import is_own_folder, make_own_folder
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindex import IndexFiles, SpanIndex
@@ -43,6 +44,18 @@ class TraceTimelines:
         self._open: dict[RankKey, tuple[Stamp, int, SpanIndex]] = {}
         self.folder = _folder(run)
 
+    def folder_to_write(self) -> Path:
+        """Where indexes are to be written: made, and checked where others may write beside it.
+
+        Raises
+        ------
+        ConfigError
+            It cannot be made, or somebody else made it.
+        """
+        if not self._is_in_run:
+            make_own_folder(self.folder)
+        return self.folder
+
     def is_recorded(self, rank: RankKey) -> bool:
         """Whether the whole of a rank could be shown: it was recorded, and its run goes on no longer."""
         try:
@@ -59,7 +72,8 @@ class TraceTimelines:
         if not self.is_recorded(rank) or self._streams is None:
             return None
         files = IndexFiles(self.folder, *rank)
-        header = files.header()
+        # What another user left for us in the folder for temporary files is not to be shown.
+        header = files.header() if self._is_in_run or is_own_folder(self.folder) else None
         if header is None:
             return None
         stamp, judged = stamp_of(self._streams[rank].path), RankCalls(self._provenance.calls, rank).count()
@@ -69,6 +83,10 @@ class TraceTimelines:
         if known is None or known[:2] != (stamp, judged):
             known = self._open[rank] = stamp, judged, SpanIndex(files, header)
         return known[2]
+
+    @property
+    def _is_in_run(self) -> bool:
+        return self.folder == self._run.timelines
 
 
 def _folder(run: RunDirectory) -> Path:

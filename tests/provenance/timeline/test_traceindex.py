@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,13 @@ def test_calls_of_a_row_never_overlap_whatever_a_trace_says() -> None:
     (row,) = rows_of(spans, np.zeros(3, np.int32), np.zeros(3, np.int32))
     assert row.spans["begin_us"].tolist() == [50, 100, 120]
     assert row.spans["end_us"].tolist() == [100, 120, 130]
+
+
+def test_what_a_planted_link_leads_to_is_not_overwritten(tmp_path: Path) -> None:
+    files, victim = IndexFiles(tmp_path, 0, 0), tmp_path / "victim"
+    victim.write_text("mine")
+    for kind in ("spans", "links", "header"):
+        (tmp_path / f"0-0.{kind}.{os.getpid()}.new").symlink_to(victim)
+    header = IndexHeader(VERSION, (1, 2), 0, (0, 1), [], [], [], [], 0)
+    write_index(files, header, [], np.zeros(0, LINK))
+    assert victim.read_text() == "mine" and files.header() == header

@@ -14,6 +14,7 @@ import requests
 from click.testing import CliRunner
 
 from chimbuko.cli import main
+from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.rankcalls import RankCalls
@@ -181,6 +182,24 @@ def test_where_the_run_cannot_be_written_the_index_is_elsewhere(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     folder = TraceTimelines(indexed.directory, provenance).folder
     assert provenance.run_id in folder.name and indexed.directory.path not in folder.parents
+
+
+def test_what_another_user_has_left_in_the_place_for_the_index_is_neither_read_nor_written(
+    indexed: MadeRun, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    timelines = TraceTimelines(indexed.directory, provenance)
+    timelines.folder.symlink_to(indexed.directory.timelines)
+    assert timelines.index((0, 1)) is None
+    with pytest.raises(ConfigError, match="others than you"):
+        timelines.folder_to_write()
+    timelines.folder.unlink()
+    shutil.copytree(indexed.directory.timelines, timelines.folder)
+    timelines.folder.chmod(0o777)
+    assert timelines.index((0, 1)) is None
+    timelines.folder.chmod(0o700)
+    assert timelines.index((0, 1)) is not None and timelines.folder_to_write() == timelines.folder
 
 
 def test_a_rank_without_a_recorded_trace_is_refused(indexed: MadeRun) -> None:

@@ -63,7 +63,7 @@ def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress
     command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
     command += [
         "--to",
-        str(timelines.folder),
+        str(timelines.folder_to_write()),
         *(word for rank in ranks for word in ("--rank", rank_text(rank))),
     ]
     rows = {(health.program, health.rank): health.rows for health in run.provenance.health()}
