@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 from playwright.sync_api import sync_playwright
@@ -155,7 +155,7 @@ def _of_a_live_run(chromium: Browser, scratch: Path) -> None:
     command = [sys.executable, "-m", "chimbuko", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as live:
         assert live.stderr is not None
-        url = next(word for line in live.stderr for word in line.split() if word.startswith("http"))
+        url = _address_in(live.stderr)
         page = chromium.new_page(viewport={"width": LIVE.size[0], "height": LIVE.size[1]})
         page.goto(url)
         page.wait_for_selector(LIVE.wait_for)
@@ -171,8 +171,13 @@ def _served(run: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-u", "-m", "chimbuko", "view", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield next(word for line in server.stdout for word in line.split() if word.startswith("http")), server
+        yield _address_in(server.stdout), server
         server.terminate()
+
+
+def _address_in(output: IO[str]) -> str:
+    """Of a dashboard, from the file that its output names."""
+    return Path(next(line for line in output if "address is in " in line).split()[-1]).read_text()
 
 
 def _opened(chromium: Browser, url: str, run: str, picture: Picture, call: CallSummary | None) -> Page:

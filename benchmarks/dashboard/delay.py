@@ -22,8 +22,6 @@ PERIOD_MS = 1_000.0
 MOST_MS = 2_000.0 + PERIOD_MS
 NEAR_US = 20_000
 """So far from its mark a call may end, by the clock of the trace."""
-SAYS = "dashboard: "
-"""What the run's output says before the address."""
 
 _NOTE_STEPS = """() => {
   window.seen = {};
@@ -79,7 +77,7 @@ def running(folder: Path, seconds: float, marks: Path) -> Iterator[Run]:
 
 def watched(browser: Browser, run: Run) -> dict[int, float]:
     """Steps of the only rank, and when the page showed them first, ms since the epoch."""
-    url = run.wait_for_line(SAYS).partition(SAYS)[2].strip()
+    url = run.dashboard_url()
     with Tab(browser) as tab:
         tab.page.goto(url)
         tab.page.wait_for_url("**/r/*")

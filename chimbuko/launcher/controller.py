@@ -12,6 +12,7 @@ import redis
 
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.launcher.addressfile import AddressFile
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import Show, close_run
@@ -28,6 +29,7 @@ from chimbuko.runs.directory import RunDirectory
 INTERRUPTED_CODE = 130
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+STDERR = 2
 LOOK_S = 0.5
 """Between two looks, where nothing happens."""
 
@@ -59,6 +61,7 @@ class Controller:
         self._environment = environment
         self._problems = problems
         self._mishaps = Mishaps(problems)
+        self._address = AddressFile(run.dashboard_path)
         self._interrupts = 0
         self._rescue_at_s = math.inf
         self._unsent: list[int] = []
@@ -100,7 +103,8 @@ class Controller:
                 services.wait_ready()
                 agents.wait_ready()
                 if services.dashboard_url:
-                    say(f"dashboard: {services.dashboard_url}")
+                    self._address.keep(services.dashboard_url)
+                    say(f"dashboard: {self._address.words_for(STDERR)}")
                 if services.metrics_url:
                     say(f"metrics: {services.metrics_url}")
                 code = self._start_application()
@@ -112,7 +116,7 @@ class Controller:
             result = close_run(self._run, services, problems, state, exit_code, is_relabelling)
             show(result)
             if keep and services.dashboard_url and self._interrupts == 0:
-                say(f"dashboard stays at {services.dashboard_url} until Ctrl-C")
+                say(f"dashboard stays until Ctrl-C: {self._address.words_for(STDERR)}")
                 # Not signal.pause(): a signal just before it would be waited for again, for ever.
                 while self._interrupts == 0:
                     with self._mishaps.survived("the dashboard cannot be looked after"):
@@ -121,7 +125,8 @@ class Controller:
         return code if self._command_line else code or result.store_code
 
     def _tidy_up(self) -> None:
-        """Remove the folder of the streams where no guard has come that would do it."""
+        """Remove the address, and the folder of the streams where no guard has come that would do it."""
+        self._address.remove()
         if self._agents.place is not None:
             with suppress(OSError):
                 os.rmdir(self._agents.place.guard.folder)
@@ -183,6 +188,7 @@ class Controller:
                 services.hasten(is_interrupted=True)
             for line in (*services.look_after(), *(agents.look_after() if agents else ())):
                 progress.say(line)
+            self._address.keep(services.dashboard_url)
 
     def _application_code(self, application: Process) -> int:
         """Wait for the application; its exit code as a shell would give it."""

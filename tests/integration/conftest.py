@@ -159,6 +159,12 @@ class Run(Command, Outcome):
         Command.__init__(self, "run", "--output", folder, *arguments, environment=environment)
         Outcome.__init__(self, folder)
 
+    def dashboard_url(self) -> str:
+        """Address of its dashboard, as soon as there is one; its output only names the file."""
+        file = RunDirectory(self.folder).dashboard_path
+        assert self.wait_for_line("dashboard: ").endswith(f" is in {file}")
+        return file.read_text()
+
 
 def children(pid: int) -> list[int]:
     """Ids of the processes that one has started."""

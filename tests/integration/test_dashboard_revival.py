@@ -61,7 +61,7 @@ def answers(url: str) -> bool:
 
 def test_it_begins_with_the_first_visitor(start: Start, held: Held) -> None:
     run = start("--", *held.command)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     held.wait(run)
     assert run.processes(DASHBOARD) == []
     assert answers(url)
@@ -73,7 +73,7 @@ def test_it_begins_with_the_first_visitor(start: Start, held: Held) -> None:
 @pytest.mark.parametrize("processes", first(1, [1, 2]))
 def test_it_comes_back_on_its_port_with_its_token(start: Start, held: Held, processes: int) -> None:
     run = start("--dashboard-processes", str(processes), "--", *held.command)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     assert answers(url)
     held.wait(run)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_it_comes_back_on_its_port_with_its_token(start: Start, held: Held, proc
 @pytest.mark.thorough
 def test_one_of_its_processes_is_killed(start: Start, held: Held) -> None:
     run = start("--dashboard-processes", "2", "--", *held.command)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     assert answers(url)
     servers = children(dashboard_of(run))
     os.kill(servers[0], signal.SIGKILL)
@@ -121,7 +121,7 @@ def test_the_file_with_its_address_stays_right(command: Callable[..., Command], 
 def test_a_dashboard_that_always_dies_is_given_up(start: Start, held: Held) -> None:
     """And nobody waits at its port for ever."""
     run = start("--", *held.command)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     held.wait(run)
     assert answers(url)
 
@@ -139,7 +139,7 @@ def test_a_dashboard_that_always_dies_is_given_up(start: Start, held: Held) -> N
 
 def test_an_open_page_goes_on(start: Start, held: Held, browser: Browser) -> None:
     run: Run = start("--", *held.command)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     page = browser.new_page()
     page.goto(url)
     page.wait_for_selector("[data-answer]")

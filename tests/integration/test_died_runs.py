@@ -129,7 +129,7 @@ def test_the_dashboard_over_a_run_that_died(start: Start) -> None:
         [*CHIMBUKO, "view", str(run.folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert view.stdout is not None
-    assert view.stdout.readline().startswith("http://")
+    assert view.stdout.readline().startswith("the address is in ")
     # A closed terminal ends it.
     view.send_signal(signal.SIGHUP)
     assert "the run died" in view.communicate(timeout=30)[1]

@@ -39,7 +39,7 @@ def test_injected_delays_reach_database_http_and_page(start: Start, browser: Bro
     truth = tmp_path / "truth.txt"
     program = [sys.executable, EXAMPLES / "heat.py", "--traced", "--iterations", "600", "--seed", "3"]
     run = start("--keep", "--", *program, "--delays", str(DELAYS), "--truth", truth)
-    url = run.wait_for_line("dashboard: ").rpartition(" ")[2]
+    url = run.dashboard_url()
     page = browser.new_page(viewport={"width": 1280, "height": 600})
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))

@@ -79,7 +79,7 @@ def test_all_of_ours_end_before_the_application(start: Start, tmp_path: Path) ->
     program = [*CHIMBUKO, "trace", ticking(tmp_path), "10000", "0"]
     words = ["--dashboard-processes", "2", "--trace-dir", tmp_path, "--period", "0.2"]
     run, place = start(*words, "--", "sh", "-c", 'sleep 300 & "$@"', "-", *program), str(tmp_path)
-    assert requests.get(run.wait_for_line("dashboard: ").rpartition(" ")[2], timeout=60).status_code == 200
+    assert requests.get(run.dashboard_url(), timeout=60).status_code == 200
     run.wait_until(lambda: bool(run.health_so_far) and bool(run.readers) and bool(processes(WRITER, place)))
     (application,) = [pid for pid in children(run.process.pid) if "sleep 300" in command_line(pid)]
     theirs = [application, *descendants(application)]

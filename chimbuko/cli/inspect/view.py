@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from chimbuko.launcher.addressfile import AddressFile
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
+
+STDOUT = 1
 
 
 @click.command("view")
@@ -85,6 +91,7 @@ def command(
 
     RUN_DIR is the folder of a run, by default the newest under ./chimbuko-runs. The address that is
     printed holds a secret: who has it can see the run. The secret is a new one, or that in CHIMBUKO_TOKEN.
+    Where standard output is no terminal, the name of a file is printed that holds the address.
 
     \b
     Examples:
@@ -110,9 +117,17 @@ def command(
     else:
         worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
         place = serving(run, port, token, None, hosts, worker_pool, front=front)
-    with place as url:
-        print(starting_at(url, path), flush=True)
+    with place as url, _address_file() as file:
+        file.keep(starting_at(url, path))
+        print(file.words_for(STDOUT), flush=True)
         stopping.wait()
+
+
+@contextmanager
+def _address_file() -> Iterator[AddressFile]:
+    """A file for the address of this dashboard alone: beside it the run may have one of its own."""
+    with tempfile.TemporaryDirectory(prefix="chimbuko-view-") as folder:
+        yield AddressFile(Path(folder) / "address")
 
 
 def starting_at(url: str, path: str) -> str:

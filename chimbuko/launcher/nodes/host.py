@@ -17,6 +17,7 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.calls.record import ENDED
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
+from chimbuko.launcher.addressfile import AddressFile
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.controller import INTERRUPTED_CODE
@@ -35,7 +36,7 @@ from chimbuko.protocol.membership import Membership
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, write_secret
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.scratch import agents_at_work
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
@@ -160,7 +161,7 @@ class Host:
         self._run = run
         self._options = options
         self._is_resumed = is_resumed
-        self._address = ""
+        self._address = AddressFile(run.dashboard_path)
         self._signals = 0
         self._signal_at_s = -math.inf
         self._problems: list[str] = []
@@ -180,8 +181,7 @@ class Host:
                 self._announce(services)
                 self._wait_for_end(services, membership, wakeup)
             finally:
-                with suppress(OSError):
-                    self._run.dashboard_path.unlink(missing_ok=True)
+                self._address.remove()
             services.finish()
             problems += membership.problems
             is_whole = self._signals < 2
@@ -208,7 +208,7 @@ class Host:
         """Say that it can begin. Job scripts' output can often be read by others: no secrets in it."""
         if not self._run.broker_path.exists():
             raise ServiceError(f"{self._run.broker_path}: cannot be written, so no agent can join")
-        self._keep_address(services)
+        self._address.keep(services.dashboard_url)
         if services.dashboard_url:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
@@ -216,16 +216,6 @@ class Host:
         is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
-
-    def _keep_address(self, services: Services) -> None:
-        """Leave the dashboard's address in the run's folder, for as long as there is a dashboard."""
-        if services.dashboard_url == self._address:
-            return
-        if services.dashboard_url:
-            write_secret(self._run.dashboard_path, services.dashboard_url)
-        else:
-            self._run.dashboard_path.unlink(missing_ok=True)
-        self._address = services.dashboard_url
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
         with Progress(services.broker) as progress:
@@ -241,7 +231,7 @@ class Host:
         with self._mishaps.survived("the services cannot be looked after"):
             progress.show()
             lines = services.look_after()
-            self._keep_address(services)
+            self._address.keep(services.dashboard_url)
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
                 lines += membership.look()

@@ -123,10 +123,11 @@ def test_a_run_has_its_dashboard_over_tls_from_the_first_visitor_on(
     with subprocess.Popen([*command, "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdin is not None and run.stderr is not None
         url = ""
-        while "token=" not in url:
+        while "dashboard: " not in url:
             url = run.stderr.readline()
             assert url, "it has ended"
-        url = url[url.index("https://") :].split()[0]
+        url = (tmp_path / "run" / "dashboard").read_text()
+        assert url.startswith("https://")
         answer = requests.get(url, verify=str(certificates.authority), timeout=60)
         assert answer.status_code == 200 and urlsplit(answer.url).path == "/r/run"
         run.stdin.close()

@@ -76,7 +76,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     assert "not the folder of a run" in result.output
 
 
-def test_view_prints_an_address_and_ends_with_ctrl_c(finished: MadeRun) -> None:
+def test_view_prints_where_its_address_is_and_ends_with_ctrl_c(finished: MadeRun) -> None:
     command = [sys.executable, "-m", "chimbuko", "view", str(finished.directory.path)]
     process = subprocess.Popen(
         [*command, "--open", "/r/heat?sel=0:1"],
@@ -87,7 +87,9 @@ def test_view_prints_an_address_and_ends_with_ctrl_c(finished: MadeRun) -> None:
     )
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
+        file = Path(process.stdout.readline().strip().removeprefix("the address is in "))
+        assert file.stat().st_mode & 0o777 == 0o600
+        url = file.read_text()
         root, _, rest = url.partition("/r/heat?sel=0:1&token=")
         assert root.startswith("http://127.0.0.1:") and rest
         port = int(root.rpartition(":")[2])
@@ -95,7 +97,7 @@ def test_view_prints_an_address_and_ends_with_ctrl_c(finished: MadeRun) -> None:
         process.send_signal(2)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert errors == ""
+        assert errors == "" and not file.parent.exists()
     finally:
         process.kill()
         process.communicate()
