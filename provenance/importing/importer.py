@@ -290,7 +290,7 @@ def _read(path: Path, convert: Callable[[object], _Value], refusals: _Refusals) 
             continue
         try:
             yield convert(value)
-        except (ValueError, msgspec.ValidationError) as error:
+        except (ValueError, RecursionError, msgspec.ValidationError) as error:
             refusals.add(path, number, error)
 
 

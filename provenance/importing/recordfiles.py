@@ -25,7 +25,7 @@ PROFILES = ("global_func_stats", "global_counter_stats", "ad_model")
 _NAME = re.compile(rf"(?:(?P<step>\d+)\.)?(?P<kind>{'|'.join(KINDS)})\.jsonl?")
 _CHUNK = 1 << 20
 _LONGEST = 1 << 26
-"""Characters of one object of a list: what is longer is damaged."""
+"""Characters of one object: what is longer is damaged."""
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -48,22 +48,28 @@ class NotJson:
 def record_files(source: Path) -> Iterator[RecordFile]:
     """Files of records in a folder and those below it, or the one file; in order of numbers in their names.
 
+    Links are followed, and a folder is read once, however many lead to it.
+
     Raises
     ------
     ConfigError
         A folder cannot be read.
     """
-    if not source.is_dir():
-        match = _NAME.fullmatch(source.name)
-        if match is not None and source.is_file():
-            yield RecordFile(source, match["kind"])
-        return
-    try:
-        entries = sorted(source.iterdir(), key=_place)
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot be read ({error.strerror})") from error
-    for entry in entries:
-        yield from record_files(entry)
+    waiting, read = [source], set()
+    while waiting:
+        entry = waiting.pop()
+        try:
+            if not entry.is_dir():
+                match = _NAME.fullmatch(entry.name)
+                if match is not None and entry.is_file():
+                    yield RecordFile(entry, match["kind"])
+                continue
+            found = entry.stat()
+            if (found.st_dev, found.st_ino) not in read:
+                read.add((found.st_dev, found.st_ino))
+                waiting += sorted(entry.iterdir(), key=_place, reverse=True)
+        except OSError as error:
+            raise ConfigError(f"{entry}: cannot be read ({error.strerror})") from error
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, object | NotJson]]:
@@ -93,12 +99,20 @@ def _place(entry: Path) -> tuple[object, ...]:
 
 
 def _lines(start: str, file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
-    for number, line in enumerate(file, 1):
+    number = 0
+    while line := file.readline(_LONGEST):
+        number += 1
         text, start = start + line, ""
+        if len(line) == _LONGEST:
+            yield (
+                number,
+                NotJson(f"longer than {_LONGEST:,} characters; what follows in the file is left out"),
+            )
+            return
         if text.strip():
             try:
                 yield number, msgspec.json.decode(text)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 yield number, NotJson(f"not JSON ({error})")
 
 
@@ -120,6 +134,10 @@ def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
                 yield number, NotJson(f"not JSON ({error.msg}); what follows in the file is left out")
                 return
             text += more
+        except (ValueError, RecursionError) as error:
+            # A number of too many digits, or too many brackets in brackets.
+            yield number, NotJson(f"not JSON ({error}); what follows in the file is left out")
+            return
         else:
             yield number, value
             number += 1

@@ -17,9 +17,10 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy import Engine
 
 from chimbuko import __version__
@@ -36,6 +37,7 @@ COMPRESSION_LEVEL: Final = 1
 """Of xz: a store of 1.1 MB takes 143 kB in 0.05 s. With gzip it takes 175 kB in 0.02 s, with xz's usual level
 131 kB in 0.3 s."""
 MANIFEST_LIMIT_BYTES = 64 << 20
+"""Of the manifest, and of any header in the archive: ours take some 100 bytes for each file."""
 COPY_BYTES = 1 << 20
 _NAMES = re.compile(r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|logs/[^/]+\.log")
 """What may be in an archive. Others of a run's files say where its processes are, or are run by a shell."""
@@ -44,7 +46,7 @@ _NAMES = re.compile(r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.
 class Part(msgspec.Struct, frozen=True):
     """One file of an archive."""
 
-    size_bytes: int
+    size_bytes: Annotated[int, Meta(ge=0)]
     sha256: str
 
 
@@ -128,7 +130,7 @@ def _as_packed(info: RunInfo) -> RunInfo:
 def is_archive(path: Path) -> bool:
     """Whether a file is an archive of ours, of whatever version."""
     try:
-        with tarfile.open(path, "r:xz") as archive:
+        with _opened(path) as archive:
             first = archive.next()
             return first is not None and first.name == MANIFEST
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError):
@@ -154,11 +156,12 @@ def unpack_archive(path: Path, parent: Path, folder: Path | None, store_url: str
     StoreError
         The provenance cannot be read, or not copied.
     """
-    with _reading(path), tarfile.open(path, "r:xz") as archive:
+    with _reading(path), _opened(path) as archive:
         manifest = _read_manifest(path, archive)
         target = RunDirectory((folder or parent / check_name(manifest.name)).absolute())
         _check_free(target.path, manifest)
         with _working_folder(target.path) as work:
+            _check_room(work, manifest)
             _unpack(path, archive, manifest, work)
             unpacked = _settle(RunDirectory(work), target, manifest.run, store_url)
             # The rename takes the place of an empty folder, and of no other.
@@ -193,6 +196,57 @@ def _copy_into(store_url: str, source: Engine, run_id: str) -> bool:
     finally:
         close(engine)
     return False
+
+
+class _Unpacked(io.RawIOBase):
+    """The tar archive in a file, unpacked as it is read.
+
+    tarfile reads a header as a whole, however long it says that it is: a few kilobytes can fill the memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = lzma.open(path)  # noqa: SIM115
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most so many bytes, which are not more than a header may have.
+
+        Raises
+        ------
+        tarfile.ReadError
+            More are wanted.
+        """
+        if not 0 <= size <= MANIFEST_LIMIT_BYTES:
+            raise tarfile.ReadError("a header is too long")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to where this byte of the archive is."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """How many bytes of the archive are before."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    with closing(_Unpacked(path)) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+        yield archive
+
+
+def _check_room(folder: Path, manifest: Manifest) -> None:
+    """Before anything is unpacked; no part becomes larger than the manifest says."""
+    needed, free = sum(part.size_bytes for part in manifest.files.values()), shutil.disk_usage(folder).free
+    if needed > free:
+        raise ConfigError(
+            f"{manifest.name}: takes {needed / 1e6:,.0f} MB, and {folder.parent} has room for "
+            f"{free / 1e6:,.0f}; choose another folder with --output"
+        )
 
 
 def _check_free(folder: Path, manifest: Manifest) -> None:
@@ -262,15 +316,18 @@ def _read_manifest(path: Path, archive: tarfile.TarFile) -> Manifest:
 
 def _unpack(path: Path, archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
     missing = dict(manifest.files)
-    for member in archive:
-        if member.name == MANIFEST:
-            continue
+    members = iter(archive)
+    # The manifest, which has been read.
+    next(members)
+    for member in members:
         # Refuses places outside of the folder, links that lead there, and devices.
         safe = tarfile.data_filter(member, str(folder))
         part = missing.pop(safe.name, None)
         file = archive.extractfile(safe) if safe.isreg() else None
         if part is None or file is None or not _NAMES.fullmatch(safe.name):
             raise ConfigError(f"{path}: damaged; {member.name!r} does not belong into it")
+        if safe.size != part.size_bytes:
+            raise ConfigError(f"{path}: damaged; {safe.name} is not as long as its manifest says")
         with file:
             _unpack_part(path, file, safe.name, part, folder)
     if missing:
@@ -296,7 +353,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"{error.filename or path}: {error.strerror or error}") from error
-    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: damaged, or no archive of a run ({error})") from error
 
 

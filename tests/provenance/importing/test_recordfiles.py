@@ -61,6 +61,36 @@ def test_a_record_without_an_end_is_not_read_for_ever(
     assert isinstance(value, NotJson)
 
 
+@pytest.mark.parametrize("value", ["[" * 100_000 + "]" * 100_000, "9" * 10_000, '"' + 1000 * "x" + '"'])
+@pytest.mark.parametrize("form", ['[{"a": VALUE}, {"a": 2}]', '{"a": VALUE}\n{"a": 2}\n'])
+def test_what_exhausts_a_parser_is_one_record_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, value: str
+) -> None:
+    if "x" in value:
+        monkeypatch.setattr(recordfiles, "_CHUNK", 16)
+        monkeypatch.setattr(recordfiles, "_LONGEST", 64)
+    path = tmp_path / "anomalies.json"
+    path.write_text(form.replace("VALUE", value))
+    (number, first), *_ = read_objects(path)
+    assert number == 1 and isinstance(first, NotJson)
+    assert len(first.reason) < 200 and "\n" not in first.reason
+
+
+def test_links_that_lead_back_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "0" / "0").mkdir(parents=True)
+    (tmp_path / "0" / "0" / "1.anomalies.json").write_text("[]")
+    for name in ("0/0/a", "0/0/b", "0/c"):
+        (tmp_path / name).symlink_to(".")
+    (tmp_path / "0" / "0" / "up").symlink_to(tmp_path)
+    assert [file.path.name for file in record_files(tmp_path)] == ["1.anomalies.json"]
+    deep = tmp_path
+    for _ in range(1200):
+        deep /= "d"
+        deep.mkdir()
+    (deep / "2.anomalies.json").write_text("[]")
+    assert [file.path.name for file in record_files(tmp_path)] == ["1.anomalies.json", "2.anomalies.json"]
+
+
 def test_files_come_in_the_order_of_numbers(tmp_path: Path) -> None:
     names = (
         *("metadata.jsonl", "0/0/2.metadata.json", "0/0/2.anomalies.json", "0/0/2.normalexecs.json"),

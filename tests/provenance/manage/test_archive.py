@@ -229,6 +229,56 @@ def test_what_is_not_as_it_was_packed_is_refused(packed: Path, tmp_path: Path, n
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar.xz"]
 
 
+def declaring(packed: Path, **parts: Part) -> dict[str, bytes | tarfile.TarInfo]:
+    """The members of an archive whose manifest has other parts for some files (``_`` for a point)."""
+    members = contents(packed)
+    text = members[MANIFEST]
+    assert isinstance(text, bytes)
+    manifest = msgspec.json.decode(text, type=Manifest)
+    files = manifest.files | {name.replace("_", "."): part for name, part in parts.items()}
+    return members | {MANIFEST: msgspec.json.encode(msgspec.structs.replace(manifest, files=files))}
+
+
+def test_no_more_is_unpacked_than_the_manifest_declares(packed: Path, tmp_path: Path) -> None:
+    huge = bytes(64 << 20)
+    members = declaring(packed, model_msgpack=Part(5, hashlib.sha256(huge).hexdigest()))
+    repack(tmp_path / "a.tar.xz", members | {"model.msgpack": huge})
+    assert (tmp_path / "a.tar.xz").stat().st_size < 1_000_000
+    # No file may become so long here.
+    with limited_files(32 << 20), pytest.raises(ConfigError, match=r"model\.msgpack is not as long as"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar.xz"]
+
+
+def test_what_there_is_no_room_for_is_refused_before_it_is_unpacked(packed: Path, tmp_path: Path) -> None:
+    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=Part(1 << 60, "")))
+    with pytest.raises(ConfigError, match="takes 1,152,921,504,") as raised:
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+    assert "has room for" in str(raised.value)
+    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=Part(-(1 << 60), "")))
+    with pytest.raises(ConfigError, match="damaged"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+
+
+def test_a_header_without_measure_is_refused(packed: Path, tmp_path: Path) -> None:
+    header = tarfile.TarInfo("header")
+    header.type, header.size = tarfile.XHDTYPE, 80 << 20
+    with lzma.open(tmp_path / "a.tar.xz", "wb", preset=0) as file:
+        file.write(header.tobuf(tarfile.PAX_FORMAT))
+        file.write(bytes(80 << 20))
+    assert not is_archive(tmp_path / "a.tar.xz")
+    with pytest.raises(ConfigError, match="a header is too long"):
+        unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+
+
+def test_a_manifest_that_exhausts_a_parser_is_one_line(tmp_path: Path) -> None:
+    for value in (b"[" * 100_000 + b"]" * 100_000, b"9" * 10_000):
+        repack(tmp_path / "a.tar.xz", {MANIFEST: b'{"format": 1, "files": ' + value + b"}"})
+        with pytest.raises(ConfigError, match="damaged") as raised:
+            unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
+        assert len(str(raised.value)) < 300 and "\n" not in str(raised.value)
+
+
 def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, target
