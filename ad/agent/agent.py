@@ -14,6 +14,7 @@ from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.recorderservice import RecorderService
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
+from chimbuko.ad.agent.waitsearch import WaitSearch
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortfalls import Part
@@ -84,6 +85,7 @@ class Agent:
             self._node,
         )
         self._recorders = RecorderService(broker, self._streams)
+        self._waits = WaitSearch(spec.agent, broker, self._streams)
         self._forks = forks
         intake = Intake(spec, claims, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
@@ -200,7 +202,9 @@ class Agent:
                     self._news.without(Part.JOURNAL, self._spec.agent)
                 self._link.exchange_once()
                 self._recorders.serve()
+                self._waits.serve()
                 if self._link.is_settled:
+                    self._waits.finish()
                     if self._node is not None:
                         # Of the last calls, too, there are samples.
                         self._node.close()

@@ -35,6 +35,8 @@ _HEAD = np.dtype(
         ("events", np.uint32),
         ("messages", np.uint32),
         ("counters", np.uint32),
+        ("operations", np.uint32),
+        ("is_whole", np.uint32),  # whether all events of the step are there
     ]
 )
 """Head of a record; as many rows of each kind follow, in this order."""
@@ -42,6 +44,7 @@ _PACK = {
     "events": rawrows.pack_events,
     "messages": rawrows.pack_messages,
     "counters": rawrows.pack_counters,
+    "operations": rawrows.pack_operations,
 }
 _END_OF_LAP = -1
 """As a step: the next record stands at the beginning of the ring."""
@@ -107,7 +110,12 @@ class FlightRecorder:
         """
         if not step.rows:
             return
-        parts = {"events": step.events, "messages": step.comms, "counters": step.counters}
+        parts = {
+            "events": step.events,
+            "messages": step.comms,
+            "counters": step.counters,
+            "operations": step.operations,
+        }
         needed = _HEAD.itemsize + opened.nbytes
         needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
         if needed <= self._size:
@@ -130,7 +138,7 @@ class FlightRecorder:
             self._cells[_Cell.LOST] = 1
         self._cells[_Cell.TAIL] = tail if tail < head else at
         if at > head and left >= _HEAD.itemsize:
-            self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0)
+            self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0, 0, 0)
         return at
 
     def _write(
@@ -155,7 +163,7 @@ class FlightRecorder:
         if sum(counts[1:]) == 0:
             return True
         size_bytes = _HEAD.itemsize + 8 * used
-        self._head_at(at)[0] = (size_bytes, step, *times, *counts)
+        self._head_at(at)[0] = (size_bytes, step, *times, *counts, counts[1] == len(parts["events"]))
         self._cells[_Cell.HEAD] = at + size_bytes
         return True
 
@@ -219,7 +227,7 @@ def _records(
         if len(ring) - start < _HEAD.itemsize:
             continue
         values = ring[start : start + _HEAD.itemsize].view(_HEAD).tolist()[0]
-        _, step, start_us, end_us, *counts = values
+        _, step, start_us, end_us, *counts, is_whole = values
         if step == _END_OF_LAP:
             continue
         at = start + _HEAD.itemsize
@@ -227,7 +235,9 @@ def _records(
         for columns, count in zip(COLUMNS.values(), counts, strict=True):
             parts.append(ring[at : at + 8 * columns * count].tobytes())
             at += 8 * columns * count
-        yield RecordedStep(step, start_us, end_us, *parts)
+        yield RecordedStep(
+            step, start_us, end_us, **dict(zip(COLUMNS, parts, strict=True)), is_whole=bool(is_whole)
+        )
 
 
 def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) -> int:
@@ -254,6 +264,7 @@ def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) 
         events=_between(events, start_us, end_us),
         messages=_between(step.packed("messages"), start_us, end_us),
         counters=_between(step.packed("counters"), start_us, end_us),
+        operations=_between(step.packed("operations"), start_us, end_us),
     )
 
 

@@ -7,15 +7,15 @@ sent on a channel is the n-th for which a receive was posted there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.kernels import channels as kernels
-from chimbuko.arrays import Table, UInt32Array, UInt64Array
-from chimbuko.calls.recordarrays import COLLECTIVE_TYPE
+from chimbuko.arrays import Table, UInt32Array
+from chimbuko.calls.rawrows import short_communicators
 from chimbuko.trace.schema import (
+    COLLECTIVE_TYPE,
     COMM_COLUMNS,
     COMM_PARTNER,
     COMM_PROGRAM,
@@ -125,13 +125,8 @@ def _with_collectives(step: TraceStep, notes: Notes) -> tuple[TraceStep, Notes]:
     has_no_root = rows[:, COMM_PARTNER] == NO_PEER
     rows[has_no_root, COMM_PARTNER] = rows[has_no_root, COMM_RANK]
     theirs = np.empty((len(operations), 2), np.uint32)
-    theirs[:, 0] = _short(operations[:, OPERATION_COMMUNICATOR])
+    theirs[:, 0] = short_communicators(operations[:, OPERATION_COMMUNICATOR])
     theirs[:, 1] = operations[:, OPERATION_NUMBER] + np.uint64(1)
     comms = np.concatenate((step.comms, rows))
     order = np.argsort(comms[:, COMM_TIME], kind="stable")
     return replace(step, comms=comms[order]), np.concatenate((notes, theirs))[order]
-
-
-def _short(identities: UInt64Array) -> Any:
-    """As ``kernels.short_communicator``."""
-    return np.where(identities == 0, 0, np.maximum(identities >> np.uint64(32), 1))

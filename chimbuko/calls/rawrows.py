@@ -10,14 +10,15 @@ import numpy as np
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import EVENT_THREAD, TraceStep
 
-COLUMNS: Final = {"open": 2, "events": 2, "messages": 5, "counters": 3}
+COLUMNS: Final = {"open": 2, "events": 2, "messages": 5, "counters": 3, "operations": 6}
 """Numbers per packed row of each part; the first is the time in µs.
 
 ``open``, ``events``: kind, thread and timer in 16, 16 and 32 bits. ``messages``: partner, bytes, tag, and
 kind and thread in 16 and 16 bits, over 32 empty ones. ``counters``: value, and thread and counter in 32 and
-32 bits.
+32 bits. ``operations``, of which only collective ones are kept: communicator, root, number, bytes, and kind
+and thread as with messages.
 """
-ROW_PARTS: Final = ("events", "messages", "counters")
+ROW_PARTS: Final = ("events", "messages", "counters", "operations")
 
 
 class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
@@ -31,6 +32,9 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
     events: bytes
     messages: bytes
     counters: bytes
+    operations: bytes = b""
+    is_whole: bool = False
+    """All events of the step are there: a row has the number that it has in the step."""
 
     def packed(self, part: str) -> UInt64Array:
         """Rows of one part, u8[n, columns]."""
@@ -56,7 +60,10 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
         messages = _rows(rank, code >> 32 & 0xFFFF, code >> 48, tag, partner, size_bytes, time)
         time, value, code = self.packed("counters").T
         counters = _rows(rank, code >> 32, code & 0xFFFFFFFF, value, time)
-        return TraceStep(self.step, events, messages, counters)
+        time, communicator, root, number, size_bytes, code = self.packed("operations").T
+        on = communicator, root, number, size_bytes, np.zeros(len(time), np.uint64)
+        operations = _rows(rank, code >> 32 & 0xFFFF, code >> 48, *on, time)
+        return TraceStep(self.step, events, messages, counters, operations=operations)
 
 
 def _events(packed: UInt64Array, rank: int) -> UInt64Array:
@@ -71,3 +78,9 @@ def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
     for number, column in enumerate(columns, 2):
         table[:, number] = column
     return table
+
+
+def short_communicators(identities: UInt64Array) -> UInt64Array:
+    """Communicators as records name them: half of what the trace has; 0 where it is not known."""
+    halves = np.maximum(identities >> np.uint64(32), np.uint64(1))
+    return np.where(identities == 0, np.uint64(0), halves)

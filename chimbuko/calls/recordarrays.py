@@ -83,8 +83,6 @@ MESSAGE = np.dtype(
 )
 """A message, or a collective operation that was entered: its ``partner`` is its root, or the rank itself."""
 RECEIVED, SENT, COLLECTIVE = 0, 1, 2
-COLLECTIVE_TYPE = (1 << 64) - 1
-"""Stands for the event type of a message where a row of a step is a collective operation."""
 
 COUNTER = np.dtype(
     [

@@ -1,4 +1,4 @@
-"""Which flagged calls belong together: each leads to what held it up; an incident is what leads to one."""
+"""Which calls belong together: each leads to what held it up; an incident is what leads to one of them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> st
     return main_part(known).call_id if known else ""
 
 
-def root_of(call_id: str, leads: Mapping[str, str]) -> str:
-    """Where the chain from a call ends."""
+def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
+    """The last flagged call of the chain from a call; empty where there is none."""
     seen = set()
-    while (following := leads[call_id]) and following not in seen:
+    root = ""
+    while call_id and call_id not in seen:
         seen.add(call_id)
-        call_id = following
-    return call_id
+        root = call_id if call_id in flags and flags[call_id].is_flagged else root
+        call_id = leads[call_id]
+    return root
 
 
 Culprit = tuple[str, str]
@@ -57,17 +59,21 @@ def culprit_of(flag: Flag, parts: Sequence[Part]) -> Culprit | None:
 def groups(
     flags: Mapping[str, Flag], leads: Mapping[str, str], parts: Mapping[str, Sequence[Part]]
 ) -> dict[str, list[str]]:
-    """Ids of the calls of each group, by the id of the one that they lead to."""
+    """Ids of the calls of each group, by the id of the one that they lead to.
+
+    Calls that are not flagged belong to a group only if they lead to one that is.
+    """
+    roots = {call_id: root_of(call_id, leads, flags) for call_id in flags}
     # A wait that leads nowhere may be of the same delay as others that go on at the same time.
-    lost = [flag for flag in flags.values() if not leads[flag.id]]
+    lost = [flag for flag in flags.values() if roots[flag.id] == flag.id]
     stands_for = _together(
         flag for flag in lost if flag.is_wait and main_part(parts[flag.id]).kind not in OF_NODE
     )
     stands_for |= _taken_together(lost, parts)
     members: dict[str, list[str]] = defaultdict(list)
-    for call_id in flags:
-        root = root_of(call_id, leads)
-        members[stands_for.get(root, root)].append(call_id)
+    for call_id, root in roots.items():
+        if root:
+            members[stands_for.get(root, root)].append(call_id)
     return members
 
 

@@ -8,7 +8,7 @@ from chimbuko.causes.evidence.part import Kind, Part
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """A flagged call of an incident that is not its origin: it waited, or lost time as a consequence."""
+    """A call of an incident that is not its origin: it waited, or lost time as a consequence."""
 
     call_id: str
     rank: int
@@ -22,6 +22,8 @@ class Waited(msgspec.Struct, frozen=True):
     """The recorded call that it waited for, nearer to the origin; empty where that is not known."""
     kind: Kind
     """Its main cause."""
+    is_flagged: bool = True
+    """Whether it is abnormal itself; often its function takes as long for other reasons."""
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -65,7 +67,7 @@ class Incident(msgspec.Struct, frozen=True):
     @property
     def flags(self) -> int:
         """Flagged calls in it."""
-        return len(self.waited) + bool(self.call_id)
+        return sum(one.is_flagged for one in self.waited) + bool(self.call_id)
 
     @property
     def ranks(self) -> int:

@@ -28,7 +28,7 @@ class Changes:
     gone: list[int]
     """Incidents of which no flagged call is left."""
     incident_of: dict[str, int]
-    """Calls that belong to another incident than before."""
+    """Calls that belong to another incident than before; 0 for none."""
 
 
 class IncidentBook:
@@ -55,11 +55,15 @@ class IncidentBook:
         self._changed: list[Flag] = []
         self._taken: dict[Culprit, set[str]] = defaultdict(set)
         """Calls that lost a core to somebody else."""
+        self._alone: set[str] = set()
+        """Waits that are not flagged, and lead to no call that is."""
 
     def put(self, flags: Iterable[Flag]) -> None:
-        """Calls that were flagged, or newer revisions of them."""
+        """Calls that were flagged, newer revisions of them, and waits that may have been for one of them."""
         for flag in map(self.scene.aligned, flags):
             before = self.scene.flags.get(flag.id)
+            if before is not None and before.is_flagged and not flag.is_flagged:
+                continue
             if before != flag:
                 self._changed += (flag,) if before is None else (before, flag)
                 self.scene.put(flag)
@@ -86,8 +90,9 @@ class IncidentBook:
         for number in over:
             del self._incidents[number]
             for call_id in self._members.pop(number):
-                self.scene.remove(call_id)
-                self._forget(call_id)
+                self._let_go(call_id)
+        for call_id in [one for one in self._alone if self.scene.flags[one].exit_us < time_us]:
+            self._let_go(call_id)
 
     def update(self) -> Changes:
         """Take in what came since the last time."""
@@ -106,7 +111,9 @@ class IncidentBook:
         self._changed.clear()
         calls = concerned.union(*(self._members.pop(number, set()) for number in touched))
         present = {call_id: flags[call_id] for call_id in sorted(calls) if call_id in flags}
-        return self._regrouped(touched, groups(present, self._leads, self.parts))
+        members = groups(present, self._leads, self.parts)
+        self._alone = (self._alone | present.keys()).difference(*members.values())
+        return self._regrouped(touched, members)
 
     def incident(self, call_id: str) -> Incident | None:
         """The incident that a call belongs to; None where it is not known, or forgotten."""
@@ -122,7 +129,12 @@ class IncidentBook:
                 same |= self._taken[culprit]
         return same & self.scene.flags.keys() & self._leads.keys()
 
+    def _let_go(self, call_id: str) -> None:
+        self.scene.remove(call_id)
+        self._forget(call_id)
+
     def _forget(self, call_id: str) -> None:
+        self._alone.discard(call_id)
         for calls in self._taken.values():
             calls.discard(call_id)
         for of_call in (self.parts, self._leads, self.incident_of):
@@ -132,7 +144,8 @@ class IncidentBook:
         numbers, merged = self._numbered(members)
         before = {number: self._incidents.pop(number, None) for number in touched}
         incidents = {numbers[root]: self._incident(numbers[root], root, members[root]) for root in members}
-        incident_of = {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
+        incident_of = {call_id: 0 for call_id in self._alone if call_id in self.incident_of}
+        incident_of |= {call_id: numbers[root] for root, of_root in members.items() for call_id in of_root}
         changes = Changes(
             [one for number, one in incidents.items() if before.get(number) != one],
             merged,
@@ -232,6 +245,7 @@ class IncidentBook:
             flag.exit_us,
             self._leads[flag.id],
             main_part(self.parts[flag.id]).kind,
+            flag.is_flagged,
         )
 
     def _is_counted(self, flag: Flag) -> bool:

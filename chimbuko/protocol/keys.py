@@ -54,6 +54,8 @@ class RunKeys:
         """Hash: program name to program index."""
         self.recall_requests = begin + "recall-requests"
         """Stream of ``RecallRequest``, anybody to agents."""
+        self.waits_requests = begin + "waits-requests"
+        """Stream of ``WaitsRequest``, store to agents; the oldest go where they are too many."""
         self.owners = begin + "rank-owners"
         """Hash: program and rank to the agent that reads its stream."""
         self.rivals = begin + "rank-rivals"

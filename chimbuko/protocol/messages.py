@@ -28,7 +28,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 3
+VERSION = 4
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
 
 Message = TypeVar("Message")
@@ -291,3 +291,19 @@ class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
     steps: list[RecordedStep]
     is_left_out: bool
     """The answers to the request were too large already."""
+
+
+class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Asks agents for calls in which ranks of theirs waited while a call of another rank lost time.
+
+    Agents answer with records, which go to the store as any others do.
+    """
+
+    program: int
+    begin_us: int
+    """Of the interval, on the clock that all ranks have in common."""
+    end_us: int
+    least_us: float
+    """Who lost less is not meant."""
+    ranks: dict[int, int]
+    """Who is asked, with how far its clock is ahead, in µs."""

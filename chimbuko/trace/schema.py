@@ -107,6 +107,8 @@ SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have 
 OPERATION_COLUMNS: Final = 10
 """Columns of ``mpi_operations``, shape (N, 10). ``PEER`` is a rank or ``NO_PEER``. See :class:`Operation`."""
 NO_PEER: Final = (1 << 64) - 1
+COLLECTIVE_TYPE: Final = (1 << 64) - 1
+"""Stands for the event type of a message where a row among the messages is a collective operation."""
 
 ARRAY_COLUMNS: Final = {
     EVENTS: EVENT_COLUMNS,

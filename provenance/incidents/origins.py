@@ -28,7 +28,7 @@ class Origin(msgspec.Struct, frozen=True):
     lost_us: float
     """Core time that these cost on all ranks."""
     waited_us: float
-    """Lost here in flagged calls that are not the origin of their incident."""
+    """Lost here in calls that are not the origin of their incident."""
 
 
 class OriginList(msgspec.Struct, frozen=True):
@@ -98,9 +98,7 @@ def _waited(reader: RunReader, by: OriginBy) -> dict[Place, float]:
     began = select(incident.call).where(is_current(reader.run), incident.call != "")
     begun = {tuple(map(int, name.split(":"))) for (name,) in reader.rows(began)}
     columns = (call.program, call.rank, call.begin_step, call.begin_row, call[by], call.severity_us)
-    held_up = select(*columns).where(
-        call.run == reader.run, call.incident_id.is_not(None), call.is_anomaly.is_(True)
-    )
+    held_up = select(*columns).where(call.run == reader.run, call.incident_id.is_not(None))
     found: dict[Place, float] = defaultdict(float)
     for program, rank, step, row, number, lost_us in reader.rows(held_up):
         if (program, rank, step, row) not in begun:

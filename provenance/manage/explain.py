@@ -9,8 +9,7 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
-from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.evidence.flag import Flag, flag_of, may_have_waited
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.monitor.samples.nodebatch import NodeBatch
@@ -69,7 +68,7 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
         book.put(flags)
         for batch in _samples(provenance, flags):
             book.put_samples(batch)
-        calls += len(flags)
+        calls += sum(flag.is_flagged for flag in flags)
         changes = book.update()
         known |= {one.number for one in changes.incidents}
         known -= {*changes.merged, *changes.gone}
@@ -84,16 +83,16 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
 
 
 def _flags(book: IncidentBook, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
-    """Those of abnormal calls; the others are there to be compared with."""
+    """Abnormal calls, and waits that may have been for one; the others are there to be compared with."""
     for record in records:
         book.see(record)
         flag = flag_of(record)
-        if record.label is Label.ANOMALY:
+        if flag.is_flagged or may_have_waited(flag):
             yield flag
         else:
             book.scene.put_ordinary(flag)
-            if record.is_relabelled:
-                short.acquit(record.program, record.severity_us)
+        if not flag.is_flagged and record.is_relabelled:
+            short.acquit(record.program, record.severity_us)
 
 
 def _samples(provenance: Provenance, flags: list[Flag]) -> Iterator[NodeBatch]:

@@ -21,11 +21,12 @@ import msgspec
 import redis
 from sqlalchemy import Engine
 
+from chimbuko.calls.record import READING
 from chimbuko.errors import ChimbukoError, ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
 from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
@@ -58,6 +59,8 @@ IDLE_S = 1.0
 GATHER_S = 0.5
 """From one transaction to the next: each takes 1 ms however little is in it, and a batch without findings
 0.03 ms."""
+MOST_REQUESTS = 1_000
+"""To agents that are kept for them."""
 MOST_PUT_ASIDE = 3
 """Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
 
@@ -261,6 +264,9 @@ class WriterService:
         severe = self._alerting.new(self.open(), batches) if self._alerting else []
         self._writer.write(batches)
         self._explain(lambda incidents: incidents.take(batches))
+        if any(batch.is_from_stream and batch.health.state != READING for batch in batches):
+            # Before its agent hears that all is stored, and goes.
+            self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
         if self._alerting and severe:
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
             self._alerting.send(severe, self._told)
@@ -275,13 +281,21 @@ class WriterService:
         try:
             if self._incidents is None:
                 provenance = Provenance(self.open(), self._destination.run_id)
-                self._incidents = LiveIncidents(self._writer, time.monotonic, partial(recurring, provenance))
+                again = partial(recurring, provenance)
+                self._incidents = LiveIncidents(self._writer, time.monotonic, again, self._ask)
             work(self._incidents)
-        except StoreError:
+        except (StoreError, redis.RedisError):
             raise
         except Exception as error:
             self._is_explaining, self._incidents = False, None
             log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
+
+    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
+        with self._client.pipeline(transaction=False) as pipeline:
+            for request in requests:
+                sealed = self._seal.encode(request)
+                pipeline.xadd(self._keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
+            pipeline.execute()
 
     def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
         """One batch that can never be stored must not keep all others out for ever."""

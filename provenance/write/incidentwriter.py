@@ -95,7 +95,7 @@ def _write_members(connection: Connection, run: int, incident_of: Mapping[str, i
         mark = placeholder(connection)
         key = " AND ".join(f"{name} = {mark}" for name in ("run", *_PLACE))
         rows = [
-            (incident_id(number), run, *map(int, call_id.split(":")))
+            (incident_id(number) if number else None, run, *map(int, call_id.split(":")))
             for call_id, number in incident_of.items()
         ]
         connection.exec_driver_sql(f"UPDATE {CALLS.name} SET incident_id = {mark} WHERE {key}", rows)

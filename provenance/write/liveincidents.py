@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.calls.recordarrays import unpack
-from chimbuko.calls.schema import Label
-from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.evidence.flag import Flag, flag_of, may_have_waited
 from chimbuko.causes.incident import incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import sentence
 from chimbuko.monitor.samples.nodebatch import NodeBatch
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
 
 PERIOD_S = 0.5
@@ -41,6 +41,8 @@ class LiveIncidents:
         Gives seconds that only rise.
     recurring
         Gives what recurs beside short delays.
+    ask
+        Takes what agents are asked: who waited for a delay, in calls that were not flagged.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class LiveIncidents:
         writer: Writer,
         clock: Callable[[], float],
         recurring: Callable[[], Sequence[Recurrence]] = tuple,
+        ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
     ) -> None:
         self._writer = writer
         self._clock = clock
@@ -55,13 +58,17 @@ class LiveIncidents:
         self._reported: list[Recurrence] = []
         self._book = IncidentBook(writer.last_incident() + 1)
         self._interruptions = Interruptions()
+        self._ask = ask
+        self._inquiries = Inquiries(self._book.scene)
         self._newest_us = 0
         self._has_news = False
         self._due_s = clock()
         self._recurrences_due_s = clock() + RECURRENCES_S
 
-    def take(self, batches: Iterable[RecordBatch]) -> None:
-        """Calls that are stored now."""
+    def take(self, batches: Sequence[RecordBatch]) -> None:
+        """What is stored now; ranks are known also where none of their calls are."""
+        for batch in batches:
+            self._book.scene.ranks[batch.health.program].add(batch.health.rank)
         flags = [flag for batch in batches if batch.records.count for flag in self._flags(batch)]
         if flags:
             self._book.put(flags)
@@ -76,19 +83,23 @@ class LiveIncidents:
 
     def wait_s(self, most_s: float) -> float:
         """How long nothing has to be done, at most so long."""
-        return max(0.0, min(most_s, self._due_s - self._clock())) if self._has_news else most_s
+        is_due = self._has_news or self._inquiries.is_waiting
+        return max(0.0, min(most_s, self._due_s - self._clock())) if is_due else most_s
 
     def keep_up(self, is_urgent: bool = False) -> None:
         """Explain what came, and write what has become different, if it is time for that."""
         begin_s = self._clock()
         if begin_s >= self._recurrences_due_s:
             self._report_what_recurs(begin_s)
-        if not self._has_news or (begin_s < self._due_s and not is_urgent):
+        if not (self._has_news or self._inquiries.is_waiting) or (begin_s < self._due_s and not is_urgent):
             return
         changes = self._book.update()
         self._has_news = False
         self._writer.write_incidents(changes)
         self._interruptions.take(changes)
+        self._inquiries.take(changes, begin_s)
+        if requests := self._inquiries.due(begin_s, is_urgent):
+            self._ask(requests)
         self._forget_before(self._newest_us - HORIZON_US)
         if len(self._book.scene.flags) > MOST_CALLS:
             self._forget_before(self._middle_us())
@@ -111,16 +122,18 @@ class LiveIncidents:
 
     def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
         records = unpack(batch.records, batch.health, "")
-        self._book.scene.ranks[batch.health.program].add(batch.health.rank)
         for record in records:
             self._book.see(record)
-            if record.label is Label.NORMAL:
-                self._book.scene.put_ordinary(flag_of(record))
-        return [flag_of(record) for record in records if record.label is Label.ANOMALY]
+        flags = [flag_of(record) for record in records]
+        for flag in flags:
+            if not flag.is_flagged and not may_have_waited(flag):
+                self._book.scene.put_ordinary(flag)
+        return [flag for flag in flags if flag.is_flagged or may_have_waited(flag)]
 
     def _forget_before(self, time_us: int) -> None:
         self._book.forget_before(time_us)
         self._interruptions.settle_before(time_us)
+        self._inquiries.settle_before(time_us)
 
     def _middle_us(self) -> int:
         """When half of the calls had ended."""

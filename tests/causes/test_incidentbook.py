@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -176,3 +177,54 @@ def grouped(book: IncidentBook) -> set[frozenset[str]]:
     for call_id, number in book.incident_of.items():
         members.setdefault(number, set()).add(call_id)
     return {frozenset(of_one) for of_one in members.values()}
+
+
+def unflagged(one: Flag) -> Flag:
+    """The same call, judged to be ordinary."""
+    return replace(one, is_flagged=False)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_waits_that_were_not_flagged_belong_to_the_delay_that_they_lead_to(order: tuple[int, ...]) -> None:
+    calls = [DELAY, unflagged(FIRST), SECOND, unflagged(THIRD)]
+    book = IncidentBook()
+    incidents: dict[int, Incident] = {}
+    for at_once in order:
+        book.put([calls[at_once]])
+        changes = book.update()
+        incidents = {n: one for n, one in incidents.items() if n not in {*changes.merged, *changes.gone}}
+        incidents |= {one.number: one for one in changes.incidents}
+    (incident,) = incidents.values()
+    assert (incident.call_id, incident.flags, incident.ranks) == (DELAY.id, 2, 4)
+    assert incident.cost_us == sum(one.excess_us for one in CHAIN)
+    assert {one.call_id: one.is_flagged for one in incident.waited} == {
+        FIRST.id: False,
+        SECOND.id: True,
+        THIRD.id: False,
+    }
+    assert set(book.incident_of.values()) == {incident.number}
+
+
+def test_waits_that_were_not_flagged_are_no_incident_and_are_forgotten() -> None:
+    book = book_of([unflagged(FIRST), unflagged(THIRD), flag("compute", 3, 1000, 1100)])
+    (incident,) = book.update().incidents
+    assert (incident.flags, incident.waited) == (1, [])
+    assert book.incident_of.keys() == {incident.call_id}
+    book.forget_before(at(900))
+    assert book.scene.flags.keys() == {incident.call_id}
+
+
+def test_a_wait_that_loses_its_delay_belongs_to_no_incident_any_more() -> None:
+    book = book_of([DELAY, unflagged(FIRST)])
+    book.update()
+    book.withdraw([DELAY.id])
+    changes = book.update()
+    assert (changes.gone, changes.incident_of) == ([1], {FIRST.id: 0})
+
+
+def test_who_is_flagged_stays_so_whatever_is_found_of_it_later() -> None:
+    book = book_of([DELAY, FIRST])
+    book.update()
+    book.put([replace(unflagged(FIRST), excess_us=1.0)])
+    assert book.update().incidents == []
+    assert book.scene.flags[FIRST.id] == FIRST

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from chimbuko.ad.calls.kernels import stack
-from chimbuko.trace.schema import MAX_TIME_US, EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import COLLECTIVE_TYPE, MAX_TIME_US, EventType, StreamNames, TraceStep
 
 
 @dataclass(eq=False)
@@ -38,6 +38,8 @@ class SlowThread:
     """Entered or left first at that instant."""
     tie_mpi: SlowCall | None = None
     """The first MPI call that was innermost at that instant."""
+    tie_entered: SlowCall | None = None
+    """The last MPI call that was entered then."""
 
     @property
     def top(self) -> SlowCall | None:
@@ -49,6 +51,7 @@ class SlowPoint:
     time: int
     thread: int
     is_message: bool
+    is_collective: bool = False
     call: SlowCall | None = None
     is_usable: bool = True
     is_attached: bool = False
@@ -103,7 +106,8 @@ class SlowStacks:
     def _points(self, rows: list[list[int]], time_column: int, is_message: bool) -> list[SlowPoint]:
         points = []
         for row in rows:
-            point = SlowPoint(row[time_column], row[2], is_message, is_usable=False)
+            is_collective = is_message and row[3] == COLLECTIVE_TYPE
+            point = SlowPoint(row[time_column], row[2], is_message, is_collective, is_usable=False)
             if row[0] != 0 or row[1] != self.rank:
                 self.losses[stack.BAD_ORIGIN] += 1
             elif point.time == 0 or point.time >= MAX_TIME_US:
@@ -126,17 +130,18 @@ class SlowStacks:
             if point.time >= before:
                 break
             point.is_attached = True
-            point.call = self._call_of(thread, point.time, point.is_message)
+            point.call = self._call_of(thread, point)
             if point.call is None:
                 kind = stack.MESSAGE_OUTSIDE_CALLS if point.is_message else stack.COUNTER_OUTSIDE_CALLS
                 self.losses[kind] += 1
             elif point.is_message:
                 point.call.messages += 1
 
-    def _call_of(self, thread: SlowThread, time: int, is_message: bool) -> SlowCall | None:
-        if time != thread.tie_time:
+    def _call_of(self, thread: SlowThread, point: SlowPoint) -> SlowCall | None:
+        if point.time != thread.tie_time:
             return thread.top
-        return (thread.tie_mpi if is_message else None) or thread.tie_first
+        entered = thread.tie_entered if point.is_collective else None
+        return entered or (thread.tie_mpi if point.is_message else None) or thread.tie_first
 
     def _row(self, step: int, events: list[list[int]], row: int) -> None:
         program, rank, number, event_type, timer, time = events[row]
@@ -166,6 +171,7 @@ class SlowStacks:
             thread.tie_time = time
             thread.tie_first = thread.top if is_exit else None
             thread.tie_mpi = thread.top if self._is_mpi(thread.top) else None
+            thread.tie_entered = None
         if is_entry:
             self._enter(
                 thread, SlowCall(step, row, number, timer, time, thread.top, len(thread.stack)), suspect
@@ -175,6 +181,8 @@ class SlowStacks:
         if is_tied:
             thread.tie_first = thread.tie_first or thread.top
             thread.tie_mpi = thread.tie_mpi or (thread.top if self._is_mpi(thread.top) else None)
+            if is_entry and self._is_mpi(thread.top):
+                thread.tie_entered = thread.top
 
     def _time(
         self, thread: SlowThread, time: int, following: list[int] | None, number: int

@@ -184,7 +184,9 @@ def build_calls(
             if is_tied and thread.tie_time != time:
                 # Such a point lies in the closed interval of several calls. It belongs to the call that is
                 # entered or left first at that instant, but a message to an MPI call, if one is among them.
+                # A collective operation is entered when its call is, so it belongs to the last of these.
                 thread.tie_time = time
+                thread.tie_entered = NONE
                 thread.tie_call = top if is_exit else NONE
                 thread.tie_mpi = top if top != NONE and is_mpi[calls[top].function] != 0 else NONE
         # ENTRY or EXIT cannot be predicted, and each wrong guess costs the processor 15 cycles. So both do
@@ -243,6 +245,8 @@ def build_calls(
                 thread.tie_call = top
             if thread.tie_mpi == NONE and top != NONE and is_mpi[calls[top].function] != 0:
                 thread.tie_mpi = top
+            if not is_exit and is_mpi[function] != 0:
+                thread.tie_entered = top
     if number != NONE:
         _leave_thread(threads[number], top, last_time)
     _pause(len(events), count, first_us, last_us, progress)

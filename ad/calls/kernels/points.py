@@ -24,10 +24,12 @@ from chimbuko.ad.calls.kernels.stack import (
 from chimbuko.arrays import Table
 from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import (
+    COLLECTIVE_TYPE,
     COMM_PROGRAM,
     COMM_RANK,
     COMM_THREAD,
     COMM_TIME,
+    COMM_TYPE,
     COUNTER_PROGRAM,
     COUNTER_RANK,
     COUNTER_THREAD,
@@ -90,6 +92,9 @@ def chain_points(
         point = points[at]
         point.time = time
         point.next = NONE
+        point.is_collective = at < len(comms) and comms[np.uint64(at), COMM_TYPE] == np.uint64(
+            COLLECTIVE_TYPE
+        )
         attached[at] = NONE
         if origin != 0:
             bad_origin += 1
@@ -141,6 +146,8 @@ def attach_until(
             call = thread.tie_call
             if is_message and thread.tie_mpi != NONE:
                 call = thread.tie_mpi
+            if points[at].is_collective != 0 and thread.tie_entered != NONE:
+                call = thread.tie_entered
         attached[at] = call
         if call == NONE:
             losses[MESSAGE_OUTSIDE_CALLS if is_message else COUNTER_OUTSIDE_CALLS] += 1

@@ -96,14 +96,15 @@ THREAD = np.dtype(
         ("point_time", np.uint64),  # that point's time
         ("tie_time", np.uint64),  # the step's latest instant with both a call event and a point; 0 for none
         ("tie_mpi", np.int32),  # MPI call that contains that instant, or -1
+        ("tie_entered", np.int32),  # the last MPI call that was entered at that instant, or -1
     ],
     align=True,
 )
 
-POINT = np.dtype([("time", np.uint64), ("next", np.int32)], align=True)
+POINT = np.dtype([("time", np.uint64), ("next", np.int32), ("is_collective", np.uint8)], align=True)
 """A message or counter value, and the thread's next one, or -1.
 
-Messages come first, then counter values, both in the order of their arrays."""
+Messages come first, with collective operations, then counter values, in the order of their arrays."""
 
 
 @kernel

@@ -29,6 +29,16 @@ from chimbuko.trace.schema import (
     EVENT_TIMER,
     EVENT_TYPE,
     MAX_TIME_US,
+    OPERATION_COMMUNICATOR,
+    OPERATION_KIND,
+    OPERATION_NUMBER,
+    OPERATION_PEER,
+    OPERATION_PROGRAM,
+    OPERATION_RANK,
+    OPERATION_SIZE,
+    OPERATION_THREAD,
+    OPERATION_TIME,
+    Operation,
 )
 
 FULL = -1
@@ -36,6 +46,7 @@ NOBODY = -1
 _KIND_BITS = np.uint64(48)
 _THREAD_BITS = np.uint64(32)
 _SMALL = np.uint64(16)
+_COLLECTIVE = np.uint64(Operation.COLLECTIVE)
 _ZERO = np.uint64(0)
 
 
@@ -128,6 +139,36 @@ def pack_counters(
         room[count, 0] = time
         room[count, 1] = rows[i, COUNTER_VALUE]
         room[count, 2] = counter | thread << _THREAD_BITS
+        times[0] = min(times[0], time)
+        times[1] = max(times[1], time)
+        count += 1
+    return count
+
+
+@kernel
+def pack_operations(
+    rows: npt.NDArray[np.uint64],
+    rank: np.uint64,
+    since_us: np.uint64,
+    room: npt.NDArray[np.uint64],
+    times: npt.NDArray[np.uint64],
+) -> int:
+    """As ``pack_events``, for the collective ones of u8[n, 10] into u8[m, 6]."""
+    count = 0
+    for i in range(len(rows)):
+        thread, kind, time = rows[i, OPERATION_THREAD], rows[i, OPERATION_KIND], rows[i, OPERATION_TIME]
+        if rows[i, OPERATION_PROGRAM] != _ZERO or rows[i, OPERATION_RANK] != rank or kind != _COLLECTIVE:
+            continue
+        if thread >> _SMALL != _ZERO or time < since_us or time >= np.uint64(MAX_TIME_US):
+            continue
+        if count == len(room):
+            return FULL
+        room[count, 0] = time
+        room[count, 1] = rows[i, OPERATION_COMMUNICATOR]
+        room[count, 2] = rows[i, OPERATION_PEER]
+        room[count, 3] = rows[i, OPERATION_NUMBER]
+        room[count, 4] = rows[i, OPERATION_SIZE]
+        room[count, 5] = thread << _THREAD_BITS | kind << _KIND_BITS
         times[0] = min(times[0], time)
         times[1] = max(times[1], time)
         count += 1

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.arrays import Int32Array, Table, UInt8Array, UInt32Array, UInt64Array
-from chimbuko.calls.recordarrays import COLLECTIVE, COLLECTIVE_TYPE, RECEIVED, SENT
+from chimbuko.calls.recordarrays import COLLECTIVE, RECEIVED, SENT
 from chimbuko.kernels.arrays import sort
 from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import (
+    COLLECTIVE_TYPE,
     COMM_PARTNER,
     COMM_SIZE,
     COMM_TAG,

@@ -1,11 +1,15 @@
-"""A flagged call, as much of it as causes need."""
+"""A flagged call, or a wait that was not flagged, as much of it as causes need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from chimbuko.calls.record import CallRecord, Collective, Message
+from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.waiting import Waits, waits_in
+
+LEAST_UNFLAGGED_US = 5_000.0
+"""Waits that lost less are left alone, unless they are flagged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One abnormal call. Times in µs since the Unix epoch on its rank's clock, but for the common ones."""
+    """One call that lost time. Times in µs since 1970 on its rank's clock, but for the common ones."""
 
     id: str
     program: int
@@ -54,6 +58,8 @@ class Flag:
     """Entered in it, not in calls inside it; only where the trace has them."""
     ahead_us: int = 0
     """By how much the clock of its rank is ahead of the common one."""
+    is_flagged: bool = True
+    """Whether it is abnormal; else it belongs to an incident only as one that waited for it."""
 
     @property
     def common_entry_us(self) -> int:
@@ -151,7 +157,14 @@ def flag_of(record: CallRecord) -> Flag:
         lost_from_us=lost_from_us,
         lost_to_us=lost_to_us,
         collectives=tuple(one for one in record.collectives if one.call_id == record.id),
+        is_flagged=record.label is Label.ANOMALY,
     )
+
+
+def may_have_waited(flag: Flag) -> bool:
+    """Whether a call that is not flagged is a wait that lost so much that it may be due to a delay."""
+    least_us = max(LEAST_UNFLAGGED_US, flag.expected_us)
+    return not flag.is_flagged and flag.is_wait and flag.excess_us >= least_us
 
 
 def _longest_gap(entry_us: int, exit_us: int, children: tuple[Child, ...]) -> tuple[int, int]:

@@ -70,14 +70,15 @@ def call_options(label: str) -> Decorator:
     Parameters
     ----------
     label
-        Default of ``--label``.
+        Default of ``--label``. Of an incident all calls are wanted, unless it is said otherwise.
     """
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def with_choice(label: str, step: str | None, time: str | None, **values: Any) -> None:
+        def with_choice(typed: str | None, step: str | None, time: str | None, **values: Any) -> None:
             others = {name: values.pop(name) for name in _NAMES}
-            command(choice=CallChoice(label, step, time, others), **values)
+            of_default = label if others["incident"] is None else "any"
+            command(choice=CallChoice(typed or of_default, step, time, others), **values)
 
         wrapped: Callable[..., None] = with_choice
         options: tuple[Decorator, ...] = (*_options(), *_RANGES, _label_option(label))
@@ -125,7 +126,8 @@ def _options() -> Iterator[Decorator]:
 
 def _label_option(default: str) -> Decorator:
     labels = click.Choice(["anomaly", "normal", "any"])
-    return click.option("--label", type=labels, default=default, show_default=True)
+    text = f"[default: {default}]" if default == "any" else f"[default: {default}; any, with --incident]"
+    return click.option("--label", "typed", type=labels, help=text)
 
 
 def _steps(text: str | None) -> tuple[int | None, int | None]:

@@ -36,7 +36,7 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
                 format_offset_us(one.entry_us - incident.entry_us),
                 format_duration_us(one.lost_us),
                 one.operation,
-                one.kind,
+                one.kind if one.is_flagged else f"{one.kind} (not flagged)",
                 one.call_id,
                 one.for_call_id,
             ]

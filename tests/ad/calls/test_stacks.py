@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from chimbuko.ad.calls.kernels import stack
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.trace.schema import COLLECTIVE_TYPE, StreamNames, TraceStep
 from tests.reference.accounting import Accounting, lost_rows
 from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks
 from tests.reference.traces import (
@@ -89,6 +89,15 @@ def test_well_formed_streams_are_rebuilt_without_loss(trace: MadeTrace) -> None:
 @settings(EXAMPLES, max_examples=250)
 @given(damaged_traces())
 def test_damaged_streams_are_survived_and_every_row_is_accounted_for(trace: MadeTrace) -> None:
+    compare(trace)
+
+
+@EXAMPLES
+@given(traces())
+def test_collective_operations_are_attached_as_by_the_slow_twin(trace: MadeTrace) -> None:
+    for comms in trace.comms:
+        for row in comms[::2]:
+            row[3] = COLLECTIVE_TYPE
     compare(trace)
 
 
@@ -246,6 +255,20 @@ def test_a_tie_of_one_step_says_nothing_about_the_next() -> None:
     assert stacks.message_calls.tolist() == [2]
     stacks.build(step_of([], 1, comms=[send]), names)
     assert stacks.message_calls.tolist() == [0]
+
+
+@pytest.mark.parametrize(("kind", "owner"), [(3, 0), (COLLECTIVE_TYPE, 1)])
+def test_between_two_calls_a_message_ends_the_first_and_a_collective_operation_begins_the_second(
+    kind: int, owner: int
+) -> None:
+    """All in one microsecond: MPI_Send() is left, and entered again."""
+    names = made_names()
+    mpi = next(timer for timer, name in names.timers.items() if name.startswith("MPI_"))
+    stacks = CallStacks(RANK)
+    calls = [(0, START_US), (1, START_US + 5), (0, START_US + 5), (1, START_US + 9)]
+    events = [[0, RANK, 0, what, mpi, time_us] for what, time_us in calls]
+    stacks.build(step_of(events, comms=[[0, RANK, 0, kind, 0, 1, 8, START_US + 5]]), names)
+    assert stacks.message_calls.tolist() == [owner]
 
 
 @pytest.mark.parametrize("timer", [stack.MAX_UNNAMED_TIMERS, (1 << 20) - 1, 1 << 40])

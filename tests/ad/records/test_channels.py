@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.records import channels as module
 from chimbuko.ad.records.channels import Channels
-from chimbuko.calls.recordarrays import COLLECTIVE_TYPE
-from chimbuko.trace.schema import NO_PEER, EventType, Operation, StreamNames, TraceStep
+from chimbuko.trace.schema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 RANK, START_US = 3, 1_000

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from chimbuko.calls.recordarrays import PackedRecords
+from chimbuko.calls.schema import Label
 from chimbuko.causes.recurrence import Habit
+from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -113,3 +117,32 @@ def test_a_writer_that_is_started_again_numbers_on(
     store(writer, second, record("compute", 0, 5000, 5100))
     second.keep_up()
     assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
+
+
+def test_waits_that_were_not_flagged_are_asked_for_and_told_of(
+    writer: Writer, provenance: Provenance, clock: Clock
+) -> None:
+    asked: list[WaitsRequest] = []
+    live = LiveIncidents(writer, clock, ask=asked.extend)
+    delay, *waits = chain()
+    (batch,) = make_batches([delay])
+    for rank in range(4):
+        # Of the others nothing but their steps has come.
+        health = msgspec.structs.replace(batch.health, rank=rank)
+        records = batch.records if rank == delay.rank else PackedRecords()
+        live.take([msgspec.structs.replace(batch, health=health, records=records)])
+    writer.write([batch])
+    live.keep_up()
+    assert asked == []
+    assert live.wait_s(10.0) <= PERIOD_S
+    clock.now_s += 2
+    live.keep_up()
+    assert [sorted(request.ranks) for request in asked] == [[0, 1, 2]]
+    # They are answered as normal calls.
+    store(writer, live, *(msgspec.structs.replace(one, label=Label.NORMAL, revision=0) for one in waits))
+    live.keep_up(is_urgent=True)
+    (told,) = Incidents(provenance.reader).page().incidents
+    assert (told.flags, told.ranks) == (1, 4)
+    assert "ranks 0 and 2 waited 95 ms each for it in MPI_Recv" in told.sentence
+    assert provenance.calls.count(CallFilter(incident="I1", label=None)) == 4
+    assert provenance.calls.count(CallFilter(incident="I1")) == 1

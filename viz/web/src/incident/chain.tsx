@@ -15,7 +15,7 @@ const MOST_SHOWN = 50;
 export function Chain({ incident, id }: { incident: Incident; id: string }) {
   const chain = chainOf(incident);
   const rest = chain.slice(MOST_SHOWN);
-  const all = { page: 'calls', incident: id, call: null, cursor: null } as const;
+  const all = { page: 'calls', incident: id, label: 'any', call: null, cursor: null } as const;
   return (
     <Panel
       name="chain"

@@ -45,9 +45,9 @@ const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at col
 /** Whether a call waited for another rank, and did not lose its time by itself. */
 export const isWait = ({ kind }: Pick<Waited, 'kind'>): boolean => WAITING.includes(kind);
 
-export function consequenceText({ rank, operation, lost_us, kind }: Waited): string {
+export function consequenceText({ rank, operation, lost_us, kind, is_flagged = true }: Waited): string {
   const name = shorten(operation, 40).text;
-  return `rank ${rank} ${isWait({ kind }) ? 'waited' : 'lost'} ${duration(lost_us)} in ${name}`;
+  return `rank ${rank} ${isWait({ kind }) ? 'waited' : 'lost'} ${duration(lost_us)} in ${name}${is_flagged ? '' : ' (not flagged)'}`;
 }
 
 /** Where one part of the excess was lost. */

@@ -1070,7 +1070,7 @@ export interface components {
         };
         /**
          * Waited
-         * @description A flagged call of an incident that is not its origin: it waited, or lost time as a consequence.
+         * @description A call of an incident that is not its origin: it waited, or lost time as a consequence.
          */
         Waited: {
             call_id: string;
@@ -1081,6 +1081,7 @@ export interface components {
             exit_us: number;
             for_call_id: string;
             kind: components["schemas"]["Kind"];
+            is_flagged: boolean;
         };
         /**
          * RecurrenceAnswer

@@ -1,0 +1,126 @@
+"""Answers which calls of an agent's ranks waited while a call of another rank lost time.
+
+Out of the flight recorders, so that nothing of it touches the processes of the streams. What is found goes to
+the store as records of normal calls.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from chimbuko.ad.handoff.flightrecorder import read_recording
+from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.calls.record import READING, CallRecord, StreamHealth
+from chimbuko.calls.recordarrays import pack
+from chimbuko.causes.evidence.recordedwaits import Interval, Place, RecordedWaits
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
+from chimbuko.protocol.runbroker import RunBroker
+
+POLL_S = 0.5
+READ_COUNT = 100
+MOST_SHARE = 0.05
+"""Of the time between two looks, which answers take; one stream is read in any case."""
+PATIENCE_S = 5.0
+"""A stream whose recorder does not reach to the end of an interval by then is read as far as it is."""
+LATEST_S = 20.0
+"""What could not be answered by then is not answered any more."""
+
+_requests = msgspec.msgpack.Decoder(WaitsRequest)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of one stream."""
+
+    interval: Interval
+    since_s: float
+
+
+class WaitSearch:
+    """Serves one agent's streams.
+
+    Parameters
+    ----------
+    agent
+        In whose name answers go to the store.
+    streams
+        Grows as streams are found.
+    """
+
+    def __init__(self, agent: str, broker: RunBroker, streams: list[StreamHandle]) -> None:
+        self._agent = agent
+        self._broker = broker
+        self._streams = streams
+        self._read_to = b"0"
+        self._looked_s = 0.0
+        self._due: dict[str, list[_Asked]] = {}
+        """By stream, in the order in which they were asked first."""
+
+    def serve(self) -> None:
+        """See what is asked, and answer some of it; raises ``redis.RedisError`` where the broker is away."""
+        begin_s = time.monotonic()
+        if begin_s - self._looked_s < POLL_S:
+            return
+        self._looked_s = begin_s
+        self._receive(begin_s)
+        streams = {stream.key: stream for stream in self._streams}
+        for key in list(self._due):
+            self._answer(streams[key], begin_s)
+            if time.monotonic() - begin_s > MOST_SHARE * POLL_S:
+                break
+
+    def finish(self) -> None:
+        """Answer all that is asked, once the streams are over; what has come before is in the store."""
+        now_s = time.monotonic()
+        self._receive(now_s)
+        streams = {stream.key: stream for stream in self._streams}
+        for key in list(self._due):
+            self._answer(streams[key], now_s)
+
+    def _receive(self, now_s: float) -> None:
+        known = {(stream.program, stream.name.rank): stream.key for stream in self._streams}
+        while entries := self._broker.read(self._broker.keys.waits_requests, self._read_to, READ_COUNT):
+            self._read_to = entries[-1][0]
+            for request in self._broker.seal.decoded(entries, _requests):
+                for rank, ahead_us in request.ranks.items():
+                    key = known.get((request.program, rank))
+                    if key is not None:
+                        begin_us, end_us = request.begin_us + ahead_us, request.end_us + ahead_us
+                        asked = _Asked(Interval(begin_us, end_us, request.least_us), now_s)
+                        self._due.setdefault(key, []).append(asked)
+
+    def _answer(self, stream: StreamHandle, now_s: float) -> None:
+        newest_us = stream.open_calls.newest_us
+        asked = [one for one in self._due.pop(stream.key) if now_s - one.since_s < LATEST_S]
+        is_ready = [
+            stream.is_over or newest_us >= one.interval.end_us or now_s - one.since_s >= PATIENCE_S
+            for one in asked
+        ]
+        later = [one for one, ready in zip(asked, is_ready, strict=True) if not ready]
+        if later:
+            self._due[stream.key] = later
+        if any(is_ready):
+            self._send(stream, [one.interval for one, ready in zip(asked, is_ready, strict=True) if ready])
+
+    def _send(self, stream: StreamHandle, intervals: list[Interval]) -> None:
+        stream.learn_names()
+        place = Place(stream.program, stream.name.rank, stream.node)
+        waits = RecordedWaits(place, read_recording(stream.recorder_path).steps, stream.names)
+        found: dict[str, CallRecord] = {}
+        for interval in intervals:
+            found |= {record.id: record for record in waits.during(interval)}
+        if not found:
+            return
+        batch = RecordBatch(
+            stream=f"{self._agent} waits",
+            sequence=0,
+            records=pack(list(found.values())),
+            steps=[],
+            metadata=[],
+            health=StreamHealth(place.program, place.rank, place.node, READING, 0, 0, 0, 0, 0, 0, {}),
+            dropped={},
+        )
+        self._broker.client.xadd(self._broker.keys.records, {PAYLOAD: self._broker.seal.encode(batch)})

@@ -1,0 +1,91 @@
+"""Which delays agents are asked about: who else waited meanwhile, in calls that were not flagged."""
+
+from __future__ import annotations
+
+from chimbuko.causes.evidence.scene import Scene
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidentbook import Changes
+from chimbuko.protocol.messages import WaitsRequest
+
+LEAST_US = 10_000.0
+"""Shorter delays are not asked about."""
+LEAST_SHARE = 0.1
+"""Of the delay: who waited less is not asked for."""
+WAITS_S = 1.0
+"""Before that much may be flagged yet, and most delays need no question."""
+GIVEN_UP_S = 10.0
+"""What waits its turn for so long is not asked any more: flight recorders have forgotten it."""
+MOST_RANKS = 64
+"""Of a delay, those whose numbers are nearest to that of its rank."""
+RANKS_PER_S = 200.0
+"""Over all delays, the most costly ones first."""
+
+
+class Inquiries:
+    """Chooses what to ask, each delay once.
+
+    Parameters
+    ----------
+    scene
+        What is known of the calls of the run.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._waiting: dict[int, tuple[Incident, float]] = {}
+        """By number, and since when."""
+        self._asked: dict[int, int] = {}
+        """Incidents by number, and when they ended."""
+        self._room = RANKS_PER_S
+        self._filled_s = 0.0
+
+    def take(self, changes: Changes, now_s: float) -> None:
+        """Take in what has become different of a run's incidents."""
+        for number in (*changes.merged, *changes.gone):
+            self._waiting.pop(number, None)
+        for incident in changes.incidents:
+            _, since_s = self._waiting.pop(incident.number, (None, now_s))
+            if incident.number not in self._asked and incident.call_id and incident.excess_us >= LEAST_US:
+                self._waiting[incident.number] = incident, since_s
+
+    def due(self, now_s: float, is_urgent: bool) -> list[WaitsRequest]:
+        """What to ask now; ``is_urgent`` where agents may soon be gone."""
+        passed_s, self._filled_s = now_s - self._filled_s, now_s
+        self._room = min(RANKS_PER_S, self._room + passed_s * RANKS_PER_S)
+        ripe = [one for one, since_s in self._waiting.values() if is_urgent or now_s - since_s >= WAITS_S]
+        requests = []
+        for incident in sorted(ripe, key=lambda one: -one.excess_us):
+            request = self._request(incident)
+            if request is not None and len(request.ranks) > self._room:
+                break
+            del self._waiting[incident.number]
+            if request is not None:
+                self._room -= len(request.ranks)
+                self._asked[incident.number] = incident.end_us
+                requests.append(request)
+        late = [number for number, (_, since_s) in self._waiting.items() if now_s - since_s >= GIVEN_UP_S]
+        for number in late:
+            del self._waiting[number]
+        return requests
+
+    def settle_before(self, time_us: int) -> None:
+        """Incidents that were over by then do not change any more."""
+        self._asked = {number: end_us for number, end_us in self._asked.items() if end_us >= time_us}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to ask later."""
+        return bool(self._waiting)
+
+    def _request(self, incident: Incident) -> WaitsRequest | None:
+        """None where nobody is left to ask."""
+        origin = self._scene.flags.get(incident.call_id)
+        if origin is None:
+            return None
+        program, clocks = origin.program, self._scene.clocks
+        known = {origin.rank, *(one.rank for one in incident.waited)}
+        others = sorted(self._scene.ranks[program] - known, key=lambda rank: abs(rank - origin.rank))
+        begin_us, end_us = origin.common_from_us, origin.common_to_us
+        ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_RANKS]}
+        least_us = max(LEAST_SHARE * origin.excess_us, LEAST_SHARE * LEAST_US)
+        return WaitsRequest(program, begin_us, end_us, least_us, ranks) if ranks else None
