@@ -12,10 +12,10 @@ import redis
 
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.launcher.addressfile import AddressFile
 from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import Show, close_run
+from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.services import ServiceOptions, Services
 from chimbuko.launcher.transport import shield_news

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.launcher.addressfile import AddressFile
+from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.viz.http.listening import Front

@@ -17,13 +17,13 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.calls.record import ENDED
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
-from chimbuko.launcher.addressfile import AddressFile
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import node_command
 from chimbuko.launcher.options import HostOptions
+from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere
 from chimbuko.launcher.services import ServiceOptions, Services

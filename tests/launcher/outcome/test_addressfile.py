@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chimbuko.launcher.addressfile import AddressFile
+from chimbuko.launcher.outcome.addressfile import AddressFile
 
 ADDRESS = "http://127.0.0.1:80/?token=secret"
 
