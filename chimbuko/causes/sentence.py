@@ -20,7 +20,7 @@ _HAS_TYPES = re.compile(r"\w<|\w\(")
 """Templates, or arguments."""
 _ZEROS = re.compile(r"\.0+(?= )")
 ALIKE = 1.1
-"""Waits that differ by less than this factor are one figure."""
+"""Figures that differ by less than this factor are one."""
 
 
 def sentence(incident: Incident) -> str:
@@ -50,10 +50,14 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
 
 def _slow_mode(recurrence: Recurrence) -> str:
     total = round(recurrence.calls / recurrence.share)
-    typical, usual = _duration(recurrence.typical_us), _duration(recurrence.usual_us)
+    # Their cost is their number times what they take more on average; a few of them may hold most of it.
+    mean_us = recurrence.usual_us + recurrence.cost_us / recurrence.calls
+    mean, usual = _duration(mean_us), _duration(recurrence.usual_us)
+    if mean_us > ALIKE * recurrence.typical_us:
+        mean += f" on average (half of them {_duration(recurrence.typical_us)} or less)"
     text = (
         f"{short_name(recurrence.function)}: {recurrence.calls:,} of {number_of(total, 'calls')} "
-        f"({100 * recurrence.share:.2g} %) take {typical} instead of {usual}"
+        f"({100 * recurrence.share:.2g} %) take {mean} instead of {usual}"
     )
     if recurrence.callers:
         text += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"

@@ -71,6 +71,15 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
     assert one.examples == ["0:3:1:8", "0:3:1:7", "0:3:1:6", "0:3:1:5"]
 
 
+def test_cost_is_share_times_excess_also_where_a_few_calls_hold_it(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    uneven = SlowMode("heat", "step", 50.0, 0.007, 70.0, 1.0, 45_000.0)
+    ((told, one),) = found(writer, provenance, engine, uneven, [])
+    assert "take 45 ms on average (half of them 70 µs or less) instead of 1 µs" in told
+    assert one.cost_us == pytest.approx(one.calls * 45_000.0)
+
+
 def test_without_recorded_calls_it_is_told_what_is_known(
     writer: Writer, provenance: Provenance, engine: Engine
 ) -> None:
