@@ -21,6 +21,8 @@ from chimbuko.formats.readers.jsontext import JsonText
 
 MOST_NS: Final = 1 << 62
 NS_PER_US: Final = 1000
+MOST_WHOLE_US: Final = MOST_NS / NS_PER_US
+_CALL: Final = int(Kind.CALL)
 MOST_FUNCTIONS: Final = 1 << 18
 _RANK: Final = re.compile(r"\brank\s*[:#=]?\s*(\d{1,7})\b", re.IGNORECASE)
 _WITHOUT_MEANING: Final = {
@@ -78,6 +80,8 @@ class Reader:
         Of its file.
     """
 
+    has_more_in_calls = False
+    """``on_call`` wants to see each one."""
     has_modules = False
     """A category is the module of a function, and part of the function's name."""
 
@@ -155,8 +159,9 @@ class Reader:
         time_ns, duration_ns = self._ns(event.ts), self._ns(event.dur or 0)
         if time_ns is not None and duration_ns is not None and duration_ns >= 0:
             track, name = self._thread(event), self._function(event)
-            self._rows.append((time_ns, duration_ns, 0, track, name, Kind.CALL))
-            self.on_call(event, time_ns, duration_ns, track)
+            self._rows.append((time_ns, duration_ns, 0, track, name, _CALL))
+            if self.has_more_in_calls:
+                self.on_call(event, time_ns, duration_ns, track)
 
     def on_call(self, event: ChromeEvent, time_ns: int, duration_ns: int, track: int) -> None:
         """For readers of dialects: what further there is in a call."""
@@ -240,6 +245,10 @@ class Reader:
     def _ns(self, us: Any) -> int | None:
         """A time in ns; None, and counted, where it is none."""
         kind = type(us)
+        if kind is float and -MOST_WHOLE_US < us < MOST_WHOLE_US:
+            # 1970 is so long ago that the product has no whole ns any more.
+            whole = int(us)
+            return whole * NS_PER_US + int((us - whole) * NS_PER_US + 0.5)
         if kind is str:
             try:
                 us, kind = float(us), float
@@ -251,7 +260,6 @@ class Reader:
         if us is None or not -MOST_NS < us * NS_PER_US < MOST_NS:
             self.catalogue.losses["events without a time"] += 1
             return None
-        # 1970 is so long ago that the product has no whole ns any more.
         whole = int(us)
         return whole * NS_PER_US + (round((us - whole) * NS_PER_US) if kind is float else 0)
 
@@ -263,7 +271,9 @@ class Reader:
         return self._source, pid
 
     def _thread(self, event: ChromeEvent) -> int:
-        pid, tid = _key(event.pid), _key(event.tid)
+        pid, tid = event.pid, event.tid
+        if type(pid) is not int or type(tid) is not int:
+            pid, tid = _key(pid), _key(tid)
         track = self._threads.get((pid, tid))
         if track is None:
             track = self.catalogue.track(self._process(pid), self.thread_key(pid, tid))

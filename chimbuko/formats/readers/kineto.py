@@ -33,6 +33,8 @@ _MOST_BASE_NS: Final = 1 << 62
 class Reader(chrome.Reader):
     """Reads the trace of one process."""
 
+    has_more_in_calls = True
+
     def __init__(self, catalogue: Catalogue, source: int, name: str) -> None:
         super().__init__(catalogue, source, name)
         self._number = catalogue.process(self.process_key(0))
