@@ -174,6 +174,14 @@ def test_no_caliper_does_harm(tmp_path_factory: pytest.TempPathFactory, at: int,
         assert "\n" not in str(error)
 
 
+def test_nodes_of_caliper_that_lead_in_circles(tmp_path: Path) -> None:
+    lines = CALIPER.splitlines(keepends=True)
+    circle = "__rec=node,id=40,attr=22,data=a,parent=41\n__rec=node,id=41,attr=22,data=b,parent=40\n"
+    result = converted(tmp_path, "".join([*lines[:-2], circle, *lines[-2:]]).encode(), name="e.cali")
+    assert len(calls_of(result)) == 2
+    assert "it holds a line that is not Caliper's (a node that cannot be" in result.complaints[0]
+
+
 def test_a_profile_of_caliper_holds_no_calls(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="it has no events with times; record with CALI_SERVICES"):
         converted(tmp_path, "".join(CALIPER.splitlines(keepends=True)[:-4]).encode(), name="p.cali")

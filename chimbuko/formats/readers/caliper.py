@@ -7,6 +7,7 @@ no calls.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,8 @@ from chimbuko.formats.readers.registry import open_unpacked
 LINES_AT_ONCE: Final = 50_000
 MOST_LINE_BYTES: Final = 1 << 20
 MOST_NS: Final = 1 << 62
+_BUILT_IN_NODES: Final = 12
+_NUMBERS: Final = re.compile(r",(id|parent)=(\d{1,18})(?=,|$)", re.MULTILINE)
 _BEGIN, _END = "event.begin#", "event.end#"
 _TIMES: Final = (("time.offset.ns", 1), ("time.offset", 1000))
 """Times since the beginning, and their units in ns."""
@@ -31,7 +34,7 @@ _THREADS: Final = ("pthread.id", "omp.thread.id")
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
     """The events of a file."""
     reader = CaliperStreamReader()
-    regions = _Regions(catalogue, source)
+    regions, nodes = _Regions(catalogue, source), _Nodes()
     complaint = ""
     with open_unpacked(path) as file:
         lines = (
@@ -39,7 +42,7 @@ def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
         )
         while not complaint and (some := list(itertools.islice(lines, LINES_AT_ONCE))):
             try:
-                reader.read([line for line in some if not line.isspace()], regions.take)
+                reader.read(map(nodes.checked, (line for line in some if not line.isspace())), regions.take)
             except (
                 ReaderError,
                 LookupError,
@@ -54,6 +57,29 @@ def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
         complaint = "it has no events with times; record with CALI_SERVICES_ENABLE=event,recorder,timer,trace"
     if complaint:
         catalogue.complaints.append(f"{path}: {complaint}; what came before is taken")
+
+
+class _Nodes:
+    """The nodes of a file, each behind its parent: else the library goes round in circles for ever."""
+
+    def __init__(self) -> None:
+        self._known = set(range(_BUILT_IN_NODES))
+
+    def checked(self, line: str) -> str:
+        """The line itself.
+
+        Raises
+        ------
+        ValueError
+            It is a node that cannot be.
+        """
+        if line.startswith("__rec=node"):
+            fields = dict(_NUMBERS.findall(line))
+            node, parent = int(fields.get("id", 0)), int(fields.get("parent", 0))
+            if node in self._known or parent not in self._known:
+                raise ValueError(f"a node that cannot be: {line.strip()}")
+            self._known.add(node)
+        return line
 
 
 class _Regions:
@@ -94,8 +120,9 @@ class _Regions:
 def _time_ns(record: Mapping[str, Any]) -> int | None:
     for name, unit_ns in _TIMES:
         if name in record:
-            time_ns = round(float(_last(record[name])) * unit_ns)
-            return time_ns if 0 <= time_ns < MOST_NS else None
+            time_ns = float(_last(record[name])) * unit_ns
+            # NaN is not.
+            return round(time_ns) if 0 <= time_ns < MOST_NS else None
     return None
 
 

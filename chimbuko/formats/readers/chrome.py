@@ -238,7 +238,8 @@ class Reader:
         """What an event has as ``args``; empty where that is no object."""
         try:
             arguments = msgspec.json.decode(event.args)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.catalogue.losses["arguments that are not JSON"] += 1
             return {}
         return arguments if isinstance(arguments, dict) else {}
 
