@@ -32,6 +32,8 @@ from chimbuko.calls.record import (
     WindowCall,
 )
 from chimbuko.calls.schema import FIELDS, SORTS, STORED, Label
+from chimbuko.causes.incident import Waited
+from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
 from chimbuko.provenance.export.framecolumns import (
@@ -45,6 +47,7 @@ from chimbuko.provenance.export.framecolumns import (
     totals_frame,
     with_times,
 )
+from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter, Sort, matching_names
 from chimbuko.provenance.query.run import Provenance
@@ -232,6 +235,42 @@ class Run:
         frame = frame_of(RankStatistics, self._provenance.steps.rank_statistics()).rename(columns=_RANK_NAMES)
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
+
+    def incidents(self, limit: int = CALL_LIMIT) -> pd.DataFrame:
+        """Each delay with what it cost on all ranks, in µs of core time, by its id; most costly first.
+
+        ``rank`` is -1 where it is not known.
+        """
+        found = Incidents(self._provenance.reader).page(limit=limit + 1, with_short=True).incidents
+        frame = frame_of(IncidentSummary, found)
+        frame["rank"] = pd.array([-1 if one.rank is None else one.rank for one in found], dtype="int64")
+        frame = frame.set_index("id").astype({"kind": "category", "function": "category"})
+        return self._timed(_limited(frame, limit))
+
+    def waits(self, incident: str) -> pd.DataFrame:
+        """Calls that an incident held up, by their ids; those that lost most first.
+
+        Raises
+        ------
+        ConfigError
+            The run has no such incident.
+        """
+        waited = Incidents(self._provenance.reader).one(incident).incident.waited
+        frame = frame_of(Waited, waited).set_index("call_id").rename_axis(index="id")
+        return self._timed(
+            frame.astype({"kind": "str"}).astype({"kind": "category", "operation": "category"})
+        )
+
+    def recurring(self) -> pd.DataFrame:
+        """What costs time again and again, by the id of the finding; most costly first.
+
+        ``ranks``, ``functions``, ``callers`` and ``examples``, which are ids of calls, are lists.
+        """
+        found = Incidents(self._provenance.reader).recurrences()
+        frame = frame_of(Recurrence, [one.recurrence for one in found])
+        frame.insert(0, "sentence", pd.Index([one.sentence for one in found], dtype="str"))
+        frame.index = pd.Index([one.id for one in found], dtype="str", name="id")
+        return self._timed(frame.astype({"kind": "str"}).astype({"kind": "category", "function": "category"}))
 
     def paths(self) -> pd.DataFrame:
         """Each call path over all its calls and ranks; most exclusive time first.

@@ -28,7 +28,7 @@ SCALARS: Mapping[str, type] = {
 """Columns of the table of calls that a DataFrame of calls is made of."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
-_TIMES = ("entry", "exit", "start", "end", "first", "last", "time")
+_TIMES = ("begin", "entry", "exit", "start", "end", "first", "last", "time")
 
 _CHANGES = (
     *("program", "function", "callers", "verdict", "effect", "low", "high", "p_value", "lost_us"),

@@ -24,6 +24,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.statistics.schema import BUCKETED_PROFILE
+from tests.causes.stories import chain, interruptions
 from tests.places import ROOT
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
@@ -149,6 +150,29 @@ def test_the_incident_is_named(stored: Callable[..., Run], any_store_url: str) -
     named = run.anomalies()["incident_id"]
     assert set(named) <= {"I1", "I2"}
     assert len(run.calls(incident=named.iloc[0])) == (named == named.iloc[0]).sum() > 0
+
+
+def test_incidents_and_what_recurs(stored: Callable[..., Run], any_store_url: str) -> None:
+    empty = stored()
+    assert [len(frame) for frame in (empty.incidents(), empty.recurring())] == [0, 0]
+    run = stored(*chain(), *interruptions())
+    engine = open_for_writing(any_store_url)
+    explain(engine, RUN_ID)
+    close(engine)
+    incidents = run.incidents()
+    assert len(incidents) == 41
+    worst = incidents.iloc[0]
+    assert (worst["rank"], worst["function"], worst["kind"], worst["ranks"]) == (3, "compute", "own code", 4)
+    assert (worst["end_time"] - worst["begin_time"]).total_seconds() == pytest.approx(0.108)
+    with pytest.warns(UserWarning, match="the first 2 only"):
+        assert len(run.incidents(limit=2)) == 2
+    waits = run.waits(incidents.index[0])
+    assert sorted(waits["rank"]) == [0, 1, 2]
+    assert waits["lost_us"].is_monotonic_decreasing and waits["is_flagged"].all()
+    (habit,) = run.recurring().itertuples()
+    assert (habit.Index, habit.kind, habit.calls) == ("R1", "interruptions", 40)
+    with pytest.raises(ConfigError, match="not in this run"):
+        run.waits("I99")
 
 
 def test_functions_of_the_same_name_are_one_category(stored: Callable[..., Run]) -> None:
